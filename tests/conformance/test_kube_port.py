@@ -21,7 +21,7 @@ from vworkspace_core.apimachinery.errors import (
     OperatorError,
     Stale,
 )
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
 from vworkspace_core.ports import PatchType, Propagation, WatchEvent, WatchEventType
 
@@ -82,7 +82,7 @@ async def listing_everywhere_and_by_selector(on: Examined) -> None:
 
 async def creating(on: Examined) -> None:
     made = await on.api.create(on.probe("a", size=1), kind=PROBE, field_manager="one")
-    assert dig(made, "metadata", "uid")
+    assert get_path(made, "metadata", "uid")
     await refused(on.api.create(on.probe("a"), kind=PROBE, field_manager="one"), AlreadyExists)
     elsewhere = {**on.probe("a"), "metadata": {"name": "a", "namespace": f"{on.namespace}-nope"}}
     await refused(on.api.create(elsewhere, kind=PROBE, field_manager="one"), NotFound)
@@ -96,7 +96,7 @@ async def creating(on: Examined) -> None:
 async def updating(on: Examined) -> None:
     first = await on.apply(on.probe("a", size=1))
     second = await on.api.update({**first, "spec": {"size": 2}}, kind=PROBE, field_manager="two")
-    assert dig(second, "metadata", "generation") == 2
+    assert get_path(second, "metadata", "generation") == 2
     await refused(on.api.update({**first, "spec": {"size": 3}}, kind=PROBE, field_manager="two"), Stale)
     await refused(on.api.update(without_version(second), kind=PROBE, field_manager="two"), Invalid)
     absent = {**second, "metadata": {**second["metadata"], "name": "b"}}
@@ -110,7 +110,7 @@ async def applying(on: Examined) -> None:
     assert isinstance(conflict, Conflict)
     assert [(one.manager, one.field) for one in conflict.conflicts] == [("one", ".spec.size")]
     forced = await on.apply(on.probe("a", size=2), "two", force=True)
-    assert (dig(forced, "spec", "size"), dig(forced, "metadata", "generation")) == (2, 2)
+    assert (get_path(forced, "spec", "size"), get_path(forced, "metadata", "generation")) == (2, 2)
 
 
 async def applying_with_a_guard(on: Examined) -> None:
@@ -137,7 +137,7 @@ async def applying_what_does_not_fit(on: Examined) -> None:
 
 async def applying_dry(on: Examined) -> None:
     told = await on.apply(on.probe("a", size=1), dry_run=True)
-    assert dig(told, "spec", "size") == 1
+    assert get_path(told, "spec", "size") == 1
     await refused(on.api.get(on.ref("a")), NotFound)
 
 
@@ -146,22 +146,22 @@ async def applying_status(on: Examined) -> None:
     await refused(on.api.apply_status(status, kind=PROBE, field_manager="one"), NotFound)
     await on.apply(on.probe("a", size=1))
     after = await on.api.apply_status(status, kind=PROBE, field_manager="one")
-    assert (dig(after, "status", "note"), dig(after, "spec", "size")) == ("n", 1)
-    assert dig(after, "metadata", "generation") == 1
+    assert (get_path(after, "status", "note"), get_path(after, "spec", "size")) == ("n", 1)
+    assert get_path(after, "metadata", "generation") == 1
     other = {**status, "status": {"note": "m"}}
     await refused(on.api.apply_status(other, kind=PROBE, field_manager="two"), Conflict)
     forced = await on.api.apply_status(other, kind=PROBE, field_manager="two", force=True)
-    assert dig(forced, "status", "note") == "m"
+    assert get_path(forced, "status", "note") == "m"
 
 
 async def patching(on: Examined) -> None:
     made = await on.apply(on.probe("a", size=1))
     merge, json = PatchType.MERGE, PatchType.JSON
     after = await on.api.patch(on.ref("a"), {"spec": {"title": "t"}}, patch_type=merge, field_manager="two")
-    assert dig(after, "spec") == {"size": 1, "title": "t"}
+    assert get_path(after, "spec") == {"size": 1, "title": "t"}
     operations = [{"op": "test", "path": "/spec/size", "value": 1}, {"op": "replace", "path": "/spec/size", "value": 2}]
     after = await on.api.patch(on.ref("a"), operations, patch_type=json, field_manager="two")
-    assert dig(after, "spec", "size") == 2
+    assert get_path(after, "spec", "size") == 2
     await refused(on.api.patch(on.ref("a"), operations, patch_type=json, field_manager="two"), Invalid)
     stale = {"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}, "spec": {"size": 3}}
     await refused(on.api.patch(on.ref("a"), stale, patch_type=merge, field_manager="two"), Stale)
@@ -169,7 +169,7 @@ async def patching(on: Examined) -> None:
     noted = await on.api.patch(
         on.ref("a"), {"status": {"note": "n"}}, patch_type=merge, field_manager="two", subresource="status"
     )
-    assert dig(noted, "status", "note") == "n"
+    assert get_path(noted, "status", "note") == "n"
 
 
 async def patching_strategically(on: Examined) -> None:
@@ -196,7 +196,7 @@ async def deleting_what_is_held(on: Examined) -> None:
     await on.apply(held)
     await on.api.delete(on.ref("a"))
     marked = await on.api.get(on.ref("a"))
-    assert dig(marked, "metadata", "deletionTimestamp")
+    assert get_path(marked, "metadata", "deletionTimestamp")
     more = {"metadata": {"finalizers": ["conformance.vworkspace.test/held", "conformance.vworkspace.test/more"]}}
     await refused(on.api.patch(on.ref("a"), more, patch_type=PatchType.MERGE, field_manager="one"), Invalid)
     await on.apply(on.probe("a", size=1))
@@ -238,7 +238,7 @@ async def watching(on: Examined) -> None:
     await on.api.delete(on.ref("a"))
     events = await _events(on, page.resource_version)
     changes = [event for event in events if event.type is not WatchEventType.BOOKMARK]
-    assert [(event.type.value, dig(event.object, "spec", "size")) for event in changes] == [
+    assert [(event.type.value, get_path(event.object, "spec", "size")) for event in changes] == [
         ("ADDED", 1),
         ("MODIFIED", 2),
         ("DELETED", 2),
@@ -251,7 +251,9 @@ async def watching_from_nothing(on: Examined) -> None:
     await on.apply(on.probe("a", size=1))
     events = await _events(on, "")
     assert events[0].type is WatchEventType.ADDED
-    assert [dig(event.object, "metadata", "name") for event in events if event.type is WatchEventType.ADDED] == ["a"]
+    assert [get_path(event.object, "metadata", "name") for event in events if event.type is WatchEventType.ADDED] == [
+        "a"
+    ]
 
 
 async def _events(on: Examined, version: str) -> list[WatchEvent]:

@@ -36,7 +36,7 @@ from vworkspace_app.instances.controller import InstanceController
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.remedies import not_permitted, remedy
 from vworkspace_core.apimachinery.errors import Right, refused_right
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, NAMESPACE, OPERATION
 from vworkspace_core.install.access import EVERYWHERE, JOBS, TENANT, VELERO
 from vworkspace_core.instances.context import Settings
@@ -133,7 +133,7 @@ def kind_of(manifest: Manifest) -> Any:
 
 def says(world: World, ref: ObjectRef, kind: str) -> tuple[str, str, str]:
     """Status, reason and message of a condition."""
-    for one in dig(world.find(ref), "status", "conditions") or ():
+    for one in get_path(world.find(ref), "status", "conditions") or ():
         if one["type"] == kind:
             return one["status"], one["reason"], one.get("message", "")
     return "", "", ""
@@ -142,7 +142,7 @@ def says(world: World, ref: ObjectRef, kind: str) -> tuple[str, str, str]:
 def is_answered(world: World, ref: ObjectRef, logs: list[Any]) -> bool:
     live = world.find(ref)
     assert live is not None
-    if dig(live, "metadata", "labels", "app.vworkspace.io/managed-by") != "control-plane":
+    if get_path(live, "metadata", "labels", "app.vworkspace.io/managed-by") != "control-plane":
         found = [
             one
             for one in world.hands.do(lambda api: api.list(EVENT, namespace=ref.namespace)).items
@@ -154,7 +154,7 @@ def is_answered(world: World, ref: ObjectRef, logs: list[Any]) -> bool:
         )
     if any(line["event"] == "the status could not be written" and line["object"] == str(ref) for line in logs):
         return True
-    return bool(dig(live, "status", "conditions")) and dig(live, "status", "observedGeneration") == dig(
+    return bool(get_path(live, "status", "conditions")) and get_path(live, "status", "observedGeneration") == get_path(
         live, "metadata", "generation"
     )
 
@@ -307,11 +307,11 @@ def test_a_pass_that_crashes_is_told_with_the_line_of_the_log_and_recovers_issue
         assert "ZeroDivisionError" in message
         after = world.find(INSTANCE)
         for name in ("helmReleaseRef", "lastAppliedChart"):
-            assert dig(after, "status", name) == dig(before, "status", name)
+            assert get_path(after, "status", name) == get_path(before, "status", name)
         assert says(world, INSTANCE, "Ready")[:2] == ("True", "HelmReleaseReady"), "what runs, runs"
-        version = dig(after, "metadata", "resourceVersion")
+        version = get_path(after, "metadata", "resourceVersion")
         await world.clock.sleep(120)
-        assert dig(world.find(INSTANCE), "metadata", "resourceVersion") == version, "told once"
+        assert get_path(world.find(INSTANCE), "metadata", "resourceVersion") == version, "told once"
         broken[0] = False
         await world.until(lambda: says(world, INSTANCE, "Blocked")[1] == "Unblocked", "recovered", seconds=400)
 

@@ -20,7 +20,7 @@ from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import NAMESPACE
 from vworkspace_core.clusters.decision import cluster_manifest
 from vworkspace_core.credentials.secret import Credentials
@@ -38,12 +38,12 @@ on_each = pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
 
 def said(world: World) -> dict[str, str]:
     """Status and reason by condition type."""
-    found = dig(world.find(OURS) or {}, "status", "conditions") or ()
+    found = get_path(world.find(OURS) or {}, "status", "conditions") or ()
     return {one["type"]: f"{one['status']}/{one['reason']}" for one in found}
 
 
 def told(world: World, kind: str) -> str:
-    conditions = dig(world.get(OURS), "status", "conditions")
+    conditions = get_path(world.get(OURS), "status", "conditions")
     return next(str(one["message"]) for one in conditions if one["type"] == kind)
 
 
@@ -258,7 +258,7 @@ def test_a_Cluster_object_under_another_name_is_taken_and_none_is_made() -> None
         async with anyio.create_task_group() as group:
             group.start_soon(operator().run)
             ref = ObjectRef(known.CLUSTER, None, "mine")
-            await world.until(lambda: dig(world.get(ref), "status", "lastHeartbeat"), "its status")
+            await world.until(lambda: get_path(world.get(ref), "status", "lastHeartbeat"), "its status")
             assert world.find(OURS) is None
             assert world.get(ref)["spec"]["controlPlaneEndpoint"] == "https://other.example.com"
             group.cancel_scope.cancel()

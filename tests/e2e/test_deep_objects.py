@@ -14,7 +14,7 @@ from tests.support.operation_requests import LABELS
 from tests.support.patience import PATIENCE
 from tests.support.servers import ENVIRONMENT
 from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
 
 pytestmark = pytest.mark.skipif(
@@ -71,7 +71,7 @@ def test_one_object_too_deep_stops_nobody_and_one_of_ours_says_so_H2() -> None:
 
 
 def _blocked(world: World, ref: ObjectRef) -> tuple[str, str]:
-    for one in dig(world.find(ref), "status", "conditions") or ():
+    for one in get_path(world.find(ref), "status", "conditions") or ():
         if (one["type"], one["status"]) == ("Blocked", "True"):
             return one["reason"], one["message"]
     return "", ""

@@ -12,7 +12,7 @@ import yaml
 from tests.support.e2e_world import CLUSTER, NS, World
 from tests.support.operation_requests import FLUX, Operating, operations_story
 from vworkspace_core.api.admission import admit
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import (
     ALL_KINDS,
     APPLICATION_INSTANCE,
@@ -51,7 +51,7 @@ def test_there_is_an_example_for_every_template_and_kind_of_source() -> None:
     of = {(one["spec"]["type"], one["spec"]["engine"]) for one in found if one["kind"] == "Operation"}
 
     assert of == {(str(one.type), one.engine) for one in builtin_templates().items}
-    assert {dig(one, "spec", "chart", "sourceType") for one in found if one["kind"] == "ApplicationInstance"} == {
+    assert {get_path(one, "spec", "chart", "sourceType") for one in found if one["kind"] == "ApplicationInstance"} == {
         "oci",
         "helm",
     }
@@ -151,6 +151,6 @@ async def run(ops: Operating, path: Path, known: dict[str, Any]) -> dict[str, An
 
 def is_ready(manifest: Manifest) -> bool:
     """Ready at its present generation."""
-    found = dig(manifest, "status", "conditions") or ()
-    observed = dig(manifest, "status", "observedGeneration") == dig(manifest, "metadata", "generation")
+    found = get_path(manifest, "status", "conditions") or ()
+    observed = get_path(manifest, "status", "observedGeneration") == get_path(manifest, "metadata", "generation")
     return observed and any((one["type"], one["status"]) == ("Ready", "True") for one in found)

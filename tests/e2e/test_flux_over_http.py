@@ -12,7 +12,7 @@ from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
 from vworkspace_fake.flux.crds import flux_crds
@@ -62,8 +62,8 @@ async def until_gone(api: KubeApiClient) -> None:
 
 def ready_at(tag: str) -> Callable[[Manifest], bool]:
     def holds(manifest: Manifest) -> bool:
-        ready = [item for item in dig(manifest, "status", "conditions") or () if item["type"] == "Ready"]
-        version = str(dig(manifest, "status", "history", 0, "chartVersion"))
+        ready = [item for item in get_path(manifest, "status", "conditions") or () if item["type"] == "Ready"]
+        version = str(get_path(manifest, "status", "history", 0, "chartVersion"))
         return bool(ready) and ready[0]["status"] == "True" and version.startswith(f"{tag}+")
 
     return holds
@@ -111,7 +111,7 @@ async def test_flux_works_on_many_releases_at_once_and_each_is_installed_once() 
         for name in names:
             ref = ObjectRef(HELM_RELEASE, "org", name)
             await until(api, ready_at("6.6.0"), ref)
-            assert len(dig(await api.get(ref), "status", "history")) == 1
+            assert len(get_path(await api.get(ref), "status", "history")) == 1
         assert sorted(one.release for one in flux.workloads) == sorted(names)
         assert flux.errors == {}
         group.cancel_scope.cancel()

@@ -27,7 +27,7 @@ from vworkspace_core.apimachinery.errors import (
     NotFound,
     Stale,
 )
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.controller.queue.event_handlers import itself
@@ -105,7 +105,7 @@ async def prepared(api: KubeApi, things: Kind) -> AsyncIterator[Cluster]:
         kind=NAMESPACE,
         field_manager="test",
     )
-    namespace = str(dig(made, "metadata", "name"))
+    namespace = str(get_path(made, "metadata", "name"))
     await install(api, things)
     try:
         yield Cluster(api, namespace, things)
@@ -119,12 +119,12 @@ async def test_what_was_created_can_be_read_listed_changed_and_deleted(cluster: 
     assert await api.get(ref) == made
 
     updated = await api.update({**made, "spec": {"size": 2}}, kind=cluster.things, field_manager="test")
-    assert dig(updated, "metadata", "generation") == 2
+    assert get_path(updated, "metadata", "generation") == 2
     patched = await api.patch(ref, {"spec": {"size": 3}}, patch_type=PatchType.MERGE, field_manager="test")
-    assert dig(patched, "spec", "size") == 3
+    assert get_path(patched, "spec", "size") == 3
     operations = [{"op": "test", "path": "/spec/size", "value": 3}, {"op": "replace", "path": "/spec/size", "value": 4}]
     patched = await api.patch(ref, operations, patch_type=PatchType.JSON, field_manager="test")
-    assert dig(patched, "spec", "size") == 4
+    assert get_path(patched, "spec", "size") == 4
 
     page = await api.list(cluster.things, namespace=cluster.namespace)
     assert list(page.items) == [patched]
@@ -145,7 +145,7 @@ async def test_a_list_in_pages_is_one_snapshot(cluster: Cluster) -> None:
         token = pages[-1].continue_token
         pages.append(await cluster.api.list(cluster.things, namespace=cluster.namespace, limit=2, continue_token=token))
 
-    assert [dig(one, "metadata", "name") for page in pages for one in page.items] == [f"a-{at}" for at in range(5)]
+    assert [get_path(one, "metadata", "name") for page in pages for one in page.items] == [f"a-{at}" for at in range(5)]
     assert len({page.resource_version for page in pages}) == 1
 
 
@@ -158,15 +158,15 @@ async def test_selectors_narrow_a_list(cluster: Cluster) -> None:
     by_label = await cluster.api.list(cluster.things, namespace=cluster.namespace, label_selector="color in (red)")
     by_name = await cluster.api.list(cluster.things, namespace=cluster.namespace, field_selector="metadata.name=b")
 
-    assert [dig(one, "metadata", "name") for one in by_label.items] == ["a"]
-    assert [dig(one, "metadata", "name") for one in by_name.items] == ["b"]
+    assert [get_path(one, "metadata", "name") for one in by_label.items] == ["a"]
+    assert [get_path(one, "metadata", "name") for one in by_name.items] == ["b"]
 
 
 async def test_a_second_identical_apply_changes_nothing_S_65(cluster: Cluster) -> None:
     first = await cluster.apply(cluster.thing("a", spec={"size": 1}))
     second = await cluster.apply(cluster.thing("a", spec={"size": 1}))
 
-    assert dig(first, "metadata", "resourceVersion") == dig(second, "metadata", "resourceVersion")
+    assert get_path(first, "metadata", "resourceVersion") == get_path(second, "metadata", "resourceVersion")
 
 
 async def test_a_conflict_names_managers_and_fields_and_force_takes_them_S_30_S_31(cluster: Cluster) -> None:
@@ -184,13 +184,13 @@ async def test_a_conflict_names_managers_and_fields_and_force_takes_them_S_30_S_
     ]
 
     taken = await cluster.apply(wanted, manager="third", force=True)
-    assert dig(taken, "spec") == wanted["spec"]
+    assert get_path(taken, "spec") == wanted["spec"]
 
 
 async def test_a_dry_run_tells_and_does_nothing_S_13(cluster: Cluster) -> None:
     told = await cluster.apply(cluster.thing("a", spec={"size": 1}), dry_run=True)
 
-    assert dig(told, "spec", "size") == 1
+    assert get_path(told, "spec", "size") == 1
     with pytest.raises(NotFound):
         await cluster.api.get(cluster.ref("a"))
 
@@ -203,9 +203,9 @@ async def test_status_has_an_endpoint_of_its_own_S_12_S_26(cluster: Cluster) -> 
 
     written = await api.apply_status(cluster.thing("a", **status), kind=cluster.things, field_manager="test")
 
-    assert dig(written, "status", "phase") == "Ready"
-    assert dig(written, "spec", "size") == 1
-    assert dig(written, "metadata", "generation") == 1
+    assert get_path(written, "status", "phase") == "Ready"
+    assert get_path(written, "spec", "size") == 1
+    assert get_path(written, "metadata", "generation") == 1
     stale = cluster.thing("a", status={"phase": "Failed"})
     stale["metadata"]["resourceVersion"] = "1"
     with pytest.raises(Stale):
@@ -216,7 +216,7 @@ async def test_a_deleted_object_is_not_resurrected_by_an_apply_with_its_uid_S_08
     made = await cluster.apply(cluster.thing("a"))
     await cluster.api.delete(cluster.ref("a"))
     again = cluster.thing("a")
-    again["metadata"]["uid"] = dig(made, "metadata", "uid")
+    again["metadata"]["uid"] = get_path(made, "metadata", "uid")
 
     with pytest.raises(Stale):
         await cluster.apply(again)
@@ -238,7 +238,9 @@ async def test_delete_preconditions_protect_another_object_of_that_name_W_30(clu
     with pytest.raises(Stale):
         await api.delete(ref, resource_version="1")
 
-    await api.delete(ref, uid=dig(made, "metadata", "uid"), resource_version=dig(made, "metadata", "resourceVersion"))
+    await api.delete(
+        ref, uid=get_path(made, "metadata", "uid"), resource_version=get_path(made, "metadata", "resourceVersion")
+    )
     with pytest.raises(NotFound):
         await api.delete(ref)
 
@@ -289,7 +291,7 @@ async def test_a_watch_brings_every_change_after_its_position_and_ends_at_its_ti
     await cluster.api.delete(cluster.ref("a"))
 
     events = [
-        (one.type, dig(one.object, "spec", "size"))
+        (one.type, get_path(one.object, "spec", "size"))
         async for one in cluster.api.watch(
             cluster.things, namespace=cluster.namespace, resource_version=page.resource_version, timeout_seconds=1
         )
@@ -340,7 +342,7 @@ async def test_an_object_can_be_refreshed_past_a_slow_watch_RUN_3(cluster: Clust
         cluster.api, cluster.things, namespace=cluster.namespace, clock=SystemClock(), random=lambda: 0.5
     )
     made = await cluster.apply(cluster.thing("a"))
-    version = str(dig(made, "metadata", "resourceVersion"))
+    version = str(get_path(made, "metadata", "resourceVersion"))
     assert not informer.store.has_seen(cluster.ref("a"), version)
 
     await informer.refresh(cluster.ref("a"))

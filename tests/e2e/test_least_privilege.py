@@ -179,7 +179,7 @@ def test_every_verb_is_used_and_none_is_missing_RUN_7() -> None:
 
     COMMANDED.run(story, behaviour=FLUX, engines=ENGINES_QUICK)
 
-    exactly(audits[0].requests(), ())
+    with_preconditions(audits[0].requests(), ())
 
 
 def test_without_an_agent_fewer_verbs_do_and_each_is_used_SEE_4_RUN_7() -> None:
@@ -209,7 +209,7 @@ def test_without_an_agent_fewer_verbs_do_and_each_is_used_SEE_4_RUN_7() -> None:
     LOCAL.run(story, behaviour=FLUX, engines=ENGINES_QUICK)
 
     seen = audits[0].requests()
-    exactly(seen, NO_AGENT)
+    with_preconditions(seen, NO_AGENT)
     (role,) = (one for one in printed(*NO_AGENT) if _is_own_role(one))
     rules = [one for one in role["rules"] if one["resources"] == ["secrets"]]
     named = {name for one in rules for name in one.get("resourceNames", ())}
@@ -236,7 +236,7 @@ def _is_own_role(manifest: dict[str, Any]) -> bool:
     return (manifest["kind"], manifest["metadata"]["name"]) == ("Role", "vworkspace-operator-system")
 
 
-def exactly(seen: Iterable[Request], more: Sequence[str]) -> None:
+def with_preconditions(seen: Iterable[Request], more: Sequence[str]) -> None:
     """What `manifests` prints with these options holds what was used, and nothing else."""
     rights = {*granted(printed("--velero-namespace", VELERO_NS, *more))}
     rights |= {*granted(printed("--namespace", NS, *more[:1]))}

@@ -22,7 +22,7 @@ from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.errors import Forbidden
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.ports import ListPage
 from vworkspace_fake.clock import VirtualClock
@@ -114,7 +114,9 @@ def test_a_right_that_only_an_engine_needs_stops_nobody_else(kind: Kind) -> None
             instance(metadata={"name": "a", "namespace": NS, "labels": MANAGED}), known.APPLICATION_INSTANCE
         )
         ref = ObjectRef(known.APPLICATION_INSTANCE, NS, "a")
-        await world.until(lambda: dig(world.get(ref), "status", "conditions"), "the instance is looked at", seconds=30)
+        await world.until(
+            lambda: get_path(world.get(ref), "status", "conditions"), "the instance is looked at", seconds=30
+        )
         await healthy(world, "False/ControllerDegraded")
         assert COMMAND in told(world, "ControllersHealthy")
         api.denied = frozenset()

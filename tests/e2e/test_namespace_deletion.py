@@ -11,7 +11,7 @@ from tests.support.namespace_ends import end_namespace, is_ended, take_roles
 from tests.support.operation_requests import AT_WORK, FLUX, Operating, rules
 from tests.support.servers import ENVIRONMENT, FACES, Face
 from vworkspace_core.api.labels import ABANDON
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, JOB, NAMESPACE
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.identity import UNRECORDED
@@ -28,8 +28,8 @@ def conditions_while_deleting(world: World) -> list[dict[str, str]]:
     """What the instance said from the time on that somebody wanted it gone, its status having been written."""
     said = []
     for event in world.history.events(APPLICATION_INSTANCE):
-        found = {one["type"]: one for one in dig(event.object, "status", "conditions") or ()}
-        if dig(event.object, "metadata", "deletionTimestamp") and "Deleting" in found:
+        found = {one["type"]: one for one in get_path(event.object, "status", "conditions") or ()}
+        if get_path(event.object, "metadata", "deletionTimestamp") and "Deleting" in found:
             said.append({kind: f"{one['status']} {one['message']}" for kind, one in found.items()})
     return said
 
@@ -89,7 +89,7 @@ def _left_behind(world: World) -> list[str]:
     return [
         str(one["note"])
         for one in found
-        if one.get("reason") == "ReleaseLeftBehind" and dig(one, "regarding", "name") == NS
+        if one.get("reason") == "ReleaseLeftBehind" and get_path(one, "regarding", "name") == NS
     ]
 
 
@@ -146,7 +146,7 @@ def test_a_namespace_in_which_an_operation_runs_ends_U1_OPS_11(face: Face) -> No
 
 
 def _unlocked(job: Manifest | None) -> bool:
-    return job is not None and UNRECORDED not in (dig(job, "metadata", "finalizers") or ())
+    return job is not None and UNRECORDED not in (get_path(job, "metadata", "finalizers") or ())
 
 
 def test_a_job_that_could_not_be_recorded_before_the_role_went_is_told_with_its_cure_U1_OPS_1() -> None:

@@ -21,7 +21,7 @@ from tests.support.operation_requests import (
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import ALLOWED_TYPES
 from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import JOB, NAMESPACE, OPERATION, SECRET, VELERO_BACKUP
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.ports import WatchEvent
@@ -510,7 +510,7 @@ async def test_a_release_that_a_tenant_wrote_runs_nothing_C1(ops: Operating) -> 
     """Secrets and Operations are the tenant's to write; a privileged pod by the operator's hand is not."""
     await ops.prepare()
     release = ops.world.get(RELEASE)
-    recorded = dig(release, "status", "history", 0)
+    recorded = get_path(release, "status", "history", 0)
     secret = ObjectRef(SECRET, NS, f"sh.helm.release.v1.{recorded['name']}.v{recorded['version']}")
     stored = json.loads(gzip.decompress(b64decode(b64decode(ops.world.get(secret)["data"]["release"]))))
     evil = json.loads(stored["hooks"][0]["manifest"])

@@ -3,12 +3,12 @@
 from tests.support.e2e_world import BROKEN, EDITED, FAILURE, FIRST, INSTANCE, LATER, RELEASE, SOURCE, World
 from tests.support.operation_requests import Operating, operations_story
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_fake.flux import FluxBehaviour
 
 
 def override(world: World) -> str | None:
-    found: str | None = dig(world.get(INSTANCE), "status", "releaseOverride", "version")
+    found: str | None = get_path(world.get(INSTANCE), "status", "releaseOverride", "version")
     return found
 
 

@@ -18,7 +18,7 @@ from tests.support.patience import PATIENCE
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
 
 NAMESPACE = "default"
@@ -132,7 +132,7 @@ async def operated(api: InProcessKube, name: str, size: int) -> None:
 
     async def seen() -> Manifest:
         found = await api.get(ref)
-        return found if dig(found, "status", "seen") == size else {}
+        return found if get_path(found, "status", "seen") == size else {}
 
     async def gone() -> bool:
         try:

@@ -33,7 +33,7 @@ from tests.support.recording_client import Write
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from tests.support.stories import on_every_face
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, IDEMPOTENCY_KEY, RETRY
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.ports import PatchType, WatchEventType
@@ -103,7 +103,7 @@ async def test_the_status_says_reconciling_until_flux_confirmed_PULL_2_steps_6_a
     assert told[0]["Reconciling"] == "True/HelmReleaseInstalling"
     assert told[-1] == {"Ready": "True/HelmReleaseReady", "Reconciling": "False/Stable"}
     assert [status["Ready"].partition("/")[0] for status in told] == ["False"] * (len(told) - 1) + ["True"]
-    confirmed = _position(world, HELM_RELEASE, lambda found: dig(found, "status", "history") is not None)
+    confirmed = _position(world, HELM_RELEASE, lambda found: get_path(found, "status", "history") is not None)
     assert _position(world, APPLICATION_INSTANCE, _is_ready) > confirmed
     phases = [status["phase"] for status in job.statuses]
     assert "Reconciling" in phases
@@ -241,7 +241,7 @@ async def test_D10_a_name_that_is_free_again_is_not_called_taken_PULL_3(world: W
 
     world.delete_object(RELEASE)
     theirs = stranger["metadata"]["uid"]
-    await world.until(lambda: dig(world.find(RELEASE), "metadata", "uid") != theirs, "the name is free again")
+    await world.until(lambda: get_path(world.find(RELEASE), "metadata", "uid") != theirs, "the name is free again")
     asked_again = await world.result(world.ask(FIRST, 2))
 
     assert asked_again["outcome"] == "succeeded", asked_again

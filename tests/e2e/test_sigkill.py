@@ -35,7 +35,7 @@ from vworkspace_apiserver.model.calls import Caller
 from vworkspace_app.embedded.access import ClusterAccess, write_kubeconfig
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.api.labels import APPLIED_HASH
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane import JobEntry
@@ -187,8 +187,8 @@ class _Round:
         """Outcome, error, and whether the reference names the object as it is."""
         found = job.result
         live = self._live().get("ApplicationInstance")
-        is_live = live is not None and dig(found, "appliedRef", "uid") == live["metadata"]["uid"]
-        return found["outcome"], found.get("error", ""), dig(found, "appliedRef", "generation"), is_live
+        is_live = live is not None and get_path(found, "appliedRef", "uid") == live["metadata"]["uid"]
+        return found["outcome"], found.get("error", ""), get_path(found, "appliedRef", "generation"), is_live
 
     async def quiet(self) -> None:
         """Wait until nothing is open and nothing has been asked or written for a moment."""
@@ -231,7 +231,7 @@ class _Round:
 
 
 def _conditions(live: Manifest) -> list[str]:
-    found = dig(live, "status", "conditions") or ()
+    found = get_path(live, "status", "conditions") or ()
     return sorted(f"{one['type']}={one['status']}/{one['reason']}" for one in found)
 
 

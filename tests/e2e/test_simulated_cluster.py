@@ -14,7 +14,7 @@ from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_app.embedded.cluster import EmbeddedCluster
 from vworkspace_app.embedded.simulators import SIMULATORS
 from vworkspace_app.process.clock import SystemClock
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP, WORKFLOW
 from vworkspace_fake.downstream import (
     DownstreamBehaviour,
@@ -61,13 +61,13 @@ async def test_jobs_workflows_and_backups_run_over_http() -> None:
         await api.create(job(), kind=JOB, field_manager="test")
         await api.create(workflow(), kind=WORKFLOW, field_manager="test")
         await api.create(backup(), kind=VELERO_BACKUP, field_manager="test")
-        await until(api, ObjectRef(JOB, NS, "j"), lambda it: dig(it, "status", "completionTime"))
-        await until(api, ObjectRef(WORKFLOW, NS, "w"), lambda it: dig(it, "status", "phase") == "Succeeded")
+        await until(api, ObjectRef(JOB, NS, "j"), lambda it: get_path(it, "status", "completionTime"))
+        await until(api, ObjectRef(WORKFLOW, NS, "w"), lambda it: get_path(it, "status", "phase") == "Succeeded")
         saved = ObjectRef(VELERO_BACKUP, VELERO_NS, "b")
-        first = await until(api, saved, lambda it: dig(it, "status", "phase") == "Completed")
+        first = await until(api, saved, lambda it: get_path(it, "status", "phase") == "Completed")
         await api.delete(saved)
         await anyio.sleep(1.5)
-        again = await until(api, saved, lambda it: dig(it, "status", "phase") == "Completed")
+        again = await until(api, saved, lambda it: get_path(it, "status", "phase") == "Completed")
         assert again["metadata"]["uid"] != first["metadata"]["uid"]
         assert simulator.errors == {}
         group.cancel_scope.cancel()
@@ -117,7 +117,7 @@ async def test_a_cluster_simulates_while_it_serves() -> None:
         async with KubeApiClient(config_of(told[0])) as api:
             await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
             await api.create(job(), kind=JOB, field_manager="test")
-            await until(api, ObjectRef(JOB, NS, "j"), lambda it: dig(it, "status", "completionTime"))
+            await until(api, ObjectRef(JOB, NS, "j"), lambda it: get_path(it, "status", "completionTime"))
         group.cancel_scope.cancel()
 
 

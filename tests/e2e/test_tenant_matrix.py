@@ -18,7 +18,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.errors import Invalid, KindMissing
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.ports import KubeApi
 
@@ -83,7 +83,7 @@ def silent(world: World, wanted: Iterable[ObjectRef]) -> set[str]:
     """Names of those that are there and say nothing yet."""
     names = {ref.name for ref in wanted}
     found = [one for kind in (APPLICATION_INSTANCE, OPERATION) for one in world.hands.do(partial(_all_of, kind))]
-    return names & {str(metadata(one)["name"]) for one in found if not dig(one, "status", "conditions")}
+    return names & {str(metadata(one)["name"]) for one in found if not get_path(one, "status", "conditions")}
 
 
 def made(world: World) -> Iterator[tuple[Kind, Manifest]]:
@@ -94,7 +94,7 @@ def made(world: World) -> Iterator[tuple[Kind, Manifest]]:
         except KindMissing:
             continue
         for one in items:
-            managers = {dig(entry, "manager") for entry in dig(one, "metadata", "managedFields") or ()}
+            managers = {get_path(entry, "manager") for entry in get_path(one, "metadata", "managedFields") or ()}
             if FIELD_MANAGER in managers and metadata(one).get("namespace") != OWN_NS:
                 yield kind, one
 

@@ -26,7 +26,7 @@ from vworkspace_app.uninstall.inventory import DEPLOYMENT
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import ABANDON, UNINSTALL
 from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
@@ -71,7 +71,7 @@ class Installed:
         while True:
             if self.replica.is_running and self.world.find(deployment) is None:
                 await anyio.to_thread.run_sync(self.replica.stop)
-            if dig(self.world.find(namespace), "metadata", "deletionTimestamp"):
+            if get_path(self.world.find(namespace), "metadata", "deletionTimestamp"):
                 is_ended(self.world, OWN_NS)
             await anyio.sleep(0.2)
 
@@ -210,8 +210,8 @@ def test_kept_applications_run_on_with_flux_and_a_new_operator_takes_nothing_dow
         assert (ended.status, ended.err) == (0, "")
         assert installed.crds() == []
         (release,) = installed.releases()
-        assert dig(release, "metadata", "ownerReferences") in (None, [])
-        assert dig(release, "metadata", "deletionTimestamp") is None
+        assert get_path(release, "metadata", "ownerReferences") in (None, [])
+        assert get_path(release, "metadata", "deletionTimestamp") is None
         await come_back(installed)
         assert len(installed.releases()) == 1
         assert world.running() != []
@@ -238,8 +238,8 @@ def test_deleting_what_manifests_printed_uninstalls_nothing_and_coming_back_resu
         await world.until(lambda: world.find(ObjectRef(NAMESPACE, None, OWN_NS)) is None, "the namespace gone")
         await come_back(installed)
         now = world.find(INSTANCE)
-        assert dig(now, "metadata", "uid") == dig(before, "metadata", "uid")
-        assert dig(now, "metadata", "deletionTimestamp") is None
+        assert get_path(now, "metadata", "uid") == get_path(before, "metadata", "uid")
+        assert get_path(now, "metadata", "deletionTimestamp") is None
         assert world.running() != []
 
     FACE.run(story)
@@ -253,8 +253,8 @@ def test_deleting_the_definitions_is_no_wish_to_uninstall_until_somebody_says_so
         world.delete_object(DEFINITION)
         await world.until(lambda: says(world) == "True/AwaitingConfirmation", "the question")
         assert world.running() != []
-        assert all(dig(one, "metadata", "deletionTimestamp") is None for one in installed.releases())
-        told = " ".join(str(one) for one in dig(world.find(INSTANCE), "status", "conditions"))
+        assert all(get_path(one, "metadata", "deletionTimestamp") is None for one in installed.releases())
+        told = " ".join(str(one) for one in get_path(world.find(INSTANCE), "status", "conditions"))
         assert f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {NAME} -n {NS} {word}=true" in told
         world.edit(INSTANCE, {"metadata": {"annotations": {word: "true"}}})
         await world.until(lambda: world.find(DEFINITION) is None, "the definition gone")
@@ -280,6 +280,6 @@ def test_without_an_operator_nothing_is_begun_that_nobody_would_end_U3() -> None
         (told,) = ended.problems
         assert "no operator runs in" in told
         assert "--keep-applications" in told
-        assert dig(world.find(INSTANCE), "metadata", "deletionTimestamp") is None
+        assert get_path(world.find(INSTANCE), "metadata", "deletionTimestamp") is None
 
     FACE.run(story)

@@ -12,7 +12,7 @@ from tests.support.cluster_environment import _RBAC as RBAC
 from tests.support.e2e_world import NS, SUFFIX, World
 from tests.support.operation_requests import Operating, operations_story
 from tests.support.rights import printed
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, VELERO_BACKUP, VELERO_RESTORE
 
 VICTIM: Final = f"org-victim{SUFFIX}"
@@ -80,7 +80,7 @@ def reaching(world: World) -> list[Manifest]:
 
 def claims_of(world: World, namespace: str) -> set[str]:
     page = world.hands.do(lambda api: api.list(PERSISTENT_VOLUME_CLAIM, namespace=namespace))
-    return {str(dig(one, "metadata", "name")) for one in page.items}
+    return {str(get_path(one, "metadata", "name")) for one in page.items}
 
 
 def consent(world: World, namespace: str, peers: str | None) -> None:

@@ -27,7 +27,7 @@ from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, SECRET
 from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from vworkspace_core.control_plane.event_keys import generation_in
@@ -150,7 +150,7 @@ class Replica:
         if verb == "apply":
             if after is None or _mark(before) == _mark(after):
                 return
-            key = str(dig(after, "metadata", "annotations", labels.IDEMPOTENCY_KEY))
+            key = str(get_path(after, "metadata", "annotations", labels.IDEMPOTENCY_KEY))
             generation = generation_in(key, ref) or 0
         else:
             if before is None or before["metadata"].get("deletionTimestamp"):
@@ -159,7 +159,7 @@ class Replica:
             mine = (job for job in jobs if isinstance(job.task, DeleteTask) and job.intent is not None)
             key = next((job.key for job in mine if job.intent and job.intent.uid == before["metadata"]["uid"]), "?")
             generation = generation_in(key, ref) or 0
-        on = int(dig(before, "metadata", "annotations", labels.LAST_APPLIED_GENERATION) or 0)
+        on = int(get_path(before, "metadata", "annotations", labels.LAST_APPLIED_GENERATION) or 0)
         uid = (after or before or {})["metadata"]["uid"]
         self.world.deeds.append(Deed(verb, key, ref.name, uid, generation, on))
 
@@ -180,7 +180,7 @@ def _mark(live: Manifest | None) -> Any:
     return live and (
         live["metadata"]["uid"],
         live["spec"],
-        dig(live, "metadata", "annotations", labels.IDEMPOTENCY_KEY),
+        get_path(live, "metadata", "annotations", labels.IDEMPOTENCY_KEY),
     )
 
 

@@ -19,7 +19,7 @@ from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core.api.labels import ALLOWED_TYPES, CLUSTER_ID, JOB_STORE
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.errors import AlreadyExists, KindMissing, NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.ports import Clock, KubeApi, PatchType
 from vworkspace_fake.downstream import DownstreamBehaviour
 from vworkspace_fake.flux import FluxBehaviour
@@ -73,9 +73,9 @@ def _connected(portal: BlockingPortal, cluster: Reached) -> Iterator[RemoteHands
         yield RemoteHands(portal, api)
 
 
-async def _define(crds: Sequence[Manifest], exactly: bool, api: KubeApi) -> None:
+async def _define(crds: Sequence[Manifest], with_preconditions: bool, api: KubeApi) -> None:
     """Have these definitions and, in a cluster of our own, no other of those that we know."""
-    if exactly:
+    if with_preconditions:
         await define(crds, worlds.usual_crds(True), api)
     else:
         await have_defined(crds, api)
@@ -139,7 +139,7 @@ async def _clean(api: KubeApi) -> None:
     for content in await _contents(api):
         await _free(api, content, known.VOLUME_SNAPSHOT_CONTENT)
     for event in (await api.list(known.EVENT, namespace="default")).items:
-        if dig(event, "regarding", "name") == worlds.CLUSTER:
+        if get_path(event, "regarding", "name") == worlds.CLUSTER:
             with suppress(NotFound):
                 await api.delete(ref_of(event, known.EVENT))
 
@@ -148,7 +148,7 @@ async def _contents(api: KubeApi) -> list[Manifest]:
     """What snapshots of the story's namespace hold, which is in no namespace."""
     with suppress(KindMissing):
         found = (await api.list(known.VOLUME_SNAPSHOT_CONTENT)).items
-        return [content for content in found if dig(content, "spec", "volumeSnapshotRef", "namespace") == NS]
+        return [content for content in found if get_path(content, "spec", "volumeSnapshotRef", "namespace") == NS]
     return []
 
 

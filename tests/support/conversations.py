@@ -15,7 +15,7 @@ from vworkspace_apiserver.model.calls import DeleteOptions, RequestTarget, Write
 from vworkspace_apiserver.model.failure import ApiFailure, status_body
 from vworkspace_apiserver.model.requests import FieldValidation
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Kind, dig
+from vworkspace_core.apimachinery.manifest import Kind, get_path
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.ports import PatchType
 
@@ -137,7 +137,7 @@ class InProcess:
             case "get":
                 return self.server.get(where)
             case "delete":
-                asked = dig(body or {}, "preconditions") or {}
+                asked = get_path(body or {}, "preconditions") or {}
                 given = DeleteOptions(asked.get("uid"), asked.get("resourceVersion"), dry_run=turn.dry)
                 return self.server.delete(where, given)
         raise AssertionError(f"there is no verb {turn.verb}")
@@ -223,23 +223,23 @@ def _filled(body: Any, last: Mapping[str, Any]) -> Any:
 
 def _compare(turn: Turn, body: Mapping[str, Any], last: Mapping[str, Any], where: str) -> None:
     for path, value in turn.says.items():
-        found = dig(body, *path.split("."))
+        found = get_path(body, *path.split("."))
         assert (MISSING if found is None else found) == value, f"{path}: {found!r}; {where}"
     if turn.owns is not None:
         assert owned(body) == turn.owns, f"owned: {owned(body)}; {where}"
     if turn.reason is not None:
         assert body.get("reason", "") == turn.reason, where
     if turn.fields is not None:
-        assert {cause.get("field") for cause in dig(body, "details", "causes") or ()} == turn.fields, where
+        assert {cause.get("field") for cause in get_path(body, "details", "causes") or ()} == turn.fields, where
     if turn.version:
-        moved = dig(body, "metadata", "resourceVersion") != dig(last, "metadata", "resourceVersion")
+        moved = get_path(body, "metadata", "resourceVersion") != get_path(last, "metadata", "resourceVersion")
         assert moved == (turn.version == "moved"), f"resourceVersion: {last}; {where}"
 
 
 def owned(manifest: Mapping[str, Any]) -> dict[str, set[str]]:
     """The leaves that each manager owns, as in `spec.tags[a]`; `/status` and Update entries are named as such."""
     found: dict[str, set[str]] = {}
-    for entry in dig(manifest, "metadata", "managedFields") or ():
+    for entry in get_path(manifest, "metadata", "managedFields") or ():
         name = entry["manager"] + ("" if entry["operation"] == "Apply" else "!")
         name += f"/{entry['subresource']}" if entry.get("subresource") else ""
         found[name] = set(_leaves(entry["fieldsV1"], ""))

@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 
 from vworkspace_core.apimachinery.errors import AlreadyExists, KindMissing, NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, ref_of
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.ports import KubeApi
 
@@ -89,12 +89,12 @@ async def _is_served(crd: Manifest, api: KubeApi) -> bool:
 
 
 def _is_going(stored: Manifest) -> bool:
-    return dig(stored, "metadata", "deletionTimestamp") is not None
+    return get_path(stored, "metadata", "deletionTimestamp") is not None
 
 
 def _is_from(stored: Manifest, crd: Manifest) -> bool:
     """Whether it was made from this one, and stays."""
-    return dig(stored, "metadata", "annotations", CONTENT) == _content(crd) and not _is_going(stored)
+    return get_path(stored, "metadata", "annotations", CONTENT) == _content(crd) and not _is_going(stored)
 
 
 def _content(crd: Manifest) -> str:

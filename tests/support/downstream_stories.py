@@ -19,7 +19,7 @@ from tests.support.downstream_world import (
     workflow,
 )
 from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 from vworkspace_core.apimachinery.resources import (
     JOB,
     REPLICATION_DESTINATION,
@@ -207,6 +207,6 @@ def _check_sync(state: Manifest, status: dict[str, Any]) -> None:
     assert (found[0]["status"] == "True") == (reason == "SyncInProgress")
     if reason in ("CleaningUp", "WaitingForManual"):
         assert "lastSyncStartTime" not in status
-        assert dig(status, "latestMoverStatus", "result") == "Successful"
+        assert get_path(status, "latestMoverStatus", "result") == "Successful"
     if reason == "SyncInProgress":
         assert "lastSyncStartTime" in status

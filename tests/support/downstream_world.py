@@ -7,7 +7,7 @@ from tests.support.passing_time import go_on, settle
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
     JOB,
@@ -125,10 +125,10 @@ def _lost(sent: Any, kept: Any, path: str) -> Iterator[str]:
     if isinstance(sent, Mapping):
         for key, value in sent.items():
             if value is not None:
-                yield from _lost(value, dig(kept, key), f"{path}.{key}")
+                yield from _lost(value, get_path(kept, key), f"{path}.{key}")
     elif isinstance(sent, list):
         for index, value in enumerate(sent):
-            yield from _lost(value, dig(kept, index), f"{path}[{index}]")
+            yield from _lost(value, get_path(kept, index), f"{path}[{index}]")
     elif sent != kept:
         yield path
 
@@ -214,7 +214,7 @@ class DownstreamWorld:
 
     def phases(self, kind: Kind) -> list[str]:
         """The phases that the objects of a kind went through since the last call, each once in a row."""
-        found = [str(dig(state, "status", "phase") or "") for state in self.states(kind)]
+        found = [str(get_path(state, "status", "phase") or "") for state in self.states(kind)]
         return [phase for index, phase in enumerate(found) if index == 0 or phase != found[index - 1]]
 
     def writes(self) -> int:

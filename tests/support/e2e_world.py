@@ -23,7 +23,7 @@ from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import JOB_STORE
 from vworkspace_core.apimachinery.errors import AlreadyExists
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
@@ -329,14 +329,16 @@ def recorded(hands: Hands) -> list[Kind]:
 
 def conditions(manifest: Manifest | None) -> dict[str, str]:
     """`status/reason` by type; empty while the status speaks of another generation than the present one (REC-7)."""
-    if manifest is None or dig(manifest, "status", "observedGeneration") != dig(manifest, "metadata", "generation"):
+    if manifest is None or get_path(manifest, "status", "observedGeneration") != get_path(
+        manifest, "metadata", "generation"
+    ):
         return {}
-    return {one["type"]: f"{one['status']}/{one['reason']}" for one in dig(manifest, "status", "conditions") or ()}
+    return {one["type"]: f"{one['status']}/{one['reason']}" for one in get_path(manifest, "status", "conditions") or ()}
 
 
 def owned_by(manifest: Manifest, manager: str, subresource: str = "") -> Mapping[str, Any]:
     """The fields that `manager` holds by server-side apply, as the server keeps them."""
-    for entry in dig(manifest, "metadata", "managedFields") or ():
+    for entry in get_path(manifest, "metadata", "managedFields") or ():
         found = (entry["manager"], entry["operation"], entry.get("subresource", ""))
         if found == (manager, "Apply", subresource):
             fields: Mapping[str, Any] = entry["fieldsV1"]

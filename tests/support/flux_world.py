@@ -7,7 +7,7 @@ from tests.support.passing_time import go_on, settle
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
@@ -93,10 +93,10 @@ def _lost(sent: Any, kept: Any, path: str) -> Iterator[str]:
     if isinstance(sent, Mapping):
         for key, value in sent.items():
             if value is not None:
-                yield from _lost(value, dig(kept, key), f"{path}.{key}")
+                yield from _lost(value, get_path(kept, key), f"{path}.{key}")
     elif isinstance(sent, list):
         for index, value in enumerate(sent):
-            yield from _lost(value, dig(kept, index), f"{path}[{index}]")
+            yield from _lost(value, get_path(kept, index), f"{path}[{index}]")
     elif sent != kept:
         yield path
 
@@ -167,21 +167,21 @@ class FluxWorld:
 
     def message(self, type_: str, kind: Kind = HELM_RELEASE, name: str = NAME) -> str:
         """Message of one condition."""
-        found = dig(self.get(kind, name), "status", "conditions") or ()
+        found = get_path(self.get(kind, name), "status", "conditions") or ()
         return str(next(item["message"] for item in found if item["type"] == type_))
 
     def status(self, *path: str | int, kind: Kind = HELM_RELEASE) -> Any:
         """A value in the object's status."""
-        return dig(self.get(kind), "status", *path)
+        return get_path(self.get(kind), "status", *path)
 
 
 def observed_generation(manifest: Manifest) -> int:
     """`status.observedGeneration`; -1, the schema's default, where nothing was stored yet."""
-    found = dig(manifest, "status", "observedGeneration")
+    found = get_path(manifest, "status", "observedGeneration")
     return -1 if found is None else int(found)
 
 
 def conditions_by_type(manifest: Manifest) -> dict[str, str]:
     """`status/reason` of an object's conditions by type."""
-    found = dig(manifest, "status", "conditions") or ()
+    found = get_path(manifest, "status", "conditions") or ()
     return {item["type"]: f"{item['status']}/{item['reason']}" for item in found}

@@ -23,7 +23,7 @@ from vworkspace_core.api.labels import (
     MANAGED_BY_VALUE,
 )
 from vworkspace_core.api.vocabulary import is_admitted, owned_types
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, content_hash, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, content_hash, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, SECRET
 from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, release_from_secret
 
@@ -39,7 +39,7 @@ def take(world: Turmoil) -> Snapshot:
 
 def conditions_of(manifest: Manifest | None) -> dict[str, Mapping[str, Any]]:
     """The conditions by type."""
-    return {one["type"]: one for one in dig(manifest, "status", "conditions") or ()}
+    return {one["type"]: one for one in get_path(manifest, "status", "conditions") or ()}
 
 
 def is_true(manifest: Manifest | None, *kinds: str) -> bool:
@@ -72,7 +72,7 @@ def check_status(manifest: Manifest) -> None:
 
 def check_succession(before: Manifest, after: Manifest, now: str) -> None:
     """What one status may say after another, of the same uid: REC-7 and RES-4."""
-    old, new = dig(before, "status") or {}, dig(after, "status") or {}
+    old, new = get_path(before, "status") or {}, get_path(after, "status") or {}
     assert new.get("observedGeneration", 0) >= old.get("observedGeneration", 0), "REC-7: observedGeneration went back"
     was = conditions_of(before)
     for kind, one in conditions_of(after).items():
@@ -95,14 +95,14 @@ def check_succession(before: Manifest, after: Manifest, now: str) -> None:
 def check_others(before: Snapshot, after: Snapshot, instance: Manifest) -> None:
     """A pass touches nothing that the instance does not control, and no field of others (REC-4, REC-6 a)."""
     uid, own = instance["metadata"]["uid"], ObjectRef(APPLICATION_INSTANCE, NS, instance["metadata"]["name"])
-    deleting = bool(dig(instance, "metadata", "deletionTimestamp"))
+    deleting = bool(get_path(instance, "metadata", "deletionTimestamp"))
     for ref, was in before.items():
         now = after.get(ref)
         if ref == own:
             if now is not None and now["metadata"]["uid"] == uid:
                 _check_source(was, now)
             continue
-        adopted = controller_uid(was) == "" and dig(was, "metadata", "labels", INSTANCE_UID) == uid
+        adopted = controller_uid(was) == "" and get_path(was, "metadata", "labels", INSTANCE_UID) == uid
         if controller_uid(was) != uid and not adopted:
             assert now == was, f"REC-4: {ref} is not controlled by {instance['metadata']['name']}, yet it changed"
         elif now is not None and now["metadata"]["uid"] == was["metadata"]["uid"]:
@@ -180,14 +180,14 @@ def check_finalizers(snapshot: Snapshot, pardoned: Set[str]) -> None:
 def claims_ready(instance: Manifest | None) -> bool:
     """Whether the status says that Flux confirmed the present generation: nothing but row 5 of REC-5 says so."""
     ready = conditions_of(instance).get("Ready", {})
-    generation = dig(instance, "metadata", "generation")
+    generation = get_path(instance, "metadata", "generation")
     return (
         ready.get("status") == "True"
-        and ready.get("observedGeneration") == generation == dig(instance, "status", "observedGeneration")
+        and ready.get("observedGeneration") == generation == get_path(instance, "status", "observedGeneration")
         and not is_true(instance, "Blocked", "Suspended", "Deleting", "Reconciling")
-        and not dig(instance, "metadata", "deletionTimestamp")
-        and dig(instance, "metadata", "labels", CLUSTER_ID) == CLUSTER
-        and dig(instance, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE
+        and not get_path(instance, "metadata", "deletionTimestamp")
+        and get_path(instance, "metadata", "labels", CLUSTER_ID) == CLUSTER
+        and get_path(instance, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE
     )
 
 
@@ -250,7 +250,7 @@ def _patched(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, A
 
 def check_override(world: Turmoil, instance: Manifest) -> Mapping[str, Any]:
     """What the status says Operations ask for is what they do (REC-9); as far as policy lets it."""
-    told = dig(instance, "status", "releaseOverride") or {}
+    told = get_path(instance, "status", "releaseOverride") or {}
     chart, values = (content_hash(instance["spec"].get(part)) for part in ("chart", "values"))
     assert _still(told, chart, values) == _asked(told), "REC-9: new intent wins"
     assert told.get("uid") not in world.withdrawn, "REC-9: the Operation has failed, or was cancelled"
@@ -262,7 +262,7 @@ def check_override(world: Turmoil, instance: Manifest) -> Mapping[str, Any]:
             assert asked.version in (None, told.get("version")), f"REC-9: {asked} is not in force"
     forbidden = told.get("version") in world.settings.policy.forbidden_versions
     assert is_degraded_for_policy(instance) == bool(told and forbidden), "RES-3: a forbidden version is told"
-    if not forbidden or told["version"] == dig(instance, "status", "lastAppliedChart", "version"):
+    if not forbidden or told["version"] == get_path(instance, "status", "lastAppliedChart", "version"):
         return told
     before = told.get("replaced") or {}
     left = _still(before, chart, values)
@@ -320,7 +320,7 @@ def check_confirmed(world: Turmoil, instance: Manifest) -> None:
         assert asked["sourceRef"] == {"kind": "HelmRepository", "name": wanted.source.name}, "REC-4"
         assert (asked["chart"], asked["version"]) == (wanted.chart, wanted.version), "REC-4"
         made = world.look(CHART)
-        assert dig(made, "status", "artifact", "revision") == wanted.version, "REC-7: the chart was not fetched"
+        assert get_path(made, "status", "artifact", "revision") == wanted.version, "REC-7: the chart was not fetched"
     _check_deployed(world, wanted, release)
 
 
@@ -342,7 +342,7 @@ def _check_deployed(world: Turmoil, wanted: Wanted, release: Manifest) -> None:
 def releases(world: Turmoil) -> list[StoredRelease]:
     """Helm's own records of the release."""
     secrets = world.everything(SECRET).values()
-    return [release_from_secret(one) for one in secrets if dig(one, "metadata", "labels", "owner") == "helm"]
+    return [release_from_secret(one) for one in secrets if get_path(one, "metadata", "labels", "owner") == "helm"]
 
 
 def check_failures(world: Turmoil, before: Manifest | None, after: Manifest, since_retry: int) -> None:
@@ -360,16 +360,16 @@ def check_failures(world: Turmoil, before: Manifest | None, after: Manifest, sin
         told = f"{kind}={one['status']}/{one['reason']} tells an older failure: {one['message'][:200]}"
         assert attempt.asked == world.asked(attempt.stage) or world.was_under_way(attempt), f"REC-5: {told}"
         if kind == "Ready" and one["reason"] in ("HelmReleaseFailed", "RolledBack"):
-            asked = (dig(release, "metadata", "uid"), dig(release, "metadata", "generation"))
+            asked = (get_path(release, "metadata", "uid"), get_path(release, "metadata", "generation"))
             assert attempt.release == asked, f"REC-5: {told}"
             assert attempt.serial >= since_retry, f"REC-14: from before the retry: {told}"
 
 
 def check_label(instance: Manifest, cluster: str, before: Manifest | None) -> None:
     """An object for another cluster gets nothing but WrongCluster, unless it is being finalized (RES-5)."""
-    if dig(instance, "metadata", "deletionTimestamp"):
+    if get_path(instance, "metadata", "deletionTimestamp"):
         return
-    meant = dig(instance, "metadata", "labels", CLUSTER_ID)
+    meant = get_path(instance, "metadata", "labels", CLUSTER_ID)
     if meant != cluster and instance.get("status") != (before or {}).get("status"):
         blocked = conditions_of(instance)["Blocked"]
         assert (blocked["status"], blocked["reason"]) == ("True", "WrongCluster"), "RES-5"

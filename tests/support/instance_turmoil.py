@@ -20,7 +20,7 @@ from tests.support.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simula
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, OperatorError, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, dig, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, ref_of
 from vworkspace_core.apimachinery.resources import (
     CONFIG_MAP,
     HELM_CHART,
@@ -249,7 +249,7 @@ class Turmoil(Simulation):
     def mark(self, stage: PullStage | None = None) -> int:
         """A serial number for what Flux tries right now, remembered with the request it is made for."""
         release = self.look(HELM)
-        request = (dig(release, "metadata", "uid") or "", dig(release, "metadata", "generation") or 0)
+        request = (get_path(release, "metadata", "uid") or "", get_path(release, "metadata", "generation") or 0)
         self.attempts.append(Attempt(len(self.attempts), request, stage, self.asked(stage), self.now))
         return len(self.attempts) - 1
 
@@ -261,7 +261,9 @@ class Turmoil(Simulation):
         if attempt.stage is None:
             return False
         source = self.look(OCI if attempt.stage is PullStage.OCI else REPOSITORY)
-        times = [one["time"] for one in dig(source, "metadata", "managedFields") or () if not one.get("subresource")]
+        times = [
+            one["time"] for one in get_path(source, "metadata", "managedFields") or () if not one.get("subresource")
+        ]
         changed = max((datetime.fromisoformat(one) for one in times), default=self.now)
         return changed <= attempt.at + timedelta(seconds=2)
 
@@ -270,13 +272,15 @@ class Turmoil(Simulation):
 
         Nor are credentials, once the chart or the index is there: Flux does the same with what it has fetched before.
         """
-        release = dig(self.look(HELM), "spec") or {}
+        release = get_path(self.look(HELM), "spec") or {}
         fields = ("url", "ref", "secretRef")
-        oci, repository = ({field: dig(self.look(ref), "spec", field) for field in fields} for ref in (OCI, REPOSITORY))
+        oci, repository = (
+            {field: get_path(self.look(ref), "spec", field) for field in fields} for ref in (OCI, REPOSITORY)
+        )
         parts = {
             PullStage.OCI: (oci,),
             PullStage.INDEX: (repository,),
-            PullStage.CHART: ({**repository, "secretRef": None}, dig(release, "chart") or {}),
+            PullStage.CHART: ({**repository, "secretRef": None}, get_path(release, "chart") or {}),
             None: (release, {**oci, "secretRef": None}) if "chartRef" in release else (release,),
         }[stage]
         body = [{key: value for key, value in part.items() if key != "suspend"} for part in parts]
@@ -295,7 +299,7 @@ class Turmoil(Simulation):
     def try_submit(self, manifest: Mapping[str, Any]) -> bool:
         """What the agent applies; False where somebody holds a field of it, or the object is going."""
         live = self.get(ref_of(manifest, INSTANCE.kind))
-        if live is not None and dig(live, "metadata", "deletionTimestamp"):
+        if live is not None and get_path(live, "metadata", "deletionTimestamp"):
             return False
         try:
             self.submit(manifest)
@@ -325,7 +329,7 @@ class Turmoil(Simulation):
     def let_go_of_status(self) -> None:
         """People who edited a status give up what they hold of it."""
         for ref in (INSTANCE, TWIN):
-            held = dig(self.look(ref), "metadata", "managedFields") or ()
+            held = get_path(self.look(ref), "metadata", "managedFields") or ()
             theirs = [
                 at for at, one in enumerate(held) if (one["manager"], one.get("subresource")) == (EDITOR, "status")
             ]
@@ -348,7 +352,7 @@ class Turmoil(Simulation):
         told = self.message(INSTANCE, "Blocked").partition("kubectl label secrets ")[2].split()
         if told and self.condition(INSTANCE, "Blocked") == ("True", "NameTaken"):
             for ref, secret in self.everything(SECRET).items():
-                if dig(secret, "metadata", "labels", "owner") == "helm":
+                if get_path(secret, "metadata", "labels", "owner") == "helm":
                     self.edit(ref, {"metadata": {"labels": dict(one.split("=") for one in told[4:])}})
 
     def patch_status(self, ref: ObjectRef, status: Mapping[str, Any] | None) -> None:
@@ -375,7 +379,7 @@ class Turmoil(Simulation):
     def message(self, ref: ObjectRef, kind: str) -> str:
         """A condition's message; empty where there is no such condition."""
         found = self.get(ref)
-        told = [one["message"] for one in dig(found, "status", "conditions") or () if one["type"] == kind]
+        told = [one["message"] for one in get_path(found, "status", "conditions") or () if one["type"] == kind]
         return str(told[0]) if told else ""
 
     # --- what Flux does -------------------------------------------------------------------------------------------
@@ -481,7 +485,7 @@ class Turmoil(Simulation):
         return tuple(parts)
 
     def _version(self, ref: ObjectRef) -> str:
-        return str(dig(self.look(ref), "metadata", "resourceVersion") or "")
+        return str(get_path(self.look(ref), "metadata", "resourceVersion") or "")
 
 
 def intent(

@@ -19,7 +19,7 @@ from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.operation import TERMINAL_PHASES, Phase
 from vworkspace_core.apimachinery.errors import Invalid, JobClosed, NotFound, OperatorError
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, ref_of
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, OPERATION, SECRET
 from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from vworkspace_core.controller.machine import LogNote, Tick
@@ -222,7 +222,7 @@ class World:
         there = {live["metadata"]["uid"]: live for live in self.instances()}
         if outcome == "noop" and not error:
             assert not own or job_id in self.offered_again, "a crash between apply and result is no replay"
-            before = [dig(one.result, "outcome") for one in self.entries() if key_of(one) == key_of(job)]
+            before = [get_path(one.result, "outcome") for one in self.entries() if key_of(one) == key_of(job)]
             answered = self.offered_again.get(job_id) == "noop" or "noop" in before
             assert own or others or answered or job.raw["kind"] == "delete", "a replay has something it replays"
         if outcome == "succeeded" and job.raw["kind"] == "apply":
@@ -249,7 +249,7 @@ class World:
 
     def offer_again(self, job: JobEntry) -> None:
         """The control plane was restored from before the ack: it knows neither ack nor result."""
-        self.offered_again[job.id] = str(dig(job.result, "outcome"))
+        self.offered_again[job.id] = str(get_path(job.result, "outcome"))
         job.acked_at = job.closed_at = job.offered_at = job.result = None
 
     def deliver(self) -> None:
@@ -285,7 +285,7 @@ class World:
 
     def decide_on(self, live: Manifest, *, accepts: bool = True) -> None:
         """What the reconciler makes of an Operation next: it never starts one that is called off (OPS-11)."""
-        phase = dig(live, "status", "phase")
+        phase = get_path(live, "status", "phase")
         if phase in TERMINAL_PHASES:
             return
         if phase == Phase.RUNNING.value:
@@ -300,7 +300,7 @@ class World:
     def _operation_says(self, live: Manifest, phase: Phase, told: Mapping[str, Any]) -> None:
         """Write that status of exactly this copy."""
         meta = live["metadata"]
-        since = dig(live, "status", "startedAt") or ("2026-01-01T00:00:00Z" if phase is Phase.RUNNING else None)
+        since = get_path(live, "status", "startedAt") or ("2026-01-01T00:00:00Z" if phase is Phase.RUNNING else None)
         status = {
             "phase": phase.value,
             "observedGeneration": meta["generation"],
@@ -316,7 +316,7 @@ class World:
 
     def hold(self, live: Manifest) -> None:
         """Put a finalizer on the object, as the reconciler does before it writes anything downstream."""
-        if not dig(live, "metadata", "deletionTimestamp"):
+        if not get_path(live, "metadata", "deletionTimestamp"):
             self._patch(live, {"metadata": {"finalizers": [labels.FINALIZER]}})
 
     def release(self, live: Manifest) -> None:
@@ -381,7 +381,7 @@ class World:
 
     def _reconcile(self) -> None:
         for live in self.instances():
-            if dig(live, "metadata", "deletionTimestamp"):
+            if get_path(live, "metadata", "deletionTimestamp"):
                 self.release(live)
             else:
                 self.report(live, condition("Ready", "True", "HelmReleaseReady"))
@@ -399,7 +399,7 @@ class World:
 
 def key_of(job: JobEntry) -> Any:
     """The key under which the job was asked for; None for one that is no job at all."""
-    return dig(job.raw, "idempotencyKey")
+    return get_path(job.raw, "idempotencyKey")
 
 
 async def _loaded(store: JobStore) -> list[JobRecord]:

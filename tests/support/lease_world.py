@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, Stale, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.controller.backoff import jitter_of
 from vworkspace_core.controller.lease.machine import step
 from vworkspace_core.controller.lease.messages import (
@@ -226,7 +226,7 @@ class LeaseWorld:
             case UpdateLease(wanted):
                 if self.lease is None:
                     return LeaseRequestFailed(NotFound("it is not there"))
-                if dig(wanted, "metadata", "resourceVersion") != str(self.version):
+                if get_path(wanted, "metadata", "resourceVersion") != str(self.version):
                     return LeaseRequestFailed(Stale("it has moved on"))
                 return self._store(wanted)
             case _:
@@ -234,7 +234,7 @@ class LeaseWorld:
 
     def _store(self, wanted: Manifest) -> LeaseEvent:
         before = holder_of(self.lease)
-        changed = self.lease is None or dig(self.lease, "spec") != dig(wanted, "spec")
+        changed = self.lease is None or get_path(self.lease, "spec") != get_path(wanted, "spec")
         if changed:  # a write that changes nothing keeps its resourceVersion, as the real server has it
             self.version += 1
         self.lease = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": str(self.version)}}

@@ -15,7 +15,7 @@ from tests.support.operation_worlds import HOOK_SPEC, template
 from tests.support.servers import FACES, IN_PROCESS, Face, Story
 from vworkspace_core.api.labels import CANCEL, OPERATION_UID
 from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
     OPERATION,
@@ -208,7 +208,7 @@ class Operating:
     async def says(self, ref: ObjectRef, kind: str, told: str) -> str:
         """The message of a condition, once that is `status/reason`."""
         await self._until(lambda: self.condition(ref, kind) == told, ref, f"{kind}={told}")
-        found = dig(self.world.get(ref), "status", "conditions")
+        found = get_path(self.world.get(ref), "status", "conditions")
         return next(str(one.get("message", "")) for one in found if one["type"] == kind)
 
     async def gone(self, ref: ObjectRef) -> None:
@@ -223,24 +223,24 @@ class Operating:
 
     def phase(self, ref: ObjectRef) -> str:
         """Where it stands."""
-        return str(dig(self.world.find(ref), "status", "phase"))
+        return str(get_path(self.world.find(ref), "status", "phase"))
 
     def condition(self, ref: ObjectRef, kind: str) -> str:
         """`status/reason` of a condition, empty without one."""
-        found = dig(self.world.find(ref), "status", "conditions") or ()
+        found = get_path(self.world.find(ref), "status", "conditions") or ()
         return next((f"{one['status']}/{one['reason']}" for one in found if one["type"] == kind), "")
 
     def told(self, ref: ObjectRef) -> object:
         """What its status says."""
-        return dig(self.world.find(ref), "status")
+        return get_path(self.world.find(ref), "status")
 
     def outputs(self, ref: ObjectRef) -> dict[str, Any]:
         """What it gave."""
-        return dict(dig(self.world.get(ref), "status", "outputs") or {})
+        return dict(get_path(self.world.get(ref), "status", "outputs") or {})
 
     def engine_ref(self, ref: ObjectRef) -> ObjectRef:
         """The engine object that its status names."""
-        found = dig(self.world.get(ref), "status", "engineRef")
+        found = get_path(self.world.get(ref), "status", "engineRef")
         kind = next(one for one in engine_kinds() if one.kind == found["kind"])
         return ObjectRef(kind, found["namespace"], found["name"])
 
@@ -250,7 +250,7 @@ class Operating:
         return [
             event.object["metadata"]["name"]
             for event in self.world.history.events()
-            if event.type is WatchEventType.ADDED and dig(event.object, "metadata", "labels", OPERATION_UID) == uid
+            if event.type is WatchEventType.ADDED and get_path(event.object, "metadata", "labels", OPERATION_UID) == uid
         ]
 
     def running_together(self) -> set[frozenset[str]]:
@@ -259,7 +259,9 @@ class Operating:
         pairs: set[frozenset[str]] = set()
         for event in self.world.history.events(OPERATION):
             name = event.object["metadata"]["name"]
-            phases[name] = "" if event.type is WatchEventType.DELETED else str(dig(event.object, "status", "phase"))
+            phases[name] = (
+                "" if event.type is WatchEventType.DELETED else str(get_path(event.object, "status", "phase"))
+            )
             now = [one for one, phase in phases.items() if phase == "Running"]
             pairs |= {frozenset((one, other)) for one in now for other in now if one != other}
         return pairs
@@ -268,7 +270,7 @@ class Operating:
         """Names of Operations in the order in which they came to run."""
         found: dict[str, None] = {}
         for event in self.world.history.events(OPERATION):
-            if dig(event.object, "status", "phase") == "Running":
+            if get_path(event.object, "status", "phase") == "Running":
                 found.setdefault(event.object["metadata"]["name"], None)
         return list(found)
 

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.ports import KubeApi, ListPage, PatchType, Propagation, WatchEvent
 
 __all__ = ["Witness", "Write"]
@@ -127,4 +127,4 @@ class Witness:
 
 def _of(manifest: Manifest, kind: Kind, subresource: str = "") -> str:
     ref = ref_of(manifest, kind)
-    return _path(kind, ref.namespace, str(dig(manifest, "metadata", "name")), subresource)
+    return _path(kind, ref.namespace, str(get_path(manifest, "metadata", "name")), subresource)

@@ -18,7 +18,7 @@ from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CONFIG_MAP,
@@ -122,8 +122,8 @@ class Simulation:
         return attrs.evolve(ref, name=(used or ours or [ref.name])[-1])
 
     def _read_by_release(self, kind: Kind) -> list[str]:
-        spec = dig(self.get(HELM), "spec") or {}
-        told = [spec.get("chartRef"), dig(spec, "chart", "spec", "sourceRef"), *(spec.get("valuesFrom") or ())]
+        spec = get_path(self.get(HELM), "spec") or {}
+        told = [spec.get("chartRef"), get_path(spec, "chart", "spec", "sourceRef"), *(spec.get("valuesFrom") or ())]
         return [one["name"] for one in told if one and one["kind"] == kind.kind]
 
     # --- the operator --------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Simulation:
 
     def condition(self, ref: ObjectRef, kind: str) -> tuple[str, str] | None:
         """Status and reason of a condition."""
-        for found in dig(self.get(ref), "status", "conditions") or ():
+        for found in get_path(self.get(ref), "status", "conditions") or ():
             if found["type"] == kind:
                 return found["status"], found["reason"]
         return None

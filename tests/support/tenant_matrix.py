@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vworkspace_core.api.crd import crd_manifest
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 from vworkspace_core.apimachinery.resources import (
     CONFIG_MAP,
     HELM_RELEASE,
@@ -78,7 +78,11 @@ def annotated(good: Manifest) -> Iterator[tuple[str, dict[str, Any]]]:
         for value in ("true", VICTIM, "999999999999999999", "ApplicationInstance/org-myteam/x@1"):
             yield (
                 name,
-                _with(good, ("metadata", "annotations"), {**(dig(good, "metadata", "annotations") or {}), name: value}),
+                _with(
+                    good,
+                    ("metadata", "annotations"),
+                    {**(get_path(good, "metadata", "annotations") or {}), name: value},
+                ),
             )
 
 
@@ -91,7 +95,7 @@ def _changed(good: Manifest, where: tuple[str, ...], schema: Mapping[str, Any]) 
             yield ".".join(where), _with(good, where, value)
     if len(where) > 1 and properties:
         for value in _OBJECTS:
-            yield ".".join(where), _with(good, where, {**(dig(good, *where) or {}), **value})
+            yield ".".join(where), _with(good, where, {**(get_path(good, *where) or {}), **value})
 
 
 def _values(schema: Mapping[str, Any]) -> Iterator[Any]:
@@ -169,7 +173,7 @@ _HOST: Final = frozenset(("hostPID", "hostIPC", "hostNetwork", "hostPath", "priv
 def beyond(kind: Kind, manifest: Manifest, namespace: str, velero_namespace: str = "velero") -> list[str]:
     """What of this object a tenant of that namespace could not have made happen by its own roles."""
     found = []
-    place = dig(manifest, "metadata", "namespace")
+    place = get_path(manifest, "metadata", "namespace")
     if kind in _VELERO:
         found += [] if place == velero_namespace else [f"a {kind.kind} in {place}"]
         found += _velero(manifest, namespace)
@@ -179,22 +183,22 @@ def beyond(kind: Kind, manifest: Manifest, namespace: str, velero_namespace: str
         found.append(f"in namespace {place}")
     known = _FIELDS.get(kind)
     if known is not None:
-        found += [f"spec.{name}" for name in (dig(manifest, "spec") or {}) if name not in known]
-    if kind in (OCI_REPOSITORY, HELM_REPOSITORY) and dig(manifest, "spec", "provider") not in (None, "generic"):
+        found += [f"spec.{name}" for name in (get_path(manifest, "spec") or {}) if name not in known]
+    if kind in (OCI_REPOSITORY, HELM_REPOSITORY) and get_path(manifest, "spec", "provider") not in (None, "generic"):
         found.append("a registry login with the node's own identity")
     account = RELEASE_ACCOUNT if kind == HELM_RELEASE else RUNNER
     found += _walk(
         _without_data(kind, manifest), (namespace, velero_namespace if kind in _VELERO else namespace), account
     )
-    if kind == HELM_RELEASE and dig(manifest, "spec", "serviceAccountName") != RELEASE_ACCOUNT:
-        found.append(f"spec.serviceAccountName {dig(manifest, 'spec', 'serviceAccountName')}")
+    if kind == HELM_RELEASE and get_path(manifest, "spec", "serviceAccountName") != RELEASE_ACCOUNT:
+        found.append(f"spec.serviceAccountName {get_path(manifest, 'spec', 'serviceAccountName')}")
     if kind == JOB:
-        found += _unrestricted(dig(manifest, "spec", "template", "spec") or {})
+        found += _unrestricted(get_path(manifest, "spec", "template", "spec") or {})
     return found
 
 
 def _velero(manifest: Manifest, namespace: str) -> Iterator[str]:
-    spec = dig(manifest, "spec") or {}
+    spec = get_path(manifest, "spec") or {}
     if spec.get("includedNamespaces") != [namespace]:
         yield f"spec.includedNamespaces {spec.get('includedNamespaces')}"
     mapping = spec.get("namespaceMapping") or {}
@@ -209,9 +213,9 @@ def _unrestricted(pod: Mapping[str, Any]) -> Iterator[str]:
         yield "a service account token in the pod"
     for one in (*pod.get("containers", ()), *pod.get("initContainers", ())):
         own = one.get("securityContext") or {}
-        if own.get("allowPrivilegeEscalation") is not False or dig(own, "capabilities", "drop") != ["ALL"]:
+        if own.get("allowPrivilegeEscalation") is not False or get_path(own, "capabilities", "drop") != ["ALL"]:
             yield "a container outside the restricted profile"
-        if dig(own, "capabilities", "add"):
+        if get_path(own, "capabilities", "add"):
             yield "added capabilities"
         if not any((level.get("securityContext") or {}).get("runAsNonRoot") for level in (pod, one)):
             yield "a container that may run as root"

@@ -28,7 +28,7 @@ from vworkspace_core.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.apimachinery.manifest import Json, Kind, dig
+from vworkspace_core.apimachinery.manifest import Json, Kind, get_path
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_kube.conflicts import field_conflicts
@@ -79,7 +79,7 @@ class ServerResponse:
     @property
     def reason(self) -> str:
         """`reason` of the Status, empty without one."""
-        return str(dig(self.status, "reason") or "")
+        return str(get_path(self.status, "reason") or "")
 
     @property
     def message(self) -> str:
@@ -88,12 +88,12 @@ class ServerResponse:
             return (
                 f"HTTP {self.code} without a Kubernetes Status ({self.content_type or 'no content type'}) {self.text}"
             )
-        return str(dig(self.status, "message") or self.reason or f"HTTP {self.code}")[:_MESSAGE_LIMIT]
+        return str(get_path(self.status, "message") or self.reason or f"HTTP {self.code}")[:_MESSAGE_LIMIT]
 
     @property
     def causes(self) -> tuple[Mapping[str, Any], ...]:
         """`details.causes` of the Status."""
-        causes = dig(self.status, "details", "causes")
+        causes = get_path(self.status, "details", "causes")
         return tuple(cause for cause in causes or () if isinstance(cause, Mapping))
 
 
@@ -127,9 +127,9 @@ def error_of(info: RequestInfo, response: ServerResponse) -> OperatorError:
 
 def in_stream_error(info: RequestInfo, status: Json) -> OperatorError:
     """The error of an ERROR line of a watch, whose HTTP status was 200 (W-11, W-14)."""
-    message = f"{info}: {str(dig(status, 'message') or 'an ERROR event without a message')[:_MESSAGE_LIMIT]}"
-    code = dig(status, "code")
-    if code == 410 or dig(status, "reason") in ("Expired", "Gone"):
+    message = f"{info}: {str(get_path(status, 'message') or 'an ERROR event without a message')[:_MESSAGE_LIMIT]}"
+    code = get_path(status, "code")
+    if code == 410 or get_path(status, "reason") in ("Expired", "Gone"):
         return Expired(message)
     return Unavailable(message, status=code if isinstance(code, int) else None)
 
@@ -167,7 +167,7 @@ def _not_found(info: RequestInfo, response: ServerResponse, said: str) -> Operat
         if response.content_type in ("text/plain", ""):
             return KindMissing(f"{info}: the API server does not serve {info.kind.crd_name}")
         return Unavailable(said, status=404)
-    if not dig(response.status, "details", "name"):
+    if not get_path(response.status, "details", "name"):
         return KindMissing(said)
     return NotFound(said)
 
@@ -214,7 +214,7 @@ def _status(body: bytes) -> Mapping[str, Any] | None:
 
 def _retry_after(header: str, status: Mapping[str, Any] | None) -> float | None:
     """Seconds the server asks for; the HTTP-date form is not used by API servers and counts as not said."""
-    seconds = header if header.isascii() and header.isdigit() else dig(status, "details", "retryAfterSeconds")
+    seconds = header if header.isascii() and header.isdigit() else get_path(status, "details", "retryAfterSeconds")
     return float(seconds) if seconds else None
 
 

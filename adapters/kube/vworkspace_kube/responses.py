@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.nesting import decode_answer
 from vworkspace_core.ports import ListPage
 from vworkspace_kube.errors import RequestInfo
@@ -37,7 +37,7 @@ def page_of(info: RequestInfo, body: bytes) -> ListPage:
     Raises Unavailable for what is not a list of that kind, or holds what does not belong there.
     """
     manifest = _decoded(info, body, "items")
-    version, token = dig(manifest, "metadata", "resourceVersion"), dig(manifest, "metadata", "continue")
+    version, token = get_path(manifest, "metadata", "resourceVersion"), get_path(manifest, "metadata", "continue")
     items = manifest.get("items") or []
     if problem := _typed(manifest, info.kind.api_version, f"{info.kind.kind}List"):
         raise not_the_server(info, problem)
@@ -56,12 +56,12 @@ def why_foreign(info: RequestInfo, manifest: Any, *, versioned: bool = True) -> 
     if problem := _typed(manifest, info.kind.api_version, info.kind.kind):
         return problem
     meta = manifest.get("metadata")
-    name, namespace = dig(meta, "name"), dig(meta, "namespace")
+    name, namespace = get_path(meta, "name"), get_path(meta, "namespace")
     if not isinstance(name, str) or not name or (info.name and name != info.name):
         return f"it is named {_shown(name)}"
     if info.kind.namespaced and (not namespace or (info.namespace and namespace != info.namespace)):
         return f"it is in namespace {_shown(namespace)}"
-    if versioned and not all(isinstance(dig(meta, key), str) for key in ("uid", "resourceVersion")):
+    if versioned and not all(isinstance(get_path(meta, key), str) for key in ("uid", "resourceVersion")):
         return "it has no uid or no resourceVersion"
     return ""
 
@@ -85,7 +85,7 @@ def _decoded(info: RequestInfo, body: bytes, *path: str) -> dict[str, Any]:
 
 
 def _typed(manifest: Any, api_version: str, kind: str) -> str:
-    said = (dig(manifest, "apiVersion"), dig(manifest, "kind"))
+    said = (get_path(manifest, "apiVersion"), get_path(manifest, "kind"))
     return "" if said == (api_version, kind) else f"it says that it is {_shown(said[0])} {_shown(said[1])}"
 
 

@@ -17,7 +17,7 @@ from vworkspace_core.api.codec import read_cluster
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, namespace_is_gated
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.apimachinery.errors import AlreadyExists
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import CLUSTER, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.apimachinery.timestamps import Instant
@@ -157,7 +157,7 @@ class ClusterController:
 
     def _unguarded(self) -> Iterator[str]:
         for namespace in self._informers.store(NAMESPACE).objects():
-            if namespace_is_gated(namespace) and not dig(namespace, "metadata", "labels", POD_SECURITY):
+            if namespace_is_gated(namespace) and not get_path(namespace, "metadata", "labels", POD_SECURITY):
                 yield str(metadata(namespace).get("name"))
 
     def _watched(self) -> Iterator[tuple[Kind, Watched]]:
@@ -200,12 +200,12 @@ class ClusterController:
 
 def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
     """What of a namespace the status tells."""
-    return namespace_is_gated(namespace), bool(dig(namespace, "metadata", "labels", POD_SECURITY))
+    return namespace_is_gated(namespace), bool(get_path(namespace, "metadata", "labels", POD_SECURITY))
 
 
 def of_cluster(clusters: Iterable[Manifest], cluster_id: str) -> Iterator[Manifest]:
     """Those that are about this cluster."""
-    return (found for found in clusters if dig(found, "spec", "clusterId") == cluster_id)
+    return (found for found in clusters if get_path(found, "spec", "clusterId") == cluster_id)
 
 
 def by_spec(keys_of: Callable[[CacheChange], Iterator[ObjectRef]]) -> Callable[[CacheChange], Iterator[ObjectRef]]:

@@ -13,7 +13,7 @@ from vworkspace_app.process.yaml_documents import Format, dump, parse_yaml, read
 from vworkspace_core.api.codec import read_application_instance, read_operation, validate_strict
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, cluster_id_of, is_managed
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import ValidationProblems
@@ -100,7 +100,7 @@ def _decided(question: _Question) -> tuple[Decision, Decision]:
     if question.ref.kind != OPERATION:
         return _of_instance(question), Decision()
     decision = _of_operation(question)
-    if decision.status is None or decision.creates or not dig(decision.status, "status", "engineRef"):
+    if decision.status is None or decision.creates or not get_path(decision.status, "status", "engineRef"):
         return decision, Decision()
     started = {**question.manifest, "status": decision.status["status"]}
     objects = {**question.given.objects, question.ref: started}

@@ -14,7 +14,7 @@ from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.labels import CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import ALL_KINDS, APPLICATION_INSTANCE, NAMESPACE, OPERATION, SECRET
 from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
@@ -85,7 +85,8 @@ class Given:
         for manifest in documents:
             kind = _kind_of(manifest)
             if kind is None:
-                note(f"{manifest.get('kind')} {dig(manifest, 'metadata', 'name')} is of no kind that decides anything")
+                name = get_path(manifest, "metadata", "name")
+                note(f"{manifest.get('kind')} {name} is of no kind that decides anything")
             else:
                 ref = ref_of(manifest, kind)
                 objects[ref] = _as_stored(ref, manifest, now)
@@ -127,7 +128,7 @@ def _kind_of(manifest: Manifest) -> Kind | None:
 
 
 def _key(secret: Manifest, name: str) -> bytes | None:
-    plain, encoded = dig(secret, "stringData", name), dig(secret, "data", name)
+    plain, encoded = get_path(secret, "stringData", name), get_path(secret, "data", name)
     if isinstance(plain, str):
         return plain.encode()
     try:
@@ -149,4 +150,4 @@ def _uid(ref: ObjectRef) -> str:
 
 def cluster_of(manifest: Manifest) -> str:
     """The cluster that the object says it is for."""
-    return str(dig(manifest, "metadata", "labels", CLUSTER_ID) or "")
+    return str(get_path(manifest, "metadata", "labels", CLUSTER_ID) or "")

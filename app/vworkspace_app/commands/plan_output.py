@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.controller.decision import Decision, Finalizer
 from vworkspace_core.controller.render import as_data
 
@@ -55,7 +55,7 @@ def _own(decision: Decision) -> str:
 
 
 def _obstacles(decision: Decision, present: Manifest) -> Iterator[str]:
-    status = dig(decision.status if decision.status is not None else present, "status", "conditions") or ()
+    status = get_path(decision.status if decision.status is not None else present, "status", "conditions") or ()
     found = {str(one.get("type")): one for one in status}
     for kind in _OBSTACLES:
         if kind in found and found[kind].get("status") == "True":

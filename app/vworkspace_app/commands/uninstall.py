@@ -11,7 +11,7 @@ from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.uninstall import Inventory, Stuck, steps_of, take_inventory
 from vworkspace_app.uninstall.inventory import is_held
 from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.ports import KubeApi
 from vworkspace_kube import KubeApiClient, load_config
 
@@ -55,7 +55,7 @@ def _refuse_without_operator(options: UninstallOptions, found: Inventory) -> Non
     if options.keep_applications or not found.applications:
         return
     if found.lease is not None and not is_held(found.lease, datetime.now(UTC)):
-        since = dig(found.lease, "spec", "renewTime") or "a while"
+        since = get_path(found.lease, "spec", "renewTime") or "a while"
         raise CommandError(
             f"no operator runs in {options.system_namespace} (its Lease was last renewed at {since}), and without one "
             f"nobody uninstalls {_applications(found)}: start it again, or give --keep-applications"

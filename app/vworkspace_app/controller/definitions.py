@@ -6,7 +6,7 @@ from functools import lru_cache
 import msgspec
 
 from vworkspace_app.controller.informer import InformerRunner
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, metadata
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.informer.store import ObjectStore
 
@@ -16,11 +16,15 @@ def slim_definition(manifest: Manifest) -> Manifest:
     meta = metadata(manifest)
     identity = {key: meta[key] for key in ("name", "uid", "resourceVersion") if key in meta}
     versions = [
-        {"name": dig(version, "name"), "served": dig(version, "served")}
-        for version in dig(manifest, "spec", "versions") or ()
+        {"name": get_path(version, "name"), "served": get_path(version, "served")}
+        for version in get_path(manifest, "spec", "versions") or ()
     ]
-    spec = {"group": dig(manifest, "spec", "group"), "names": dig(manifest, "spec", "names"), "versions": versions}
-    status = {"conditions": dig(manifest, "status", "conditions") or []}
+    spec = {
+        "group": get_path(manifest, "spec", "group"),
+        "names": get_path(manifest, "spec", "names"),
+        "versions": versions,
+    }
+    status = {"conditions": get_path(manifest, "status", "conditions") or []}
     return {
         "apiVersion": manifest.get("apiVersion"),
         "kind": manifest.get("kind"),
@@ -46,9 +50,10 @@ def wake_when_served(runners: Iterable[InformerRunner]) -> Callable[[CacheChange
 
 def is_established(definition: Manifest) -> bool:
     """Whether the API server says that it serves the definition's kind."""
-    conditions = dig(definition, "status", "conditions") or ()
+    conditions = get_path(definition, "status", "conditions") or ()
     return any(
-        dig(condition, "type") == "Established" and dig(condition, "status") == "True" for condition in conditions
+        get_path(condition, "type") == "Established" and get_path(condition, "status") == "True"
+        for condition in conditions
     )
 
 

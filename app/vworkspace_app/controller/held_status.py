@@ -8,7 +8,7 @@ import attrs
 
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery.errors import Conflict, OperatorError
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.ports import EventSink, KubeApi, KubernetesEvent
 
@@ -19,7 +19,7 @@ def without_foreign_conditions(manifest: Manifest) -> Manifest:
     if not held:
         return manifest
     status = manifest["status"]
-    left = [one for one in dig(status, "conditions") or () if dig(one, "type") not in held]
+    left = [one for one in get_path(status, "conditions") or () if get_path(one, "type") not in held]
     return {**manifest, "status": {**status, "conditions": left}}
 
 

@@ -3,7 +3,7 @@
 import structlog
 
 from vworkspace_core.apimachinery.conditions import Transition
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import STATUS
@@ -32,7 +32,7 @@ def log_status(key: ObjectRef, decision: Decision) -> None:
     conditions = [change.condition for change in changed]
     bad = [condition for condition in conditions if _is_bad(condition)]
     level = _log.warning if bad else _log.info
-    phase = dig(decision.status, "status", "phase")
+    phase = get_path(decision.status, "status", "phase")
     level(
         "status changed",
         object=str(key),

@@ -6,7 +6,7 @@ import attrs
 
 from vworkspace_app.controller.observer import Reconciled, ReconcileObserver
 from vworkspace_core.apimachinery.errors import OperatorError, Unavailable
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.controller.queue.hot_loop import HotLoopDetector, fingerprint
 from vworkspace_core.controller.queue.workqueue import QueueStats
 from vworkspace_core.controller.reconcile import ReconcileResult, ResultLabel
@@ -99,7 +99,7 @@ class WorkerPoolCounters:
     def _detect(self, key: ObjectRef, now: float, result: ReconcileResult) -> None:
         if result.status is None or result.error is not None:
             return
-        generation = dig(result.status, "status", "observedGeneration") or 0
+        generation = get_path(result.status, "status", "observedGeneration") or 0
         hot_loop = self._detector.record(key, now, fingerprint(result.status), generation)
         if hot_loop is not None:
             self._counts["hot_loops"] += 1

@@ -10,7 +10,7 @@ import attrs
 import structlog
 
 from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import CLUSTER, SECRET
 from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.credentials.messages import BootstrapToken
@@ -48,8 +48,8 @@ async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", 
         return None
     for found in sorted(page.items, key=lambda one: str(metadata(one).get("name"))):
         own, endpoint = (
-            str(dig(found, "spec", "clusterId") or ""),
-            str(dig(found, "spec", "controlPlaneEndpoint") or ""),
+            str(get_path(found, "spec", "clusterId") or ""),
+            str(get_path(found, "spec", "controlPlaneEndpoint") or ""),
         )
         if cluster_id in ("", own) and (url or endpoint) and (token := await _token(api, namespace, found)):
             return Bootstrap(url or endpoint, own, token)
@@ -62,7 +62,7 @@ async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
     Only a Secret that was made for it is one: whoever may write Clusters must not have any other Secret of the
     operator's namespace sent to an address of their choice.
     """
-    name, key = (dig(cluster, "spec", "registrationTokenSecretRef", field) for field in ("name", "key"))
+    name, key = (get_path(cluster, "spec", "registrationTokenSecretRef", field) for field in ("name", "key"))
     if not isinstance(name, str) or not isinstance(key, str):
         return ""
     try:
@@ -72,7 +72,7 @@ async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
     if secret.get("type") != REGISTRATION_TOKEN_TYPE:
         _warn_wrong_type(str(metadata(cluster).get("name")), namespace, name, key, str(secret.get("type")))
         return ""
-    return _decoded(dig(secret, "data", key))
+    return _decoded(get_path(secret, "data", key))
 
 
 @lru_cache(maxsize=64)
@@ -104,5 +104,5 @@ def rotation_requests(clusters: Iterable[Manifest], cluster_id: str) -> tuple[st
     return tuple(
         f"cluster/{metadata(found).get('uid')}/{metadata(found).get('generation')}"
         for found in clusters
-        if dig(found, "spec", "clusterId") == cluster_id and dig(found, "spec", "rotateCredentials") is True
+        if get_path(found, "spec", "clusterId") == cluster_id and get_path(found, "spec", "rotateCredentials") is True
     )

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from vworkspace_app.demo.sightings import condition
 from vworkspace_app.demo.spectator import Sighting, Spectator
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY, OPERATION
 from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane.server import ControlPlaneServer
@@ -32,10 +32,10 @@ def operations_board(spectator: Spectator, control: ControlPlaneServer, waiting_
     table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
     for column in ("operation", "type", "engine", "phase", "why"):
         table.add_column(column)
-    latest = {dig(seen.object, "metadata", "name"): seen for seen in spectator.sightings if seen.kind == OPERATION}
+    latest = {get_path(seen.object, "metadata", "name"): seen for seen in spectator.sightings if seen.kind == OPERATION}
     for name, seen in latest.items():
         if seen.type is not WatchEventType.DELETED:
-            spec, phase = seen.object["spec"], str(dig(seen.object, "status", "phase") or "—")
+            spec, phase = seen.object["spec"], str(get_path(seen.object, "status", "phase") or "—")
             table.add_row(name, spec["type"], spec["engine"], Text(phase, style=_PHASES.get(phase, "dim")), _why(seen))
     open_jobs = ", ".join(job.id for job in control.jobs if job.open) or "none"
     table.add_row("open jobs", "", "", "", open_jobs)
@@ -61,5 +61,5 @@ def _cells(manifest: Manifest | None) -> tuple[str, Text, str]:
         return "", Text("—", style="dim"), ""
     ready = condition(manifest, "Ready")
     status = str(ready.get("status", "—"))
-    generation = str(dig(manifest, "metadata", "generation"))
+    generation = str(get_path(manifest, "metadata", "generation"))
     return generation, Text(status, style=_COLOURS.get(status, "dim")), str(ready.get("reason", ""))

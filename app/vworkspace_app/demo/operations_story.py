@@ -13,7 +13,7 @@ from vworkspace_app.demo.sightings import conditions, gone, made_for, operation_
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
 from vworkspace_core.api.labels import CANCEL, CAPABILITY_PREFIX
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import JOB, OPERATION
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.jobs import JobEntry
@@ -66,14 +66,14 @@ class OperationsTeller(Narrator):
     def engine_objects(self, name: str) -> list[str]:
         """Every engine object ever seen to be made for the Operation of that name."""
         wanted = made_for(name)
-        return [dig(seen.object, "metadata", "name") for seen in self.world.spectator.sightings if wanted(seen)]
+        return [get_path(seen.object, "metadata", "name") for seen in self.world.spectator.sightings if wanted(seen)]
 
     def ran_together(self, *names: str) -> bool:
         """Whether these Operations were ever Running at the same time."""
         phases: dict[str, object] = {}
         for seen in self.world.spectator.sightings:
             if seen.kind == OPERATION:
-                phases[dig(seen.object, "metadata", "name")] = dig(seen.object, "status", "phase")
+                phases[get_path(seen.object, "metadata", "name")] = get_path(seen.object, "status", "phase")
                 if all(phases.get(name) == "Running" for name in names):
                     return True
         return False
@@ -110,7 +110,7 @@ class OperationsTeller(Narrator):
             made = await self.see(made_for(request.name), f"the object that makes {request.engine} work", since)
             stage.step("·", made.at, f"made: {made.kind.kind} {_where(made.object)}")
         ended = await self.see(phase_is(request.name, "Succeeded"), f"{request.name} Succeeded", since)
-        told = {"outputs": dig(ended.object, "status", "outputs"), "conditions": conditions(ended.object)}
+        told = {"outputs": get_path(ended.object, "status", "outputs"), "conditions": conditions(ended.object)}
         stage.step("·", ended.at, "Succeeded", told)
         await self.succeeded(job)
 
@@ -149,7 +149,7 @@ class OperationsTeller(Narrator):
     async def _blocked(self, name: str, reason: str, since: int) -> str:
         """Wait until it is; the message that says why."""
         seen = await self.see(operation_says(name, "Blocked", f"True/{reason}"), f"Blocked/{reason}", since)
-        found = dig(seen.object, "status", "conditions")
+        found = get_path(seen.object, "status", "conditions")
         message = next(str(one.get("message")) for one in found if one["type"] == "Blocked")
         self.stage.step("·", seen.at, f"{name} is Blocked/{reason}: {message}")
         return message
@@ -165,7 +165,7 @@ class OperationsTeller(Narrator):
         ref = ObjectRef(OPERATION, NAMESPACE_NAME, "stuck-runbook")
         await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="kubectl-annotate")
         stage.step("·", self.now, f"kubectl annotate operation stuck-runbook {CANCEL}=true")
-        name = str(dig(made.object, "metadata", "name"))
+        name = str(get_path(made.object, "metadata", "name"))
         went = await self.see(gone(made.kind, name), "the Workflow gone", since)
         ended = await self.see(phase_is("stuck-runbook", "Cancelled"), "Cancelled", since)
         stage.step("·", went.at, f"Workflow {name} is gone")
@@ -195,11 +195,11 @@ class OperationsTeller(Narrator):
         stage.act("A backup in part", "Velero could not save everything")
         job = self.ask(Request("partial-backup", "Backup", "velero"))
         ended = await self.see(phase_is("partial-backup", "Succeeded"), "Succeeded", since)
-        outputs = dig(ended.object, "status", "outputs")
+        outputs = get_path(ended.object, "status", "outputs")
         stage.step("·", ended.at, "Succeeded", {"conditions": conditions(ended.object), "outputs": outputs})
         found = conditions(ended.object).get("Degraded")
         stage.check("it is Degraded", wanted="True/PartialFailure", found=found)
-        counts = {name: dig(outputs, name) for name in ("totalItems", "errors", "warnings")}
+        counts = {name: get_path(outputs, name) for name in ("totalItems", "errors", "warnings")}
         stage.check("the counts are told", wanted={"totalItems": 120, "errors": 3, "warnings": 2}, found=counts)
         await self.succeeded(job)
 
@@ -214,7 +214,7 @@ class OperationsTeller(Narrator):
         stage.step("·", seen.at, "Operation nightly is gone")
         meta = backup.object["metadata"]
         live = await self.live(ObjectRef(backup.kind, meta["namespace"], meta["name"]))
-        stage.check("its Backup is there", wanted="Completed", found=dig(live, "status", "phase"))
+        stage.check("its Backup is there", wanted="Completed", found=get_path(live, "status", "phase"))
         made = {request.name: len(self.engine_objects(request.name)) for request in REQUESTS}
         wanted = {request.name: int(request.engine != "helm") for request in REQUESTS}
         stage.check("every Operation made one engine object (an upgrade makes none)", wanted=wanted, found=made)

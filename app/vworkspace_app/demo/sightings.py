@@ -6,7 +6,7 @@ from typing import Any
 from vworkspace_app.demo.spectator import Sighting
 from vworkspace_core.api import labels
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, OPERATION
 from vworkspace_core.ports import WatchEventType
 
@@ -15,18 +15,18 @@ Wanted = Callable[[Sighting], bool]
 
 def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
     """The condition of that type; empty when there is none."""
-    found = dig(manifest, "status", "conditions") or ()
+    found = get_path(manifest, "status", "conditions") or ()
     return next((dict(one) for one in found if one.get("type") == kind), {})
 
 
 def conditions(manifest: Manifest) -> dict[str, str]:
     """`status/reason` by condition type: what is shown of a status."""
-    return {one["type"]: f"{one['status']}/{one['reason']}" for one in dig(manifest, "status", "conditions") or ()}
+    return {one["type"]: f"{one['status']}/{one['reason']}" for one in get_path(manifest, "status", "conditions") or ()}
 
 
 def said(manifest: Manifest) -> str:
     """What of its conditions says most, in a line: those that are True, and why it is not Ready."""
-    found = {one["type"]: one for one in dig(manifest, "status", "conditions") or ()}
+    found = {one["type"]: one for one in get_path(manifest, "status", "conditions") or ()}
     told = [one for name, one in found.items() if one["status"] == "True" or name == "Ready"]
     return ", ".join(f"{one['type']} {one['status']} ({one['reason']})" for one in told)
 
@@ -35,9 +35,9 @@ def appeared(kind: Kind, name: str = "") -> Wanted:
     """An object of ours was created, of that name or of any."""
 
     def wanted(sighting: Sighting) -> bool:
-        managers = {entry.get("manager") for entry in dig(sighting.object, "metadata", "managedFields") or ()}
+        managers = {entry.get("manager") for entry in get_path(sighting.object, "metadata", "managedFields") or ()}
         found = sighting.kind == kind and sighting.type is WatchEventType.ADDED and FIELD_MANAGER in managers
-        return found and name in ("", dig(sighting.object, "metadata", "name"))
+        return found and name in ("", get_path(sighting.object, "metadata", "name"))
 
     return wanted
 
@@ -47,7 +47,7 @@ def gone(kind: Kind, name: str) -> Wanted:
     return lambda sighting: (
         sighting.kind == kind
         and sighting.type is WatchEventType.DELETED
-        and dig(sighting.object, "metadata", "name") == name
+        and get_path(sighting.object, "metadata", "name") == name
     )
 
 
@@ -58,7 +58,9 @@ def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
         if sighting.kind != APPLICATION_INSTANCE:
             return False
         found = condition(sighting.object, kind)
-        if dig(sighting.object, "status", "observedGeneration") != dig(sighting.object, "metadata", "generation"):
+        if get_path(sighting.object, "status", "observedGeneration") != get_path(
+            sighting.object, "metadata", "generation"
+        ):
             return False
         return found.get("status") == status and reason in ("", found.get("reason"))
 
@@ -69,8 +71,8 @@ def phase_is(name: str, phase: str) -> Wanted:
     """The Operation is in that phase."""
 
     def wanted(sighting: Sighting) -> bool:
-        named = sighting.kind == OPERATION and dig(sighting.object, "metadata", "name") == name
-        return named and dig(sighting.object, "status", "phase") == phase
+        named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
+        return named and get_path(sighting.object, "status", "phase") == phase
 
     return wanted
 
@@ -79,7 +81,7 @@ def operation_says(name: str, kind: str, told: str) -> Wanted:
     """The Operation has that condition, `status/reason`."""
 
     def wanted(sighting: Sighting) -> bool:
-        named = sighting.kind == OPERATION and dig(sighting.object, "metadata", "name") == name
+        named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
         return named and conditions(sighting.object).get(kind) == told
 
     return wanted
@@ -89,7 +91,7 @@ def made_for(name: str) -> Wanted:
     """An engine object was created for the Operation of that name."""
     return lambda sighting: (
         sighting.type is WatchEventType.ADDED
-        and dig(sighting.object, "metadata", "labels", labels.OPERATION) == name
+        and get_path(sighting.object, "metadata", "labels", labels.OPERATION) == name
         and sighting.kind not in (OPERATION, EVENT)
     )
 
@@ -101,4 +103,4 @@ def event(reason: str) -> Wanted:
 
 def spec_of(manifest: Manifest) -> dict[str, Any]:
     """What is worth showing of a downstream object."""
-    return {"kind": manifest["kind"], "name": dig(manifest, "metadata", "name"), "spec": manifest.get("spec")}
+    return {"kind": manifest["kind"], "name": get_path(manifest, "metadata", "name"), "spec": manifest.get("spec")}

@@ -21,7 +21,7 @@ from vworkspace_app.demo.spectator import Sighting
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
 from vworkspace_core.api.labels import RETRY
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.ports import PatchType
@@ -92,7 +92,7 @@ class Teller(Narrator):
     ) -> None:
         check = self.stage.check
         check("the ack came before the apply", wanted=True, found=_is_before(job, created))
-        check("the chart goes by chartRef", wanted="OCIRepository", found=dig(release, "spec", "chartRef", "kind"))
+        check("the chart goes by chartRef", wanted="OCIRepository", found=get_path(release, "spec", "chartRef", "kind"))
         found = conditions(ready)
         check("Ready=True/HelmReleaseReady", wanted="True/HelmReleaseReady", found=found.get("Ready"))
         check("Reconciling=False/Stable", wanted="False/Stable", found=found.get("Reconciling"))
@@ -102,7 +102,7 @@ class Teller(Narrator):
             "kind": APPLICATION_INSTANCE.kind,
             "namespace": NAMESPACE_NAME,
             "name": NAME,
-            "uid": dig(created, "metadata", "uid"),
+            "uid": get_path(created, "metadata", "uid"),
             "generation": 1,
         }
         check("appliedRef names what was applied", wanted=applied, found=result.get("appliedRef"))
@@ -154,7 +154,7 @@ class Teller(Narrator):
         self.posted("·", result)
         stage.check("the outcome is noop", wanted="noop", found=result.get("outcome"))
         after = await self.live(INSTANCE)
-        found = dig(after, "metadata", "resourceVersion") == dig(before, "metadata", "resourceVersion")
+        found = get_path(after, "metadata", "resourceVersion") == get_path(before, "metadata", "resourceVersion")
         stage.check("the instance was not touched", wanted=True, found=found)
 
     async def conflict(self) -> None:
@@ -165,7 +165,7 @@ class Teller(Narrator):
         await self.world.admin.patch(INSTANCE, patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit")
         ready = has_condition("Ready", "True", "HelmReleaseReady")
         await self.see(
-            lambda seen: ready(seen) and dig(seen.object, "spec", "chart", "version") == EDITED,
+            lambda seen: ready(seen) and get_path(seen.object, "spec", "chart", "version") == EDITED,
             "the edit takes effect",
             since,
         )
@@ -176,13 +176,13 @@ class Teller(Narrator):
         stage.check("it names the manager", wanted=True, found="kubectl-edit" in error)
         stage.check("it names the path", wanted=True, found=".spec.chart.version" in error)
         live = await self.live(INSTANCE)
-        stage.check("nothing was forced", wanted=EDITED, found=dig(live, "spec", "chart", "version"))
+        stage.check("nothing was forced", wanted=EDITED, found=get_path(live, "spec", "chart", "version"))
 
     async def deletion(self) -> None:
         """Everything goes, in order, and only then the job succeeds."""
         stage, since = self.stage, self.mark
         stage.act("Deletion")
-        source = str(dig(await self.live(RELEASE), "spec", "chartRef", "name"))
+        source = str(get_path(await self.live(RELEASE), "spec", "chartRef", "name"))
         job = self.world.control.enqueue(
             CLUSTER,
             kind="delete",
@@ -211,13 +211,13 @@ class Teller(Narrator):
 
 def _meta(found: Manifest) -> dict[str, Any]:
     kept = ("name", "namespace", "labels", "annotations", "uid", "generation")
-    return {"metadata": {key: dig(found, "metadata", key) for key in kept if dig(found, "metadata", key)}}
+    return {"metadata": {key: get_path(found, "metadata", key) for key in kept if get_path(found, "metadata", key)}}
 
 
 def _is_before(job: JobEntry, created: Manifest) -> bool:
     """Times on the object are whole seconds: no later than the ack's second would prove nothing wrong."""
     acked = format_time(job.acked_at) if job.acked_at else "never"
-    return acked <= str(dig(created, "metadata", "creationTimestamp"))
+    return acked <= str(get_path(created, "metadata", "creationTimestamp"))
 
 
 def _deleting(sighting: Sighting) -> bool:

@@ -21,7 +21,7 @@ from vworkspace_core.api.operation import EngineName
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.unreadable import Unreadable, readable
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import (
@@ -59,7 +59,7 @@ InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance
 
 def release_names(manifest: Manifest) -> Iterator[str]:
     """Index of instances by the name of their release, so that a stranger's object of that name finds them."""
-    name = dig(manifest, "spec", "release", "name")
+    name = get_path(manifest, "spec", "release", "name")
     if isinstance(name, str):
         yield f"{metadata(manifest).get('namespace')}/{name}"
 
@@ -190,7 +190,7 @@ class InstanceController:
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
         """The target of an Operation that asks something of its release (REC-9)."""
         target = target_in(change.object)
-        if target is not None and dig(change.object, "spec", "engine") == EngineName.HELM:
+        if target is not None and get_path(change.object, "spec", "engine") == EngineName.HELM:
             yield target
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:

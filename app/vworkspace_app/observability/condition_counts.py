@@ -14,7 +14,7 @@ from vworkspace_core.api.reasons import (
     OperationConditionType,
     OperationReason,
 )
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 
 ConditionLabels: TypeAlias = tuple[str, str, str]
@@ -50,14 +50,14 @@ class ConditionCounts:
         return tuple(sorted(self._counts.items()))
 
     def _conditions(self, manifest: Manifest) -> Iterator[ConditionLabels]:
-        for condition in dig(manifest, "status", "conditions") or ():
+        for condition in get_path(manifest, "status", "conditions") or ():
             kind, status, reason = (str(condition.get(field)) for field in ("type", "status", "reason"))
             if kind in self.types.__members__.values() and status in _STATUSES:
                 yield kind, status, reason if reason in self.reasons.__members__.values() else _OTHER
 
 
 def _is_ours(manifest: Manifest) -> bool:
-    labels = dig(manifest, "metadata", "labels") or {}
+    labels = get_path(manifest, "metadata", "labels") or {}
     return bool(labels.get(MANAGED_BY) == MANAGED_BY_VALUE)
 
 

@@ -12,7 +12,7 @@ from vworkspace_app.observability.condition_counts import ConditionCounts, insta
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import AgentStats, LatestStats, ProcessStats
 from vworkspace_core.api.labels import namespace_is_gated
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
 from vworkspace_core.controller.health import Vitals
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
@@ -116,10 +116,10 @@ class MetricsTelemetry:
         if change.initial or change.type is ChangeType.DELETED or not leads:
             return
         live = change.object
-        phase = dig(live, "status", "phase")
-        if phase and phase != dig(change.old_object or {}, "status", "phase"):
+        phase = get_path(live, "status", "phase")
+        if phase and phase != get_path(change.old_object or {}, "status", "phase"):
             self.metrics.operation(
-                *(str(value) for value in (dig(live, "spec", "type"), dig(live, "spec", "engine"), phase))
+                *(str(value) for value in (get_path(live, "spec", "type"), get_path(live, "spec", "engine"), phase))
             )
 
 

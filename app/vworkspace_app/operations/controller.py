@@ -27,7 +27,7 @@ from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.unreadable import Unreadable, readable
 from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OPERATION
 from vworkspace_core.controller.decision import Decision
@@ -216,7 +216,7 @@ class OperationController:
     def keys_of_engine_object(self, change: CacheChange) -> Iterator[ObjectRef]:
         """The Operation that made the object, wherever it lies, by its uid: names can be cut to fit a label."""
         for manifest in (change.object, change.old_object or {}):
-            uid = dig(manifest, "metadata", "labels", OPERATION_UID)
+            uid = get_path(manifest, "metadata", "labels", OPERATION_UID)
             if isinstance(uid, str) and uid:
                 yield from self._found(BY_UID, uid)
 
@@ -239,8 +239,10 @@ class OperationController:
     def awaiting_approval(self) -> Iterator[ObjectRef]:
         """Every Operation that waits for its claim, or for the secret to check it with."""
         for manifest in self.informers.store(OPERATION).indexed(OPEN, EVERYWHERE):
-            conditions = dig(manifest, "status", "conditions") or ()
-            if any(dig(one, "status") == "True" and dig(one, "reason") in _WAIT_FOR_SECRET for one in conditions):
+            conditions = get_path(manifest, "status", "conditions") or ()
+            if any(
+                get_path(one, "status") == "True" and get_path(one, "reason") in _WAIT_FOR_SECRET for one in conditions
+            ):
                 meta = manifest["metadata"]
                 yield ObjectRef(OPERATION, meta["namespace"], meta["name"])
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from vworkspace_core.api.operation import TERMINAL_PHASES, EngineName
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.controller.informer.index import Indexer
@@ -26,14 +26,14 @@ EVERYWHERE: Final = "*"
 
 def target_in(manifest: Manifest) -> ObjectRef | None:
     """The target that an Operation names, None where it names none."""
-    name = dig(manifest, "spec", "targetRef", "name")
+    name = get_path(manifest, "spec", "targetRef", "name")
     namespace = metadata(manifest).get("namespace")
     return ObjectRef(APPLICATION_INSTANCE, namespace, name) if isinstance(name, str) and name else None
 
 
 def has_ended(manifest: Manifest) -> bool:
     """Whether nothing leads out of the Operation's phase any more."""
-    return dig(manifest, "status", "phase") in TERMINAL_PHASES
+    return get_path(manifest, "status", "phase") in TERMINAL_PHASES
 
 
 def _by_uid(manifest: Manifest) -> Iterator[str]:
@@ -54,8 +54,8 @@ def _open_on(manifest: Manifest) -> Iterator[str]:
 
 def _upgrades_of(manifest: Manifest) -> Iterator[str]:
     target = target_in(manifest)
-    started = dig(manifest, "status", "startedAt") is not None
-    if target is not None and started and dig(manifest, "spec", "engine") == EngineName.HELM:
+    started = get_path(manifest, "status", "startedAt") is not None
+    if target is not None and started and get_path(manifest, "spec", "engine") == EngineName.HELM:
         yield str(target)
 
 

@@ -9,7 +9,7 @@ import attrs
 from vworkspace_app.install.options import COMPONENT, INSTANCE_LABELS, NAME, RELEASE_ACCOUNT
 from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.apimachinery.errors import KindMissing, NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
@@ -107,7 +107,7 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
         ),
         lease=await find(api, ObjectRef(LEASE, system_namespace, NAME)),
         release_rights=frozenset(
-            ref for ref, manifest in rights if dig(manifest, "metadata", "labels", COMPONENT) == RELEASE_ACCOUNT
+            ref for ref, manifest in rights if get_path(manifest, "metadata", "labels", COMPONENT) == RELEASE_ACCOUNT
         ),
     )
 
@@ -141,7 +141,7 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
 
 def is_held(lease: Manifest | None, now: datetime) -> bool:
     """Whether a replica leads at this moment, as far as its Lease tells."""
-    renewed = dig(lease, "spec", "renewTime")
+    renewed = get_path(lease, "spec", "renewTime")
     return bool(holder_of(lease)) and isinstance(renewed, str) and renewed > format_time(now - _HELD)
 
 
@@ -153,5 +153,5 @@ async def _beside(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:
 
 async def _own_namespace(api: KubeApi, name: str) -> ObjectRef | None:
     ref = ObjectRef(NAMESPACE, None, name)
-    labels = dig(await find(api, ref), "metadata", "labels") or {}
+    labels = get_path(await find(api, ref), "metadata", "labels") or {}
     return ref if INSTANCE_LABELS.items() <= labels.items() else None

@@ -6,7 +6,7 @@ from typing import Any, Final
 from vworkspace_app.uninstall.inventory import all_of
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.operations.engines import engine_kinds
@@ -34,14 +34,14 @@ async def let_go(api: KubeApi, manifest: Manifest, kind: Kind) -> None:
 
 def _without(live: Manifest, uid: str) -> dict[str, Any]:
     """The patch that takes an owner, and our own finalizer, off an object; empty where neither is on it."""
-    owners = dig(live, "metadata", "ownerReferences") or []
-    finalizers = dig(live, "metadata", "finalizers") or []
-    if all(dig(owner, "uid") != uid for owner in owners):
+    owners = get_path(live, "metadata", "ownerReferences") or []
+    finalizers = get_path(live, "metadata", "finalizers") or []
+    if all(get_path(owner, "uid") != uid for owner in owners):
         return {}
     return {
         "metadata": {
             "resourceVersion": metadata(live)["resourceVersion"],
-            "ownerReferences": [owner for owner in owners if dig(owner, "uid") != uid],
+            "ownerReferences": [owner for owner in owners if get_path(owner, "uid") != uid],
             "finalizers": [name for name in finalizers if name != UNRECORDED],
         }
     }

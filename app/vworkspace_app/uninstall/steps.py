@@ -18,7 +18,7 @@ from vworkspace_app.uninstall.inventory import Inventory, all_of, find, is_held
 from vworkspace_app.uninstall.letting_go import let_go
 from vworkspace_core.api.labels import FIELD_MANAGER, UNINSTALL
 from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, LEASE, OPERATION
 from vworkspace_core.ports import KubeApi, PatchType
 
@@ -108,7 +108,7 @@ class _Work:
         ref = ref_of(manifest, kind)
         if not metadata(manifest).get("deletionTimestamp"):
             await self._delete(ref)
-        elif kind == APPLICATION_INSTANCE and not dig(manifest, "metadata", "annotations", UNINSTALL):
+        elif kind == APPLICATION_INSTANCE and not get_path(manifest, "metadata", "annotations", UNINSTALL):
             # Where the definition went first, the operator waits for exactly this word.
             with suppress(NotFound):
                 change = {"metadata": {"annotations": {UNINSTALL: "true"}}}
@@ -176,7 +176,7 @@ def _listed(kind: Kind, manifests: Iterable[Manifest]) -> str:
 
 def _said(manifest: Manifest) -> str:
     """What the first of them says of its own end."""
-    for condition in dig(manifest, "status", "conditions") or ():
-        if dig(condition, "type") in ("Deleting", "Running") and dig(condition, "status") == "True":
-            return str(dig(condition, "message"))
+    for condition in get_path(manifest, "status", "conditions") or ():
+        if get_path(condition, "type") in ("Deleting", "Running") and get_path(condition, "status") == "True":
+            return str(get_path(condition, "message"))
     return "it says nothing: is the operator running?"

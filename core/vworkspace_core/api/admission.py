@@ -30,7 +30,7 @@ from vworkspace_core.api.operation import EngineName, Operation
 from vworkspace_core.api.remedies import gate_command
 from vworkspace_core.api.validation import check, check_parts, violations
 from vworkspace_core.apimachinery.formats import DNS_SUBDOMAIN
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig, same_json
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path, same_json
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.names import LONGEST_LABEL, bounded_name
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, first_of, join
@@ -88,7 +88,7 @@ def stored_problems(
 
 def same_spec(manifest: Manifest, old: Manifest) -> bool:
     """Whether an update leaves the spec as it was."""
-    return same_json(dig(manifest, "spec"), dig(old, "spec"))
+    return same_json(get_path(manifest, "spec"), get_path(old, "spec"))
 
 
 def _judge(manifest: Any, old: Manifest | None, settings: AdmissionSettings) -> Iterator[Problem]:
@@ -115,7 +115,7 @@ def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings
     if isinstance(spec, Mapping) and spec_class is not None:
         yield from check_parts(spec_class, spec, "spec")
     for path in (("values", "inline"), ("parameters", "valuesPatch")):
-        where, found = ".".join(("spec", *path)), dig(spec, *path)
+        where, found = ".".join(("spec", *path)), get_path(spec, *path)
         yield from _too_large(found, settings.max_inline_bytes, where) or _inline_secrets(found, where)
 
 

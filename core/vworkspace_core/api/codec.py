@@ -17,7 +17,7 @@ from vworkspace_core.api.operation import Operation
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.converters import FAST, STRICT, TOLERANT, type_name
 from vworkspace_core.apimachinery.fields import camel
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
 from vworkspace_core.apimachinery.nesting import TOO_DEEP, too_deep
 from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
@@ -143,7 +143,7 @@ def read_meta(manifest: Manifest) -> ObjectMeta:
 
 def read_own_conditions(manifest: Manifest, types: Container[str]) -> tuple[Condition, ...]:
     """The conditions of `types` in the status of any object; those that make no sense are left out. Never raises."""
-    conditions = dig(manifest, "status", "conditions")
+    conditions = get_path(manifest, "status", "conditions")
     readable = map(_condition, conditions if isinstance(conditions, list) else ())
     return tuple(condition for condition in readable if condition is not None and condition.type in types)
 

@@ -15,7 +15,7 @@ from vworkspace_core.api.labels import (
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import gate_command
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
 from vworkspace_core.apimachinery.names import bounded_name
 
@@ -32,10 +32,10 @@ def wrong_cluster(meta: ObjectMeta, cluster_id: str) -> str:
 
 def is_labelled_for(manifest: Manifest, cluster_id: str) -> bool:
     """Whether the labels give an object to this operator, as far as can be told where it cannot be read."""
-    labels = dig(manifest, "metadata", "labels")
-    if dig(labels, MANAGED_BY) != MANAGED_BY_VALUE:
+    labels = get_path(manifest, "metadata", "labels")
+    if get_path(labels, MANAGED_BY) != MANAGED_BY_VALUE:
         return False
-    return dig(labels, CLUSTER_ID) in (None, "", bounded_name(cluster_id))
+    return get_path(labels, CLUSTER_ID) in (None, "", bounded_name(cluster_id))
 
 
 class _Status(Protocol):

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.names import _HASH_DIGITS, LONGEST_LABEL, _digest, bounded_name
 
@@ -113,17 +113,17 @@ def capabilities(meta: ObjectMeta) -> Mapping[str, str]:
 
 def namespace_is_gated(namespace: Manifest | None) -> bool:
     """Whether the operator may act in `namespace` (a Namespace manifest; None when there is no such namespace)."""
-    return bool(dig(namespace, "metadata", "labels", NAMESPACE_GATE) == NAMESPACE_GATE_VALUE)
+    return bool(get_path(namespace, "metadata", "labels", NAMESPACE_GATE) == NAMESPACE_GATE_VALUE)
 
 
 def namespace_is_terminating(namespace: Manifest | None) -> bool:
     """Whether `namespace` is being deleted: nothing can be created in it, and roles in it go at any moment."""
-    return bool(dig(namespace, "metadata", "deletionTimestamp"))
+    return bool(get_path(namespace, "metadata", "deletionTimestamp"))
 
 
 def allowed_types(namespace: Manifest | None) -> frozenset[str] | None:
     """Operation types admitted in `namespace`; None when it restricts nothing. An empty annotation admits none."""
-    text = dig(namespace, "metadata", "annotations", ALLOWED_TYPES)
+    text = get_path(namespace, "metadata", "annotations", ALLOWED_TYPES)
     if not isinstance(text, str):
         return None
     return frozenset(part.strip() for part in text.split(",") if part.strip())
@@ -137,7 +137,7 @@ def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
 
 def velero_peers(namespace: Manifest | None) -> frozenset[str]:
     """Namespaces that `namespace` lets back it up and restore from and into it; a gate alone lets nobody."""
-    text = dig(namespace, "metadata", "annotations", VELERO_PEERS)
+    text = get_path(namespace, "metadata", "annotations", VELERO_PEERS)
     return frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else frozenset()
 
 

@@ -1,13 +1,13 @@
 """An object of our own kinds that is not for us: why nothing happens, for the one who made it (RES-5)."""
 
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.ports import KubernetesEvent
 
 
 def unmanaged(ref: ObjectRef, manifest: Manifest) -> KubernetesEvent | None:
     """The Event that says so; None for one that the operator acts on, and for one that is on its way out."""
-    if dig(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE or metadata(manifest).get(
+    if get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE or metadata(manifest).get(
         "deletionTimestamp"
     ):
         return None

@@ -1,7 +1,7 @@
 """Kubernetes objects as plain JSON-like mappings, and the few pure functions everybody needs on them.
 
 Manifests of other projects' kinds are never turned into classes: they are mappings as they came from
-the wire, read with `dig` and compared by content.
+the wire, read with `get_path` and compared by content.
 """
 
 import hashlib
@@ -74,7 +74,7 @@ def content_hash(value: Json) -> str:
     return hashlib.sha256(_encoder.encode(value)).hexdigest()[:16]
 
 
-def dig(value: Json, *path: str | int) -> Json:
+def get_path(value: Json, *path: str | int) -> Json:
     """Value at `path`, or None where any step is missing or of another shape. Never raises."""
     for step in path:
         # What comes off the wire is a dict: asking for that first spares the slow check of the abstract class.
@@ -93,7 +93,7 @@ def metadata(manifest: Manifest) -> Mapping[str, Any]:
     return meta if type(meta) is dict or isinstance(meta, Mapping) else {}
 
 
-def exactly(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
+def with_preconditions(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
     """`manifest` for an apply to this very copy of the object, or to none at all (RUN-4).
 
     The server refuses it as Stale when the object is another one, has changed, or is there where it was not: an

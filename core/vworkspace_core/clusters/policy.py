@@ -6,7 +6,7 @@ from functools import lru_cache
 import msgspec
 
 from vworkspace_core.api.policy import Policy
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 
 
 def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -> Policy:
@@ -31,10 +31,12 @@ def _together(base: Policy, policies: frozenset[Policy]) -> Policy:
 @lru_cache(maxsize=64)
 def _policy_of(cluster: bytes, cluster_id: str) -> Policy | None:
     """What one Cluster says, None for another cluster's; asked in every decision, of an object that seldom changes."""
-    spec = dig(msgspec.json.decode(cluster), "spec")
-    if dig(spec, "clusterId") != cluster_id:
+    spec = get_path(msgspec.json.decode(cluster), "spec")
+    if get_path(spec, "clusterId") != cluster_id:
         return None
-    return Policy(_texts(dig(spec, "policy", "allowedChartSources")), _texts(dig(spec, "policy", "forbiddenVersions")))
+    return Policy(
+        _texts(get_path(spec, "policy", "allowedChartSources")), _texts(get_path(spec, "policy", "forbiddenVersions"))
+    )
 
 
 def _texts(value: object) -> tuple[str, ...]:

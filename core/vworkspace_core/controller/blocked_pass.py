@@ -14,7 +14,7 @@ import attrs
 
 from vworkspace_core.apimachinery.conditions import Transition, Wanted
 from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Right
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.meta import Condition
 from vworkspace_core.apimachinery.nesting import LEVELS
 from vworkspace_core.apimachinery.secret_material import safe
@@ -112,7 +112,7 @@ def blocked_status(
         ref_of(manifest, words.kind),
         meta.get("resourceVersion", ""),
         int(meta.get("generation") or 0),
-        dig(status, "observedGeneration"),
+        get_path(status, "observedGeneration"),
         tuple(conditions),
     )
     if blocked.is_transient and live.conditions and live.observed_generation == live.generation:

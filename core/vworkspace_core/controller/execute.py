@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import attrs
 
 from vworkspace_core.apimachinery.errors import AlreadyExists, Conflict, Invalid, NotFound, OperatorError, Stale
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, exactly, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, with_preconditions
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.controller.decision import (
     Apply,
@@ -163,7 +163,7 @@ async def _patch(work: ReconcilePass[S, V], patch: MergePatch) -> None:
 
 
 async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = False) -> bool:
-    exact = exactly(apply.manifest, work.observed.objects.get(apply.ref))
+    exact = with_preconditions(apply.manifest, work.observed.objects.get(apply.ref))
     try:
         answer = await work.api.apply(
             exact, kind=apply.kind, field_manager=work.reconciler.manager, force=apply.force, dry_run=dry_run

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata, ref_of
 
 _WRITTEN_METADATA: Final = ("f:labels", "f:annotations", "f:ownerReferences")
 _HELD: Final = "managedFields"
@@ -22,7 +22,7 @@ Path: TypeAlias = tuple[str, ...]
 
 def entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
     """The entries of managedFields, each with its position."""
-    found = dig(live, "metadata", _HELD)
+    found = get_path(live, "metadata", _HELD)
     yield from enumerate(found) if isinstance(found, list | tuple) else ()
 
 
@@ -55,19 +55,19 @@ def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
 
 def _foreign(found: Any, manager: str) -> Iterable[Mapping[str, Any]]:
     for entry in found if isinstance(found, list) else ():
-        fields = dig(entry, "fieldsV1")
-        if dig(entry, "manager") == manager or dig(entry, "subresource") or not isinstance(fields, Mapping):
+        fields = get_path(entry, "fieldsV1")
+        if get_path(entry, "manager") == manager or get_path(entry, "subresource") or not isinstance(fields, Mapping):
             continue
-        meta = {key: value for key, value in (dig(fields, "f:metadata") or {}).items() if key in _WRITTEN_METADATA}
+        meta = {key: value for key, value in (get_path(fields, "f:metadata") or {}).items() if key in _WRITTEN_METADATA}
         rest = {key: value for key, value in fields.items() if key != "f:metadata"}
         if meta or rest:
             held = {"f:metadata": meta, **rest} if meta else rest
-            yield {"manager": entry["manager"], "operation": dig(entry, "operation"), "fieldsV1": held}
+            yield {"manager": entry["manager"], "operation": get_path(entry, "operation"), "fieldsV1": held}
 
 
 def is_held_by_others(wanted: Manifest, live: Manifest | None, manager: str) -> bool:
     """Whether another manager holds a field that `wanted` names. Whether that is a conflict, the server knows."""
-    held = dig(live, "metadata", _HELD)
+    held = get_path(live, "metadata", _HELD)
     return any(_overlaps(entry["fieldsV1"], wanted) for entry in _foreign(held, manager))
 
 
@@ -89,11 +89,11 @@ def written_annotation(live: Manifest | None, annotation: str, manager: str) -> 
 
     A tenant may write annotations too: those of ours are believed only where we wrote them (RUN-12).
     """
-    text = dig(live, "metadata", "annotations", annotation)
+    text = get_path(live, "metadata", "annotations", annotation)
     ours = any(
-        dig(entry, "fieldsV1", "f:metadata", "f:annotations", f"f:{annotation}") is not None
+        get_path(entry, "fieldsV1", "f:metadata", "f:annotations", f"f:{annotation}") is not None
         for _, entry in entries(live)
-        if dig(entry, "manager") == manager and not dig(entry, "subresource")
+        if get_path(entry, "manager") == manager and not get_path(entry, "subresource")
     )
     return text if ours and isinstance(text, str) else None
 
@@ -127,8 +127,8 @@ class StatusOwner:
         Not a deep copy.
         """
         plain = without_managed_fields(manifest)
-        of_status = [entry for _, entry in entries(manifest) if dig(entry, "subresource") == _STATUS]
-        if all(dig(entry, "manager") == self.manager for entry in of_status):
+        of_status = [entry for _, entry in entries(manifest) if get_path(entry, "subresource") == _STATUS]
+        if all(get_path(entry, "manager") == self.manager for entry in of_status):
             return plain
         return {**plain, "metadata": {**metadata(plain), _HELD: of_status}}
 
@@ -153,17 +153,17 @@ class StatusOwner:
         """Manager and path of what others hold of the status and we do not."""
         if _HELD not in metadata(live):
             return
-        of_status = [entry for _, entry in entries(live) if dig(entry, "subresource") == _STATUS]
-        ours = {path for entry in of_status if dig(entry, "manager") == self.manager for path in _paths(entry)}
+        of_status = [entry for _, entry in entries(live) if get_path(entry, "subresource") == _STATUS]
+        ours = {path for entry in of_status if get_path(entry, "manager") == self.manager for path in _paths(entry)}
         kind = self._kind(live)
         types = frozenset() if kind is None else self.types[kind]
         for entry in of_status:
-            if dig(entry, "manager") == self.manager:
+            if get_path(entry, "manager") == self.manager:
                 continue
             for path in _paths(entry):
                 foreign_type = len(path) > 2 and path[1] == "conditions" and path[2] not in types
                 if path not in ours and not foreign_type:
-                    yield str(dig(entry, "manager")), path
+                    yield str(get_path(entry, "manager")), path
 
     def _kind(self, live: Manifest) -> Kind | None:
         return next((kind for kind in self.types if kind.kind == live.get("kind")), None)
@@ -172,7 +172,7 @@ class StatusOwner:
         """A JSON patch that removes the entry of the status, guarded by its manager's name."""
         kind = self._kind(live)
         for index, entry in entries(live):
-            if kind is not None and (dig(entry, "manager"), dig(entry, "subresource")) == (manager, _STATUS):
+            if kind is not None and (get_path(entry, "manager"), get_path(entry, "subresource")) == (manager, _STATUS):
                 path = f"/metadata/managedFields/{index}"
                 steps = [{"op": "test", "path": f"{path}/manager", "value": manager}, {"op": "remove", "path": path}]
                 return kubectl_patch(ref_of(live, kind), steps)
@@ -181,7 +181,7 @@ class StatusOwner:
 
 def _paths(entry: Any) -> Iterator[Path]:
     """Paths of leaves below `status`; what stands in an item of a list is named by the item's type."""
-    fields = dig(entry, "fieldsV1", "f:status")
+    fields = get_path(entry, "fieldsV1", "f:status")
     pending: list[tuple[Path, Any]] = [((_STATUS,), fields)] if isinstance(fields, Mapping) else []
     while pending:
         path, fields = pending.pop()

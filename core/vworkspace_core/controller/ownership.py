@@ -6,7 +6,7 @@ Looked at before any apply or delete. An owner is told by its uid: another objec
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.controller.decision import Delete, MergePatch
 
@@ -21,7 +21,7 @@ def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
 
 def is_controlled_by(manifest: Manifest, uid: str) -> bool:
     """Whether that very incarnation of a source object controls it."""
-    return bool(dig(controller_of(manifest), "uid") == uid)
+    return bool(get_path(controller_of(manifest), "uid") == uid)
 
 
 def belongs_to(manifest: Manifest, uid: str, marks: Iterable[Mapping[str, str | None]]) -> bool:
@@ -65,7 +65,7 @@ def adoption(ref: ObjectRef, manifest: Manifest, owner: Mapping[str, Any], label
 
 def owners_without(manifest: Manifest, uid: str) -> list[Any]:
     """Its owner references, but for that owner's: the garbage collector leaves it then."""
-    return [owner for owner in metadata(manifest).get("ownerReferences") or () if dig(owner, "uid") != uid]
+    return [owner for owner in metadata(manifest).get("ownerReferences") or () if get_path(owner, "uid") != uid]
 
 
 def controlled(

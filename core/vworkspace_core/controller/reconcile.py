@@ -20,7 +20,7 @@ from enum import StrEnum
 import attrs
 
 from vworkspace_core.apimachinery.errors import Forbidden, NotFound, OperatorError, Unavailable, first_refusal
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import (
     STATUS,
@@ -185,6 +185,6 @@ def _requeue_of_stopped(decision: Decision, error: OperatorError) -> Requeue:
 
 def _message_of(decision: Decision) -> str:
     """What the decision's status says of the failure, for the log line."""
-    conditions = dig(decision.status, "status", "conditions") or ()
-    messages = (dig(condition, "message") for condition in conditions if dig(condition, "status") == "True")
+    conditions = get_path(decision.status, "status", "conditions") or ()
+    messages = (get_path(condition, "message") for condition in conditions if get_path(condition, "status") == "True")
     return next((message for message in messages if message), "a write failed; the status says which")

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Any, Final
 
 from vworkspace_core.apimachinery.errors import Conflict, FieldConflict
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.controller.decision import Failure
 from vworkspace_core.controller.managed_fields import entries, kubectl_patch
 
@@ -43,7 +43,7 @@ def _hand_back(failure: Failure, managers: Container[str]) -> str:
     """One JSON patch that removes the managedFields entries in the way, guarded by their managers' names."""
     steps: list[dict[str, Any]] = []
     for index, entry in _object_entries(failure.live):
-        manager, operation = str(dig(entry, "manager")), str(dig(entry, "operation"))
+        manager, operation = str(get_path(entry, "manager")), str(get_path(entry, "operation"))
         if manager in managers:
             path = f"/metadata/managedFields/{index}"
             steps.append({"op": "test", "path": f"{path}/manager", "value": manager})
@@ -56,12 +56,12 @@ def other_holders(live: Manifest | None, manager: str, *path: str) -> set[str]:
     """The field managers beside `manager` that hold the field at `path`."""
     fields = [f"f:{step}" for step in path]
     return {
-        str(dig(entry, "manager"))
+        str(get_path(entry, "manager"))
         for _, entry in _object_entries(live)
-        if dig(entry, "fieldsV1", *fields) is not None and dig(entry, "manager") != manager
+        if get_path(entry, "fieldsV1", *fields) is not None and get_path(entry, "manager") != manager
     }
 
 
 def _object_entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
     """Entries of the main resource, the last first, so that the positions before a removed one stay right."""
-    return ((index, entry) for index, entry in reversed(list(entries(live))) if not dig(entry, "subresource"))
+    return ((index, entry) for index, entry in reversed(list(entries(live))) if not get_path(entry, "subresource"))

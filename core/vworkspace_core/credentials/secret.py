@@ -14,7 +14,15 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vworkspace_core.apimachinery.manifest import Json, Manifest, ObjectRef, canonical_json, content_hash, dig, metadata
+from vworkspace_core.apimachinery.manifest import (
+    Json,
+    Manifest,
+    ObjectRef,
+    canonical_json,
+    content_hash,
+    get_path,
+    metadata,
+)
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.apimachinery.timestamps import format_time, parse_time
@@ -134,8 +142,8 @@ def stored_credential(secret: Manifest) -> StoredCredential:
         previous=_text(secret, CredentialKey.PREVIOUS_TOKEN),
         expires_at=_time_of(_text(secret, CredentialKey.EXPIRES_AT)),
         issued_at=_time_of(_text(secret, CredentialKey.ISSUED_AT)),
-        requested=str(dig(annotations, ROTATION_REQUESTED) or ""),
-        served=_served(dig(annotations, ROTATIONS_SERVED)),
+        requested=str(get_path(annotations, ROTATION_REQUESTED) or ""),
+        served=_served(get_path(annotations, ROTATIONS_SERVED)),
     )
 
 
@@ -146,7 +154,7 @@ def with_stored(secret: Manifest, stored: StoredCredential) -> dict[str, Any]:
     meta.pop("annotations", None)
     if annotations:
         meta["annotations"] = annotations
-    data = _without_none({**(dig(secret, "data") or {}), **_data(stored)})
+    data = _without_none({**(get_path(secret, "data") or {}), **_data(stored)})
     return {**secret, "metadata": meta, "data": data}
 
 
@@ -192,7 +200,7 @@ def _served(text: Any) -> Mapping[str, tuple[str, ...]]:
 
 
 def _bytes(secret: Manifest, key: CredentialKey) -> bytes:
-    found: Any = dig(secret, "data", key.value)
+    found: Any = get_path(secret, "data", key.value)
     if not isinstance(found, str):
         return b""
     try:
@@ -222,14 +230,14 @@ def token_since(secret: Manifest) -> datetime | None:
     The API server keeps a time for all that one manager wrote, so a token may be older than this says: by as long as
     its manager changed other keys only.
     """
-    entries = dig(secret, "metadata", "managedFields")
+    entries = get_path(secret, "metadata", "managedFields")
     owned = [entry for entry in entries if _holds_token(entry)] if isinstance(entries, list) else []
-    told = [found for entry in owned if (found := _since(dig(entry, "time"))) is not None]
-    return max(told, default=None) or _since(dig(secret, "metadata", "creationTimestamp"))
+    told = [found for entry in owned if (found := _since(get_path(entry, "time"))) is not None]
+    return max(told, default=None) or _since(get_path(secret, "metadata", "creationTimestamp"))
 
 
 def _holds_token(entry: Json) -> bool:
-    return dig(entry, "fieldsV1", "f:data", "f:token") is not None
+    return get_path(entry, "fieldsV1", "f:data", "f:token") is not None
 
 
 def _since(text: Json) -> datetime | None:

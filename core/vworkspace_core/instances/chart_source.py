@@ -7,7 +7,7 @@ what is said of the source as it stands now counts.
 from collections.abc import Mapping
 from typing import Any
 
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.instances.observed_release import ObservedRelease, condition_of, is_observed
 
 _NONE: Mapping[str, Any] = {}
@@ -46,25 +46,25 @@ def gave_up_on_chart(observed: ObservedRelease) -> str:
 
 def _is_of_generation(condition: Mapping[str, Any], manifest: Manifest | None) -> bool:
     """Whether a condition speaks of the object as it stands now: Flux leaves the failures of before in place."""
-    generation = dig(manifest, "metadata", "generation")
+    generation = get_path(manifest, "metadata", "generation")
     return bool(condition.get("observedGeneration", generation) == generation)
 
 
 def _is_of_request(chart: Manifest, observed: ObservedRelease) -> bool:
     """Whether a HelmChart is what the HelmRelease asks for by now, judged by the index the repository has by now."""
     for field in ("chart", "version"):
-        if dig(chart, "spec", field) != dig(observed.release, "spec", "chart", "spec", field):
+        if get_path(chart, "spec", field) != get_path(observed.release, "spec", "chart", "spec", field):
             return False
-    looked_at = dig(chart, "status", "observedSourceArtifactRevision")
+    looked_at = get_path(chart, "status", "observedSourceArtifactRevision")
     return is_observed(observed.source) and looked_at in (
         None,
-        dig(observed.source, "status", "artifact", "revision"),
+        get_path(observed.source, "status", "artifact", "revision"),
     )
 
 
 def _is_of_before(chart: Manifest, observed: ObservedRelease) -> bool:
     """Whether a HelmChart that Flux has looked at speaks of another request, or of the repository as it was before."""
-    looked_at = dig(chart, "status", "observedSourceArtifactRevision")
+    looked_at = get_path(chart, "status", "observedSourceArtifactRevision")
     return looked_at is not None and not _is_of_request(chart, observed)
 
 
@@ -84,7 +84,7 @@ def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> 
         return False
     if reason == "ArtifactFailed" or origin is None:
         return origin is None or is_observed(origin)
-    if is_observed(origin) and dig(origin, "status", "artifact"):
+    if is_observed(origin) and get_path(origin, "status", "artifact"):
         return False
     began = _looked_at_since(origin)
     return began is not None and str(ready.get("lastTransitionTime", "")) >= began
@@ -93,10 +93,10 @@ def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> 
 def _looked_at_since(origin: Manifest) -> str | None:
     """When Flux began with the source as it stands now (RFC 3339); None when that has not been yet."""
     conditions = [
-        condition for condition in dig(origin, "status", "conditions") or () if isinstance(condition, Mapping)
+        condition for condition in get_path(origin, "status", "conditions") or () if isinstance(condition, Mapping)
     ]
     if not conditions:
-        return str(dig(origin, "metadata", "creationTimestamp") or "")
+        return str(get_path(origin, "metadata", "creationTimestamp") or "")
     times = [
         str(condition.get("lastTransitionTime", "")) for condition in conditions if _is_of_generation(condition, origin)
     ]

@@ -26,7 +26,7 @@ from vworkspace_core.api.labels import (
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import refusal_told
 from vworkspace_core.apimachinery.errors import Forbidden
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
 from vworkspace_core.apimachinery.secret_material import safe
 from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
@@ -209,7 +209,7 @@ def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], .
 
 
 def _is_suspended(live: Manifest) -> bool:
-    return dig(live, "spec", "suspend") is True
+    return get_path(live, "spec", "suspend") is True
 
 
 def _unsuspend(ref: ObjectRef, live: Manifest) -> MergePatch:

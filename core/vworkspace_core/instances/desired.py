@@ -14,7 +14,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance, Releas
 from vworkspace_core.api.chart import ChartSource, SourceType
 from vworkspace_core.api.labels import APPLIED_HASH, downstream_labels
 from vworkspace_core.api.values import inline_values, integration_values
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, dig, merge_patch
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, merge_patch
 from vworkspace_core.apimachinery.resources import (
     CONFIG_MAP,
     HELM_CHART,
@@ -77,8 +77,8 @@ def desired_objects(
 
 def _source_in_use(helm_release: Manifest | None) -> Any:
     """Name of the source that a HelmRelease takes its chart from; None without one."""
-    of_oci = dig(helm_release, "spec", "chartRef", "name")
-    return of_oci or dig(helm_release, "spec", "chart", "spec", "sourceRef", "name")
+    of_oci = get_path(helm_release, "spec", "chartRef", "name")
+    return of_oci or get_path(helm_release, "spec", "chart", "spec", "sourceRef", "name")
 
 
 def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> tuple[ObjectRef, ...]:
@@ -86,13 +86,16 @@ def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifes
     if (release := instance.spec.release) is None:
         return ()
     namespace = instance.metadata.namespace
-    spec = dig(objects.get(ObjectRef(HELM_RELEASE, namespace, release.name)), "spec")
-    sources = {OCI_REPOSITORY: dig(spec, "chartRef"), HELM_REPOSITORY: dig(spec, "chart", "spec", "sourceRef")}
-    names = [(kind, dig(ref, "name")) for kind, ref in sources.items() if dig(ref, "kind") == kind.kind]
-    values = dig(spec, "valuesFrom")
+    spec = get_path(objects.get(ObjectRef(HELM_RELEASE, namespace, release.name)), "spec")
+    sources = {
+        OCI_REPOSITORY: get_path(spec, "chartRef"),
+        HELM_REPOSITORY: get_path(spec, "chart", "spec", "sourceRef"),
+    }
+    names = [(kind, get_path(ref, "name")) for kind, ref in sources.items() if get_path(ref, "kind") == kind.kind]
+    values = get_path(spec, "valuesFrom")
     for ref in values if isinstance(values, list) else ():
-        name = dig(ref, "name")
-        if dig(ref, "kind") == "ConfigMap" and str(name).startswith(former_names(release).fragment):
+        name = get_path(ref, "name")
+        if get_path(ref, "kind") == "ConfigMap" and str(name).startswith(former_names(release).fragment):
             names.append((CONFIG_MAP, name))
     return tuple(ObjectRef(kind, namespace, str(name)) for kind, name in names)
 

@@ -17,7 +17,7 @@ from vworkspace_core.api.labels import (
     MANAGED_BY_VALUE,
     OPERATION_UID,
 )
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path, metadata
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE as OWNER
 from vworkspace_core.controller.managed_fields import with_foreign_holders, without_managed_fields
 from vworkspace_core.controller.ownership import controller_of
@@ -43,7 +43,7 @@ def slim_release(manifest: Manifest) -> Manifest:
     if not _may_be_ours(manifest):
         return _who(manifest)
     # What lacks the label is not applied over: who holds its fields is of no use.
-    is_labelled = dig(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE
+    is_labelled = get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE
     return with_foreign_holders(manifest, FIELD_MANAGER) if is_labelled else without_managed_fields(manifest)
 
 
@@ -67,13 +67,13 @@ def slim_config_map(manifest: Manifest) -> Manifest:
 def slim_engine_object(manifest: Manifest) -> Manifest:
     """A backup, a snapshot or a class of snapshots: whole where it is marked as made for an Operation, since its status
     is followed. Of a stranger's, that it is there and has changed: an Operation may wait for it, and reads it live."""
-    made_here = dig(manifest, "metadata", "labels", OPERATION_UID)
+    made_here = get_path(manifest, "metadata", "labels", OPERATION_UID)
     return without_managed_fields(manifest) if isinstance(made_here, str) and made_here else _who(manifest)
 
 
 def slim_chart(manifest: Manifest) -> Manifest:
     """A HelmChart, which Flux makes and nobody owns: what it was asked for, and what Flux says of it."""
-    asked = {name: dig(manifest, "spec", name) for name in ("chart", "version", "sourceRef", "suspend")}
+    asked = {name: get_path(manifest, "spec", name) for name in ("chart", "version", "sourceRef", "suspend")}
     status = manifest.get("status")
     slim = {} if not isinstance(status, Mapping) else dict(status)
     conditions = slim.get("conditions")
@@ -87,12 +87,14 @@ def _may_be_ours(manifest: Manifest) -> bool:
     """An instance controls it, or nobody does and it is labelled as one of ours: left behind, or to be taken over."""
     if controller_of(manifest) is not None:
         return _is_controlled_by_instance(manifest)
-    return bool(dig(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE)
+    return bool(get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE)
 
 
 def _is_controlled_by_instance(manifest: Manifest) -> bool:
     controller = controller_of(manifest)
-    return dig(controller, "kind") == OWNER.kind and str(dig(controller, "apiVersion")).startswith(f"{OWNER.group}/")
+    return get_path(controller, "kind") == OWNER.kind and str(get_path(controller, "apiVersion")).startswith(
+        f"{OWNER.group}/"
+    )
 
 
 def _who(manifest: Manifest) -> dict[str, Any]:
@@ -116,7 +118,7 @@ def _size(data: Any) -> int:
 
 
 def _short(condition: Any) -> Any:
-    message = dig(condition, "message")
+    message = get_path(condition, "message")
     if not isinstance(message, str) or len(message) <= _LARGEST_MESSAGE:
         return condition
     return {**condition, "message": message[:_LARGEST_MESSAGE]}

@@ -6,7 +6,7 @@ down), and for simulations that have none.
 
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.labels import INSTANCE_UID, namespace_is_terminating
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.controller.live_reads import LiveReads
@@ -33,7 +33,7 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObs
             await reading.add(ref)
     # Not from a cache either: the instances go at once after their definition, and may be heard of before it.
     definition = await reading.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name))
-    ending = bool(dig(definition, "metadata", "deletionTimestamp"))
+    ending = bool(get_path(definition, "metadata", "deletionTimestamp"))
     observed = InstanceObserved(namespace, reading.objects, frozenset(reading.missing), definition_ending=ending)
     for ref in record_refs(source, observed):
         if (record := await reading.get(ref)) is not None:

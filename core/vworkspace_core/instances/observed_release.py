@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.instances.retry import COUNTED_FAILURES, is_handled
 
 _CHART_IN_MESSAGE = re.compile(r"\bwith chart \S+?@([0-9A-Za-z.+_-]*[0-9A-Za-z])")
@@ -38,7 +38,7 @@ class ReleaseTimeouts:
 
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
     """The condition of that type, or an empty mapping."""
-    conditions = dig(manifest, "status", "conditions")
+    conditions = get_path(manifest, "status", "conditions")
     if isinstance(conditions, list):
         for candidate in conditions:
             if isinstance(candidate, dict) and candidate.get("type") == kind:
@@ -91,8 +91,8 @@ def is_observed(source: Manifest | None) -> bool:
     `status.observedGeneration` alone is no proof: it also follows a source that is suspended, or whose URL can never
     work, with the artifact of before still in place. The condition of the artifact keeps the generation it is from.
     """
-    generation = dig(source, "metadata", "generation")
-    if generation is None or dig(source, "status", "observedGeneration") != generation:
+    generation = get_path(source, "metadata", "generation")
+    if generation is None or get_path(source, "status", "observedGeneration") != generation:
         return False
     return bool(condition_of(source, "ArtifactInStorage").get("observedGeneration", generation) == generation)
 
@@ -102,14 +102,14 @@ def _same_artifact(observed: ObservedRelease) -> bool:
     wanted = _artifact_digest(observed.source)
     if wanted is None:
         return False
-    history = dig(observed.status, "history", 0, "ociDigest")
+    history = get_path(observed.status, "history", 0, "ociDigest")
     return bool((observed.status.get("lastAttemptedRevisionDigest") or history) == wanted)
 
 
 def _artifact_digest(source: Manifest | None) -> str | None:
     if not is_observed(source):
         return None
-    revision = dig(source, "status", "artifact", "revision")
+    revision = get_path(source, "status", "artifact", "revision")
     return revision.partition("@")[2] or None if isinstance(revision, str) else None
 
 
@@ -131,15 +131,15 @@ def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> b
 
 def deployed_as_wanted(observed: ObservedRelease) -> bool:
     """Whether the newest release in Helm's history is the one that was attempted for us, and is deployed."""
-    newest = dig(observed.status, "history", 0)
+    newest = get_path(observed.status, "history", 0)
     # Build metadata too: without it, 1.0.0 would be there while the upgrade from 1.0.0+a to it still runs.
-    if dig(newest, "status") != "deployed" or dig(newest, "chartVersion") != observed.status.get(
+    if get_path(newest, "status") != "deployed" or get_path(newest, "chartVersion") != observed.status.get(
         "lastAttemptedRevision"
     ):
         return False
     # The same version with other values is another release: Flux keeps a digest of both.
     attempted = observed.status.get("lastAttemptedConfigDigest")
-    if attempted and dig(newest, "configDigest") not in (None, attempted):
+    if attempted and get_path(newest, "configDigest") not in (None, attempted):
         return False
     return not observed.request.oci or _is_of_artifact(newest, _artifact_digest(observed.source))
 
@@ -152,10 +152,10 @@ def _is_of_artifact(release: Any, digest: str | None) -> bool:
     """
     if digest is None:
         return False
-    deployed = dig(release, "ociDigest")
+    deployed = get_path(release, "ociDigest")
     if deployed is not None:
         return bool(deployed == digest)
-    build = str(dig(release, "chartVersion")).partition("+")[2]
+    build = str(get_path(release, "chartVersion")).partition("+")[2]
     return bool(build) and digest.partition(":")[2].startswith(build)
 
 
@@ -164,7 +164,7 @@ def was_released(status: Mapping[str, Any]) -> bool:
     history = status.get("history")
     if not isinstance(history, list):
         return False
-    return any(dig(entry, "status") in ("deployed", "superseded") for entry in history)
+    return any(get_path(entry, "status") in ("deployed", "superseded") for entry in history)
 
 
 def is_first_pass(status: Mapping[str, Any]) -> bool:

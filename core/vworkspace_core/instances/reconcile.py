@@ -23,7 +23,7 @@ from vworkspace_core.api.gating import claimed_by_another_operator
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.release_override import effective_override, permitted_override
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.meta import Condition
 from vworkspace_core.apimachinery.references import ObjectName
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
@@ -196,7 +196,7 @@ def _adoptions(source: ApplicationInstance, desired: Desired, observed: Instance
         for ref in left
         if controller_of(live := observed.objects[ref]) is None
         and is_ours(live, source)
-        and not dig(live, "metadata", "deletionTimestamp")
+        and not get_path(live, "metadata", "deletionTimestamp")
     )
 
 

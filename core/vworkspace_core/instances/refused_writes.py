@@ -20,7 +20,7 @@ from vworkspace_core.apimachinery.errors import (
     Stale,
     Unavailable,
 )
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.apimachinery.secret_material import safe
 from vworkspace_core.controller.decision import Failure
@@ -83,7 +83,7 @@ def _leftover(failure: Failure) -> str:
     A HelmRelease has one of the two. A field that somebody else holds in the one we no longer want stays when we
     leave, and makes the whole invalid: a conflict in all but name.
     """
-    have, want = dig(failure.live, "spec"), dig(failure.wanted, "spec")
+    have, want = get_path(failure.live, "spec"), get_path(failure.wanted, "spec")
     if failure.ref.kind != HELM_RELEASE or not isinstance(have, Mapping) or not isinstance(want, Mapping):
         return ""
     for old, new in (("chart", "chartRef"), ("chartRef", "chart")):

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.instances.chart_source import (
     chart_failure,
     gave_up_on_chart,
@@ -98,12 +98,12 @@ def classify(
     """
     if release is None:
         return ClassifiedRelease(ReleaseState.PENDING, "the HelmRelease does not exist yet")
-    if dig(release, "metadata", "deletionTimestamp"):
+    if get_path(release, "metadata", "deletionTimestamp"):
         return ClassifiedRelease(
             ReleaseState.PENDING, "the HelmRelease is being deleted; it is created again once it has gone"
         )
     status = release.get("status") or {}
-    if dig(release, "spec", "suspend") is True:
+    if get_path(release, "spec", "suspend") is True:
         # Before row 1's empty status: what is suspended before its first release is not being installed.
         return ClassifiedRelease(
             ReleaseState.SUSPENDED, "the HelmRelease is suspended", released_before=was_released(status)
@@ -115,14 +115,14 @@ def classify(
         for condition in status.get("conditions") or ()
         if isinstance(condition, dict)
     }
-    generation = dig(release, "metadata", "generation") or 0
+    generation = get_path(release, "metadata", "generation") or 0
     return _attempted(ObservedRelease(release, source, chart, request, now, timeouts, status, conditions, generation))
 
 
 def _attempted(observed: ObservedRelease) -> ClassifiedRelease:
     """Rows 3 to 8, for a HelmRelease that Flux has looked at."""
-    if dig(observed.source, "spec", "suspend") is True and not is_observed(observed.source):
-        message = f"the {dig(observed.source, 'kind')} is suspended: what it asks for by now is not fetched"
+    if get_path(observed.source, "spec", "suspend") is True and not is_observed(observed.source):
+        message = f"the {get_path(observed.source, 'kind')} is suspended: what it asks for by now is not fetched"
         return ClassifiedRelease(ReleaseState.SUSPENDED, message, released_before=was_released(observed.status))
     ours = is_ours(observed)
     ready = observed.condition("Ready")

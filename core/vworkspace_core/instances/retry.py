@@ -18,7 +18,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance, Releas
 from vworkspace_core.api.chart import ChartSource
 from vworkspace_core.api.labels import RETRY_SENT, retry_token
 from vworkspace_core.api.release_override import asks_again
-from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import MergePatch
@@ -103,8 +103,8 @@ def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
     While chart or values are missing, Flux is only asked to look again: it would lose the reset. What is suspended is
     asked nothing, and what Flux has handled twice in vain is not asked a third time.
     """
-    status: Mapping[str, Any] = dig(release, "status") or {}
-    if is_handled(status, token) or dig(release, "spec", "suspend") is True:
+    status: Mapping[str, Any] = get_path(release, "status") or {}
+    if is_handled(status, token) or get_path(release, "spec", "suspend") is True:
         return {}
     if any(status.get(field) for field in COUNTED_FAILURES):
         if _is_unprepared(status):
@@ -119,8 +119,8 @@ def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
 def _is_unprepared(status: Mapping[str, Any]) -> bool:
     """Whether Flux lacks what an attempt is made of."""
     return any(
-        dig(condition, "type") == "Ready"
-        and dig(condition, "status") == "False"
-        and dig(condition, "reason") in _UNPREPARED
+        get_path(condition, "type") == "Ready"
+        and get_path(condition, "status") == "False"
+        and get_path(condition, "reason") in _UNPREPARED
         for condition in status.get("conditions") or ()
     )

@@ -24,7 +24,7 @@ from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.values import inline_values, integration_values, overlay
 from vworkspace_core.apimachinery.conditions import Transition, Wanted
 from vworkspace_core.apimachinery.formats import DNS_SUBDOMAIN
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig, merge_patch
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, merge_patch
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.references import ObjectName
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
@@ -76,10 +76,10 @@ def endpoints(source: ApplicationInstance, override: ReleaseOverride | None = No
     patch = override.values_patch if override is not None else None
     values = overlay(integration_values(source.spec.integrations), inline_values(source.spec))
     values = merge_patch(values, patch) if patch else values
-    host = dig(values, "ingress", "host")
-    if dig(values, "ingress", "enabled") is not True or not _is_host(host):
+    host = get_path(values, "ingress", "host")
+    if get_path(values, "ingress", "enabled") is not True or not _is_host(host):
         return ()
-    scheme = "https" if dig(values, "certManager", "enabled") is True else "http"
+    scheme = "https" if get_path(values, "certManager", "enabled") is True else "http"
     return (Endpoint(name="ingress", url=f"{scheme}://{host}", type="ingress"),)
 
 

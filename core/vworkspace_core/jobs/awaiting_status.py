@@ -9,7 +9,7 @@ from vworkspace_core.api import labels
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 from vworkspace_core.apimachinery.timestamps import shifted
 from vworkspace_core.control_plane.event_keys import object_key
 from vworkspace_core.jobs import messages as m
@@ -56,7 +56,7 @@ def _fresher(job: JobState, live: Manifest) -> Manifest:
 
 def _is_after(job: JobState, seen: Manifest) -> bool:
     """Whether an informer's copy is from after the job's apply: an older one has another verdict, and may come late."""
-    return isinstance(job.task, DeleteTask) or dig(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
+    return isinstance(job.task, DeleteTask) or get_path(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
 
 
 def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from vworkspace_core.api.labels import cluster_name
 from vworkspace_core.api.operation import Phase
 from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 from vworkspace_core.apimachinery.resources import CLUSTER, OPERATION
 from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.apimachinery.timestamps import exact_time, format_time, parse_time
@@ -76,7 +76,7 @@ def unreported_since(cluster: Manifest | None, now: datetime) -> datetime:
     back on. Keys keep what was told before from counting twice.
     """
     try:
-        heard = parse_time(str(dig(cluster, "status", "lastHeartbeat")))
+        heard = parse_time(str(get_path(cluster, "status", "lastHeartbeat")))
     except ValueError:
         heard = now - _A_DAY
     return min(heard, now) - RECENT
@@ -100,7 +100,7 @@ def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") ->
     A function of what happened alone: a replay has the same key, a flap another one, also one of the reason alone.
     """
     meta = metadata(live)
-    generation = condition.get("observedGeneration", dig(live, "status", "observedGeneration"))
+    generation = condition.get("observedGeneration", get_path(live, "status", "observedGeneration"))
     where = (live.get("apiVersion"), live.get("kind"), meta.get("namespace"), meta.get("name"), meta.get("uid"))
     what = (condition.get("type"), condition.get("status"), condition.get("reason"))
     path = "/".join(str(part) for part in (*where, *what))
@@ -155,7 +155,7 @@ _ENDED: Final = {
 def phase_in(live: Manifest) -> str:
     """Where an Operation stands, as far as it says; empty for every other kind."""
     is_ours = live.get("kind") == OPERATION.kind and "phase" not in OWN_STATUS.held_fields(live)
-    phase = dig(live, "status", "phase") if is_ours else None
+    phase = get_path(live, "status", "phase") if is_ours else None
     return phase if isinstance(phase, str) else ""
 
 
@@ -173,7 +173,7 @@ def life_events(
     return tuple(
         _life_event(live, kind, at, now)
         for kind, at in _happened(phase)
-        if dig(live, "status", at)
+        if get_path(live, "status", at)
         and (_happened_lately(live, at, since or now - RECENT) if before is None else _is_news(kind, before))
     )
 
@@ -192,7 +192,7 @@ def _is_news(kind: str, before: str) -> bool:
 
 def _happened_lately(live: Manifest, at: str, since: datetime) -> bool:
     try:
-        return parse_time(str(dig(live, "status", at))) >= since
+        return parse_time(str(get_path(live, "status", at))) >= since
     except ValueError:
         return False
 
@@ -202,10 +202,10 @@ def _life_event(live: Manifest, kind: str, at: str, now: datetime) -> dict[str, 
     where = "/".join(str(meta.get(name)) for name in ("namespace", "name", "uid"))
     ended = next((one for one in conditions_of(live) if one["type"] == phase), {}) if at == "finishedAt" else {}
     told = {
-        "type": dig(live, "spec", "type"),
-        "engine": dig(live, "spec", "engine"),
-        "target": dig(live, "spec", "targetRef", "name"),
-        at: dig(live, "status", at),
+        "type": get_path(live, "spec", "type"),
+        "engine": get_path(live, "spec", "engine"),
+        "target": get_path(live, "spec", "targetRef", "name"),
+        at: get_path(live, "status", at),
         "reason": ended.get("reason"),
         "message": shown(str(ended.get("message") or "")) or None,
     }

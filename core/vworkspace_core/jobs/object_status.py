@@ -6,7 +6,7 @@ from typing import Any, Final
 from vworkspace_core.api.labels import CANCEL
 from vworkspace_core.api.operation import BETWEEN_SYNCS, TERMINAL_PHASES, Phase
 from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.apimachinery.secret_material import shown
 
@@ -25,7 +25,7 @@ _OBSTACLES: Final = (
 
 def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
     """The well-formed conditions of `live`, in their order, but for those of ours that somebody edited by hand."""
-    found, held = dig(live, "status", "conditions"), OWN_STATUS.held_conditions(live)
+    found, held = get_path(live, "status", "conditions"), OWN_STATUS.held_conditions(live)
     for condition in found if isinstance(found, list | tuple) else ():
         if isinstance(condition, Mapping) and isinstance(condition.get("type"), str) and condition["type"] not in held:
             yield condition
@@ -34,7 +34,7 @@ def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
 def phase_of(live: Manifest) -> str:
     """One word for where the object stands, as status posts give it (PULL-2 step 6)."""
     if live.get("kind") == "Operation":
-        return ("phase" not in OWN_STATUS.held_fields(live) and _text(dig(live, "status", "phase"))) or "Pending"
+        return ("phase" not in OWN_STATUS.held_fields(live) and _text(get_path(live, "status", "phase"))) or "Pending"
     true = {found["type"] for found in conditions_of(live) if found.get("status") == "True"}
     for name in ("Deleting", "Blocked", "Stalled", "Suspended"):
         if name in true:
@@ -53,7 +53,7 @@ def summary_of(live: Manifest) -> str:
 
 def is_recurring(live: Manifest) -> bool:
     """Whether it is an Operation with a schedule, which has no end of its own (OPS-10)."""
-    return live.get("kind") == OPERATION.kind and dig(live, "spec", "parameters", "schedule") is not None
+    return live.get("kind") == OPERATION.kind and get_path(live, "spec", "parameters", "schedule") is not None
 
 
 def waits_for_schedule(live: Manifest) -> bool:
@@ -65,28 +65,28 @@ def waits_for_schedule(live: Manifest) -> bool:
 
 def has_started(live: Manifest) -> bool:
     """Whether an Operation has begun its run, whatever became of it."""
-    return dig(live, "status", "startedAt") is not None or str(dig(live, "status", "phase")) in _BEGUN
+    return get_path(live, "status", "startedAt") is not None or str(get_path(live, "status", "phase")) in _BEGUN
 
 
 def can_still_start(live: Manifest) -> bool:
     """Whether it is an Operation that may be carried out one day although it has not been yet."""
-    if live.get("kind") != OPERATION.kind or dig(live, "status", "phase") == Phase.CANCELLED.value:
+    if live.get("kind") != OPERATION.kind or get_path(live, "status", "phase") == Phase.CANCELLED.value:
         return False
     return not has_started(live) and not is_called_off(live)
 
 
 def ended_at(live: Manifest | None) -> str:
     """When an Operation ended and how, for people; empty for one that has not."""
-    phase = str(dig(live, "status", "phase"))
+    phase = str(get_path(live, "status", "phase"))
     if live is None or live.get("kind") != OPERATION.kind or phase not in TERMINAL_PHASES:
         return ""
-    when = _text(dig(live, "status", "finishedAt"))
+    when = _text(get_path(live, "status", "finishedAt"))
     return f"{phase} at {when}" if when else phase
 
 
 def is_called_off(live: Manifest) -> bool:
     """Whether somebody asked for its cancellation; before its start that is final (OPS-11)."""
-    return bool(dig(live, "metadata", "annotations", CANCEL) == "true")
+    return bool(get_path(live, "metadata", "annotations", CANCEL) == "true")
 
 
 def last_words(live: Manifest) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.secret_material import find_secret_material
 from vworkspace_core.jobs.result import JobResult, Reason
 
@@ -69,11 +69,11 @@ class Security:
 
 def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
     """What the Cluster objects of this cluster ask for; the strictest counts where there are several."""
-    ours = [found for found in clusters if dig(found, "spec", "clusterId") == cluster_id]
+    ours = [found for found in clusters if get_path(found, "spec", "clusterId") == cluster_id]
 
     def asked(field: str) -> bool:
         # Anything but an explicit no is a yes: a typing mistake must not switch a check off.
-        return any(dig(found, "spec", "security", field) not in (None, False) for found in ours)
+        return any(get_path(found, "spec", "security", field) not in (None, False) for found in ours)
 
     return Security(asked("requireSignedPayloads"), asked("requireEncryptedSecretPayloads"))
 

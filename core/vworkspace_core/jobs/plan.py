@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from vworkspace_core.api import labels
-from vworkspace_core.apimachinery.manifest import Manifest, dig, exactly, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata, with_preconditions
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.drift import needs_apply
 from vworkspace_core.controller.managed_fields import written_annotation
@@ -158,7 +158,7 @@ def _act(holder: SlotHolder, seen: Inspection) -> Plan:
         case RotateTask():
             return PlanRotate()
         case DeleteTask():
-            return PlanDelete(_uid(seen.live), int(dig(seen.live, "metadata", "generation") or 0))
+            return PlanDelete(_uid(seen.live), int(get_path(seen.live, "metadata", "generation") or 0))
         case ApplyTask() as task:
             return _plan_apply(holder, task, seen.live)
 
@@ -242,7 +242,7 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
     marks = {labels.IDEMPOTENCY_KEY: key} | ({labels.LAST_APPLIED_GENERATION: str(kept)} if kept is not None else {})
     meta = dict(metadata(manifest))
     meta["annotations"] = {**(meta.get("annotations") or {}), **marks}
-    return exactly({**manifest, "metadata": meta}, live)
+    return with_preconditions({**manifest, "metadata": meta}, live)
 
 
 def applied_generation(live: Manifest | None) -> int | None:
@@ -257,4 +257,4 @@ def key_of(live: Manifest | None) -> str | None:
 
 
 def _uid(live: Manifest | None) -> str:
-    return str(dig(live, "metadata", "uid") or "")
+    return str(get_path(live, "metadata", "uid") or "")

@@ -27,7 +27,7 @@ import attrs
 
 from vworkspace_core.api.labels import RETRY, request_mark
 from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.jobs.object_status import conditions_of, is_recurring
 
@@ -123,13 +123,13 @@ def _current(result: JobResult | None, live: Manifest, before: Any) -> JobResult
     """The verdict, unless it may be from before the last request on the object: that need not move the generation."""
     if result is None:
         return None
-    annotations = dig(live, "metadata", "annotations")
+    annotations = get_path(live, "metadata", "annotations")
     asked = annotations if isinstance(annotations, Mapping) else {}
-    observed = dig(live, "status", "observedRequest")
+    observed = get_path(live, "status", "observedRequest")
     if isinstance(observed, str):
         return result if observed == request_mark(asked) else None
     # A status of an operator that does not say so: what has not changed since may still be the old one.
-    unchanged = before is not None and dig(live, "status") == before
+    unchanged = before is not None and get_path(live, "status") == before
     if unchanged and (result.outcome is not JobOutcome.SUCCEEDED or asked.get(RETRY)):
         return None
     return result
@@ -144,7 +144,7 @@ def _judge_instance(live: Manifest, generation: int) -> JobResult | None:
             return JobResult.of(JobOutcome.CONFLICT, "FieldConflict", now.message("Blocked"))
         case (_, _, _, blocked) if blocked in _TERMINAL_BLOCKS:
             return JobResult.failed(blocked, now.message("Blocked") + _LEFT_BEHIND.get(blocked, ""))
-        case _ if dig(live, "spec", "suspend") is True and now.status("Suspended") == "True":
+        case _ if get_path(live, "spec", "suspend") is True and now.status("Suspended") == "True":
             # Ready stays as it was: nothing is tried while the instance is suspended (RES-1).
             return SUCCEEDED
         case ("False", "True", _, _):
@@ -162,7 +162,7 @@ _FAILED: Final = frozenset({"HelmReleaseFailed"})
 
 def _ended(live: Manifest, generation: int) -> JobResult | None:
     now = _Current(live, generation)
-    match dig(live, "status", "phase"):
+    match get_path(live, "status", "phase"):
         case "Succeeded":
             return SUCCEEDED
         case "Failed":
@@ -176,7 +176,7 @@ def _ended(live: Manifest, generation: int) -> JobResult | None:
 
 def _judge_operation(live: Manifest, generation: int) -> JobResult | None:
     now = _Current(live, generation)
-    match dig(live, "status", "phase"):
+    match get_path(live, "status", "phase"):
         case "Running" if is_recurring(live):
             return SUCCEEDED if now.status("Succeeded") == "True" else None
         case "Running":
@@ -191,7 +191,7 @@ class _Current:
     """The conditions of one object, each counted only when it speaks of the wanted generation or a later one."""
 
     def __init__(self, live: Manifest, generation: int) -> None:
-        overall = _number(dig(live, "status", "observedGeneration"))
+        overall = _number(get_path(live, "status", "observedGeneration"))
         self._all = {str(found["type"]): found for found in conditions_of(live)}
         self._valid = {
             name: found

@@ -16,7 +16,7 @@ from vworkspace_core.api.labels import JOB_ANNOTATIONS
 from vworkspace_core.api.remedies import gate_command
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.converters import type_name
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import Problem, join
 from vworkspace_core.jobs.payload_security import Security
@@ -59,7 +59,7 @@ class ApplyTask:
     @property
     def target(self) -> ObjectRef | None:
         """The application that an Operation acts on; None for what is no Operation."""
-        name = dig(self.manifest, "spec", "targetRef", "name")
+        name = get_path(self.manifest, "spec", "targetRef", "name")
         if self.ref.kind != known.OPERATION or not isinstance(name, str):
             return None
         return ObjectRef(known.APPLICATION_INSTANCE, self.ref.namespace, name)
@@ -112,7 +112,7 @@ def _admit_manifest(request: ApplyRequest, scope: JobScope) -> Task | JobResult:
     if problems := sorted(set(_metadata_problems(implied))):
         return _refused(Reason.VALIDATION_FAILED, request.path, problems)
     given = metadata(implied)
-    foreign = dig(given, "labels", labels.CLUSTER_ID)
+    foreign = get_path(given, "labels", labels.CLUSTER_ID)
     if foreign is not None and foreign != scope.cluster_label:
         return _not_permitted(
             f"{request.path}.metadata.labels: {labels.CLUSTER_ID} is {foreign!r}, this cluster is {scope.cluster_id!r}"
@@ -148,7 +148,7 @@ def _whole(manifest: Manifest, scope: JobScope) -> dict[str, Any]:
 
 def _target_label(manifest: Manifest) -> dict[str, str]:
     """Whose Operation it is, so that all of an application are found together (RES-5)."""
-    name = dig(manifest, "spec", "targetRef", "name")
+    name = get_path(manifest, "spec", "targetRef", "name")
     if manifest.get("kind") != known.OPERATION.kind or not isinstance(name, str) or not name:
         return {}
     return {labels.APPLICATION_INSTANCE: bounded_name(name)}
@@ -165,7 +165,7 @@ def _metadata_problems(manifest: Manifest) -> Iterable[Problem]:
             yield Problem(f"metadata.{name}", "is required" if not value else "must be a string")
     for name in ("labels", "annotations"):
         yield from _map_problems(f"metadata.{name}", meta.get(name))
-    managed = dig(meta, "labels", labels.MANAGED_BY)
+    managed = get_path(meta, "labels", labels.MANAGED_BY)
     if managed not in (None, labels.MANAGED_BY_VALUE):
         path = join("metadata.labels", labels.MANAGED_BY)
         yield Problem(path, f"must be {labels.MANAGED_BY_VALUE!r} or absent, not {managed!r}")

@@ -10,7 +10,7 @@ import attrs
 from vworkspace_core.api import labels
 from vworkspace_core.api.labels import JOB_ANNOTATIONS
 from vworkspace_core.apimachinery.errors import FieldConflict
-from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 from vworkspace_core.apimachinery.timestamps import shifted
 from vworkspace_core.controller.machine import Retry
 from vworkspace_core.jobs import messages as m
@@ -59,7 +59,7 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
             ended = _with_live(job, seen) if result.outcome is JobOutcome.NOOP else job
             return settle(attrs.evolve(ended, had_effect=ended.had_effect or had_effect), result, at)
         case PlanApply(manifest, uid):
-            return _record_intent(attrs.evolve(job, writing=manifest, status_before=dig(seen.live, "status")), uid)
+            return _record_intent(attrs.evolve(job, writing=manifest, status_before=get_path(seen.live, "status")), uid)
         case PlanDelete(uid, generation):
             return _record_intent(attrs.evolve(job, applied=ref(job, uid, generation)), uid, generation)
         case PlanRotate():

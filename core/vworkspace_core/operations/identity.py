@@ -14,7 +14,7 @@ from vworkspace_core.api.labels import (
     operation_labels,
 )
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.names import bounded_name, engine_object_name
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
@@ -87,7 +87,9 @@ def was_made_here(manifest: Manifest, operation: Operation) -> bool:
     meta = metadata(manifest)
     finalizers, managed = meta.get("finalizers"), meta.get("managedFields")
     created = any(
-        dig(one, "manager") == FIELD_MANAGER and dig(one, "operation") == "Update" and not dig(one, "subresource")
+        get_path(one, "manager") == FIELD_MANAGER
+        and get_path(one, "operation") == "Update"
+        and not get_path(one, "subresource")
         for one in (managed if isinstance(managed, list) else ())
     )
     locked = isinstance(finalizers, list) and UNRECORDED in finalizers

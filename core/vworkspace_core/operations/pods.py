@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from vworkspace_core.api.images import is_allowed_image, unlisted_image
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.problems import Problem, index, join
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
 
@@ -49,16 +49,16 @@ def job_problems(spec: Any, settings: OperationSettings, path: str = "spec") -> 
 
 def _job_problems(spec: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
     for field in ("completions", "parallelism"):
-        if dig(spec, field) not in (None, 1):
+        if get_path(spec, field) not in (None, 1):
             yield Problem(join(path, field), "must be 1")
-    if not _is_number(dig(spec, "backoffLimit"), _MOST_TIMES):
+    if not _is_number(get_path(spec, "backoffLimit"), _MOST_TIMES):
         yield Problem(join(path, "backoffLimit"), f"must be a number from 0 to {_MOST_TIMES}")
-    pod, where = dig(spec, "template", "spec"), f"{path}.template.spec"
-    yield from restricted_problems(pod, where, dig(spec, "template", "metadata", "annotations"))
-    account = dig(pod, "serviceAccountName") or dig(pod, "serviceAccount")
+    pod, where = get_path(spec, "template", "spec"), f"{path}.template.spec"
+    yield from restricted_problems(pod, where, get_path(spec, "template", "metadata", "annotations"))
+    account = get_path(pod, "serviceAccountName") or get_path(pod, "serviceAccount")
     yield from account_problem(account, settings, f"{where}.serviceAccountName")
     for place, container in _containers(pod, where):
-        yield from image_problem(dig(container, "image"), settings, f"{place}.image")
+        yield from image_problem(get_path(container, "image"), settings, f"{place}.image")
 
 
 def _is_number(value: Any, most: int) -> bool:
@@ -106,7 +106,7 @@ def restricted_problems(pod: Any, path: str, annotations: Any = None) -> Iterato
 
 def _containers(pod: Any, path: str) -> Iterator[tuple[str, Any]]:
     for field in _CONTAINERS:
-        found = dig(pod, field)
+        found = get_path(pod, field)
         for number, container in enumerate(found if isinstance(found, list) else [] if found is None else [found]):
             yield index(join(path, field), number), container
 
@@ -134,7 +134,7 @@ def _pod_context_problems(context: Any, path: str) -> Iterator[Problem]:
         return
     sysctls = context.get("sysctls")
     for number, sysctl in enumerate(sysctls if isinstance(sysctls, list) else []):
-        if dig(sysctl, "name") not in _SYSCTLS:
+        if get_path(sysctl, "name") not in _SYSCTLS:
             yield Problem(index(join(path, "sysctls"), number), "is not among the sysctls that are safe")
     yield from _shared_problems(context, path)
 
@@ -143,16 +143,18 @@ def _shared_problems(context: Mapping[str, Any], path: str) -> Iterator[Problem]
     """What a pod's and a container's securityContext have in common."""
     if context.get("runAsUser") == 0:
         yield Problem(join(path, "runAsUser"), "must not be 0, which is root")
-    seccomp = dig(context, "seccompProfile", "type")
+    seccomp = get_path(context, "seccompProfile", "type")
     if seccomp is not None and seccomp not in _PROFILES:
         yield Problem(f"{path}.seccompProfile.type", f"must be {' or '.join(_PROFILES)}")
-    armor = dig(context, "appArmorProfile", "type")
+    armor = get_path(context, "appArmorProfile", "type")
     if armor is not None and armor not in _PROFILES:
         yield Problem(f"{path}.appArmorProfile.type", f"must be {' or '.join(_PROFILES)}")
-    if dig(context, "windowsOptions", "hostProcess"):
+    if get_path(context, "windowsOptions", "hostProcess"):
         yield Problem(f"{path}.windowsOptions.hostProcess", "must not be true")
     linux = context.get("seLinuxOptions")
-    if linux is not None and (dig(linux, "type") not in _SELINUX_TYPES or dig(linux, "user") or dig(linux, "role")):
+    if linux is not None and (
+        get_path(linux, "type") not in _SELINUX_TYPES or get_path(linux, "user") or get_path(linux, "role")
+    ):
         yield Problem(f"{path}.seLinuxOptions", "must name no user, no role and no type but a container's")
 
 
@@ -173,7 +175,7 @@ def _container_problems(container: Any, pod_context: Any, path: str) -> Iterator
     yield from _privilege_problems(context, where)
     if _effective(context, pod_context, "runAsNonRoot") is not True:
         yield Problem(join(where, "runAsNonRoot"), "must be true")
-    if dig(_effective(context, pod_context, "seccompProfile"), "type") not in _PROFILES:
+    if get_path(_effective(context, pod_context, "seccompProfile"), "type") not in _PROFILES:
         yield Problem(f"{where}.seccompProfile.type", f"must be {' or '.join(_PROFILES)}")
     yield from _host_problems(container, path)
 
@@ -181,7 +183,7 @@ def _container_problems(container: Any, pod_context: Any, path: str) -> Iterator
 def _effective(context: Mapping[str, Any], pod_context: Any, field: str) -> Any:
     """A container's own word goes before the pod's."""
     found = context.get(field)
-    return dig(pod_context, field) if found is None else found
+    return get_path(pod_context, field) if found is None else found
 
 
 def _privilege_problems(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -191,7 +193,7 @@ def _privilege_problems(context: Mapping[str, Any], path: str) -> Iterator[Probl
         yield Problem(join(path, "allowPrivilegeEscalation"), "must be false")
     if context.get("procMount") not in (None, "Default"):
         yield Problem(join(path, "procMount"), "must be Default")
-    dropped, added = dig(context, "capabilities", "drop"), dig(context, "capabilities", "add")
+    dropped, added = get_path(context, "capabilities", "drop"), get_path(context, "capabilities", "add")
     if not isinstance(dropped, list) or "ALL" not in dropped:
         yield Problem(f"{path}.capabilities.drop", "must hold ALL")
     if added and (not isinstance(added, list) or any(one != "NET_BIND_SERVICE" for one in added)):
@@ -201,9 +203,9 @@ def _privilege_problems(context: Mapping[str, Any], path: str) -> Iterator[Probl
 def _host_problems(container: Mapping[str, Any], path: str) -> Iterator[Problem]:
     ports = container.get("ports")
     for number, port in enumerate(ports if isinstance(ports, list) else []):
-        if dig(port, "hostPort"):
+        if get_path(port, "hostPort"):
             yield Problem(index(join(path, "ports"), number), "must not take a port of the node (hostPort)")
-    hooks = [dig(container, "lifecycle", name) for name in ("postStart", "preStop")]
+    hooks = [get_path(container, "lifecycle", name) for name in ("postStart", "preStop")]
     for hook in (*hooks, *(container.get(name) for name in _PROBES)):
-        if any(dig(hook, handler, "host") for handler in _HANDLERS):
+        if any(get_path(hook, handler, "host") for handler in _HANDLERS):
             yield Problem(path, "its probes and hooks must not name a host")

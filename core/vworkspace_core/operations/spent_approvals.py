@@ -16,7 +16,7 @@ import msgspec
 
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, Permanent, Stale, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.ports import KubeApi
 
@@ -73,7 +73,7 @@ def _hashed(rid: str) -> str:
 def _read(secret: Manifest) -> Ledger:
     """What the Secret holds. Raises Permanent: what cannot be read must not count as unspent."""
     try:
-        data = msgspec.json.decode(_decoded(dig(secret, "data", _KEY)), type=dict[str, tuple[str, int]])
+        data = msgspec.json.decode(_decoded(get_path(secret, "data", _KEY)), type=dict[str, tuple[str, int]])
     except (ValueError, RecursionError):
         told = f"Secret {LEDGER_SECRET} cannot be read, so that used approvals cannot be told from new ones: delete it,"
         raise Permanent(f"{told} and let every approval that is under way be given anew") from None

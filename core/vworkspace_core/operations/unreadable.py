@@ -24,7 +24,7 @@ from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.unreadable import Unreadable, problem_text, read_status
 from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.controller.decision import Decision
@@ -46,9 +46,9 @@ _UNKNOWN = OperationSpec(_NO_TARGET, OperationType.RUNBOOK, EngineName.WORKFLOW)
 
 def _spec(manifest: Manifest) -> OperationSpec | None:
     """The bare minimum, None where even that is not there."""
-    kind: Any = dig(manifest, "spec", "type")
-    engine: Any = dig(manifest, "spec", "engine")
-    name = dig(manifest, "spec", "targetRef", "name")
+    kind: Any = get_path(manifest, "spec", "type")
+    engine: Any = get_path(manifest, "spec", "engine")
+    name = get_path(manifest, "spec", "targetRef", "name")
     try:
         target = attrs.evolve(_NO_TARGET, name=name if isinstance(name, str) else "")
         return OperationSpec(target, OperationType(kind), EngineName(engine))

@@ -12,7 +12,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.codec import class_of, read_meta
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.apimachinery.formats import DNS_LABEL
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest
 
@@ -54,8 +54,8 @@ def _release(request: AdmissionRequest, new: Manifest) -> dict[str, Any]:
 
 def _before(request: AdmissionRequest, part: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """What the old object has of these: immutable fields are not guessed anew."""
-    value = dig(request.old_object, "spec", part)
-    return {key: value[key] for key in wanted if isinstance(dig(value, key), str)}
+    value = get_path(request.old_object, "spec", part)
+    return {key: value[key] for key in wanted if isinstance(get_path(value, key), str)}
 
 
 def _filled(spec: Mapping[str, Any], part: str, wanted: Mapping[str, Any]) -> Patch:

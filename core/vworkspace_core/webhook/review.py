@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path
 from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem
 from vworkspace_core.apimachinery.secret_material import shown
 
@@ -65,7 +65,7 @@ def read_review(body: Any) -> AdmissionRequest:
         namespace=_text(request, "namespace"),
         name=_text(request, "name"),
         subresource=_text(request, "subResource"),
-        user=str(dig(request, "userInfo", "username") or ""),
+        user=str(get_path(request, "userInfo", "username") or ""),
         object=_manifest(request, "object"),
         old_object=_manifest(request, "oldObject"),
     )

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.support.attack import attack, in_chunks
 from tests.support.chaos_network import HTTP_FAULTS, KUBE_FAULTS, Fault, Trouble
 from tests.support.chaos_world import SECRETS, ChaosWorld
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_fake.controlplane import JobEntry
@@ -159,10 +159,10 @@ class Chaos(RuleBasedStateMachine):
     def _check_truth(self, job: JobEntry) -> None:
         outcome, error = job.result["outcome"], job.result.get("error", "")
         key, kind = job.raw.get("idempotencyKey"), job.raw.get("kind")
-        uid = dig(job.result, "appliedRef", "uid")
+        uid = get_path(job.result, "appliedRef", "uid")
         mine = [deed for deed in self.world.deeds if deed.key == key]
         if outcome == "succeeded" and kind == "apply":
-            assert (uid, dig(job.result, "appliedRef", "generation")) in self.world.ready, "it was Ready"
+            assert (uid, get_path(job.result, "appliedRef", "generation")) in self.world.ready, "it was Ready"
             assert mine, "success needs an effect"
         if outcome == "succeeded" and kind == "delete" and uid:
             assert uid in self.world.gone, "it is gone"

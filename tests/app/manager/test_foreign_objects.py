@@ -13,7 +13,7 @@ from vworkspace_core.api.labels import (
     MANAGED_BY_VALUE,
     OPERATION_UID,
 )
-from vworkspace_core.apimachinery.manifest import Kind, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, get_path, metadata
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE as OWNER
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, VELERO_BACKUP
 from vworkspace_core.controller.informer.store import ObjectStore
@@ -91,9 +91,9 @@ def test_of_a_HelmChart_what_Flux_says_is_kept_and_no_long_text_M9() -> None:
     status = {"observedGeneration": 3, "observedSourceArtifactRevision": "r", "conditions": [condition]}
     kept = slim_chart(made(HELM_CHART, spec=spec, status=status))
 
-    assert dig(kept, "spec") == {name: spec[name] for name in ("chart", "version", "sourceRef")}
-    assert dig(kept, "status", "observedSourceArtifactRevision") == "r"
-    assert dig(kept, "status", "conditions", 0, "reason") == "X"
+    assert get_path(kept, "spec") == {name: spec[name] for name in ("chart", "version", "sourceRef")}
+    assert get_path(kept, "status", "observedSourceArtifactRevision") == "r"
+    assert get_path(kept, "status", "conditions", 0, "reason") == "X"
     assert len(str(kept)) < 4_000
 
 

@@ -30,7 +30,7 @@ from vworkspace_core.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
 from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.clock import virtual_loop
@@ -132,7 +132,9 @@ def test_a_watch_waits_on_the_event_loop_and_ends_in_its_time_W_19() -> None:
         writing, started = asyncio.ensure_future(write()), loop.time()
         version = str(server.store.version)
         watch = api.watch(GIZMO, namespace="default", resource_version=version, timeout_seconds=100)
-        seen = [(event.type, dig(event.object, "spec", "size"), round(loop.time() - started)) async for event in watch]
+        seen = [
+            (event.type, get_path(event.object, "spec", "size"), round(loop.time() - started)) async for event in watch
+        ]
         await writing
         return seen, loop.time() - started
 

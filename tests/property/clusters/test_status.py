@@ -15,7 +15,7 @@ from vworkspace_core.api.codec import read_cluster, validate_strict
 from vworkspace_core.api.vocabulary import is_admitted
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unauthorized, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 from vworkspace_core.apimachinery.timestamps import Instant, parse_time
 from vworkspace_core.clusters.controllers import ENGINE_KINDS, Watched, installed_engines
 from vworkspace_core.clusters.decision import HEARTBEAT_SECONDS, cluster_manifest, decide
@@ -110,12 +110,12 @@ class Life:
         return self
 
     def says(self) -> dict[str, str]:
-        found = dig(self.live, "status", "conditions") or ()
+        found = get_path(self.live, "status", "conditions") or ()
         return {one["type"]: f"{one['status']}/{one['reason']}" for one in found}
 
     def told(self, kind: str) -> str:
         return next(
-            str(one.get("message", "")) for one in dig(self.live, "status", "conditions") if one["type"] == kind
+            str(one.get("message", "")) for one in get_path(self.live, "status", "conditions") if one["type"] == kind
         )
 
 
@@ -450,7 +450,7 @@ def test_whatever_happens_the_status_is_lawful(moves: list[tuple[str, float]]) -
 
 
 def _lawful(life: Life) -> None:
-    conditions = dig(life.live, "status", "conditions") or ()
+    conditions = get_path(life.live, "status", "conditions") or ()
     for one in conditions:
         assert is_admitted("Cluster", one["type"], one["status"], one["reason"])
         parse_time(one["lastTransitionTime"])

@@ -12,7 +12,7 @@ from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.api.vocabulary import is_admitted, owned_types
 from vworkspace_core.apimachinery.errors import Forbidden, Invalid, Permanent, Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, dig
+from vworkspace_core.apimachinery.manifest import Kind, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.controller.blocked_pass import BlockedCause, BlockedPass, blocked_by
 from vworkspace_core.controller.decision import Decision
@@ -73,7 +73,7 @@ def test_it_is_said_on_any_object_and_once_REC_13(made: tuple[Kind, dict[str, An
     kind, manifest = made
     decision = decide(kind, manifest, blocked, NOW)
     if decision.status is None:
-        assert blocked.cause is BlockedCause.TRANSIENT or dig(manifest, "status", "conditions")
+        assert blocked.cause is BlockedCause.TRANSIENT or get_path(manifest, "status", "conditions")
         return
     status = decision.status["status"]
     assert status["observedGeneration"] == manifest["metadata"]["generation"]

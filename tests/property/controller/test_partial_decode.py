@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import example, given
 
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.informer.partial_decode import is_in_progress, owners
 from vworkspace_core.controller.queue.event_handlers import PROGRESS_SECONDS, verdict_first, what_is_begun
@@ -54,7 +54,7 @@ def test_no_object_is_too_odd_to_be_asked(manifest: dict[str, Any]) -> None:
 
     assert all(one.kind == OWNER for one in owners(raw, OWNER))
     assert is_in_progress(raw) in (True, False)
-    if dig(manifest, "metadata", "deletionTimestamp"):
+    if get_path(manifest, "metadata", "deletionTimestamp"):
         assert not is_in_progress(raw)
 
 

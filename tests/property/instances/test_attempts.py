@@ -9,7 +9,7 @@ from tests.support.instance_stories import broken, copy_of, failing, status_of, 
 from tests.support.instance_turmoil import SECRETS, Turmoil, intent
 from tests.support.simulation import HELM, INSTANCE, NS, OCI
 from vworkspace_core.api.labels import RETRY
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.instances.retry import is_handled, retry_annotations
 from vworkspace_fake.flux import OutcomeKind, SourceFault
@@ -78,7 +78,7 @@ def test_a_failure_that_the_next_attempt_never_replaced_is_not_that_attempts_REC
     world.put_secret(SECRETS[0], "a: 1")
     world.submit(intent(version="6.7.0", values=VALUES))
     world.run(10)
-    assert dig(conditions_of(world.look(HELM))["Released"], "observedGeneration") == 3
+    assert get_path(conditions_of(world.look(HELM))["Released"], "observedGeneration") == 3
 
     world.try_remove(ObjectRef(SECRET, NS, SECRETS[0]))
     world.flux.crash()
@@ -93,12 +93,12 @@ def test_what_flux_repeats_between_two_tries_is_no_news_of_the_next_version_REC_
     world = Turmoil()
     failing(world, "6.5.0", OutcomeKind.RENDER_ERROR)
     world.submit(intent(version="6.5.0"))
-    while dig(conditions_of(world.look(HELM)).get("Released"), "status") != "False":
+    while get_path(conditions_of(world.look(HELM)).get("Released"), "status") != "False":
         world.run(1)
     assert status_of(world, "Ready") == ("False", "HelmReleaseFailed", 1)
     old = conditions_of(world.look(HELM))["Reconciling"]
     retrying = {**old, "reason": "ProgressingWithRetry", "message": "6.5.0 failed"}
-    others = [one for one in dig(world.look(HELM), "status", "conditions") if one["type"] != "Reconciling"]
+    others = [one for one in get_path(world.look(HELM), "status", "conditions") if one["type"] != "Reconciling"]
     world.patch_status(HELM, {"conditions": [retrying, *others]})
 
     world.submit(intent(version="6.7.0"))
@@ -170,7 +170,7 @@ def test_a_retry_that_meets_an_unreachable_chart_is_made_once_the_chart_is_there
 
     assert claims_ready(world.look(INSTANCE)), world.message(INSTANCE, "Ready")
     assert running(world)[0].startswith("6.7.0")
-    assert dig(world.look(HELM), "status", "lastHandledResetAt").startswith("token-1")
+    assert get_path(world.look(HELM), "status", "lastHandledResetAt").startswith("token-1")
 
 
 @pytest.mark.parametrize("content", ["a: 1", "a: 2"])
@@ -186,7 +186,7 @@ def test_a_retry_that_meets_missing_values_is_made_once_they_are_there_REC_14(co
     world.try_remove(ObjectRef(SECRET, NS, SECRETS[0]))
     world.flux.crash()  # a stalled release is looked at when something changes, and by a new process
     world.run(900)
-    assert dig(conditions_of(world.look(HELM))["Ready"], "reason") == "ValuesError"
+    assert get_path(conditions_of(world.look(HELM))["Ready"], "reason") == "ValuesError"
     world.behave()
     world.put_secret(SECRETS[0], content)
 

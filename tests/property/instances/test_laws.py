@@ -30,7 +30,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.codec import read_application_instance, unstructure
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.api.vocabulary import is_admitted
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.render import as_data
@@ -106,8 +106,8 @@ def test_last_transition_time_moves_with_the_status_alone_RES_4(
 
     decision = decision_on(manifest, after, later)
 
-    old = {c["type"]: c for c in dig(manifest, "status", "conditions")}
-    for found in dig(decision.status, "status", "conditions") or ():
+    old = {c["type"]: c for c in get_path(manifest, "status", "conditions")}
+    for found in get_path(decision.status, "status", "conditions") or ():
         kept = found["type"] in old and old[found["type"]]["status"] == found["status"]
         expected = old[found["type"]]["lastTransitionTime"] if kept else "2026-06-01T13:00:00Z"
         assert found["lastTransitionTime"] == expected
@@ -117,7 +117,7 @@ def test_last_transition_time_moves_with_the_status_alone_RES_4(
 def test_ready_means_that_flux_confirmed_exactly_this_release_REC_7(observed: InstanceObserved) -> None:
     decision = decision_on(instance_manifest(), observed)
 
-    found = {c["type"]: c for c in dig(decision.status, "status", "conditions")}
+    found = {c["type"]: c for c in get_path(decision.status, "status", "conditions")}
     if found["Ready"]["status"] != "True":
         return
     status = observed.objects[RELEASE]["status"]
@@ -141,7 +141,7 @@ def test_the_order_of_what_is_observed_does_not_matter(observed: InstanceObserve
     order.shuffle(shuffled)
     objects = {}
     for ref, live in shuffled:
-        conditions = list(dig(live, "status", "conditions") or ())
+        conditions = list(get_path(live, "status", "conditions") or ())
         order.shuffle(conditions)
         objects[ref] = {**live, "status": {**live["status"], "conditions": conditions}}
 
@@ -260,7 +260,7 @@ def test_conditions_of_other_owners_are_left_alone_RES_4() -> None:
     manifest = {**instance_manifest(), "status": {"conditions": [_foreign()]}}
     decision = decision_on(manifest, InstanceObserved(NAMESPACE))
 
-    assert "Backup" not in [c["type"] for c in dig(decision.status, "status", "conditions")]
+    assert "Backup" not in [c["type"] for c in get_path(decision.status, "status", "conditions")]
     assert [t.condition.type for t in decision.transitions] == ["Ready", "Reconciling"]
 
 

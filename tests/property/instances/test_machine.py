@@ -40,7 +40,7 @@ from vworkspace_core.api.labels import ABANDON, APPLICATION_INSTANCE, APPLIED_HA
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.release_override import is_overtaken, spec_hash
 from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, SECRET
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.reconcile import ReconcileResult
@@ -266,7 +266,7 @@ class ReconcileMachine(RuleBasedStateMachine):
     @rule(version=st.sampled_from(VERSIONS))
     def people_change_the_version_of_the_helm_release(self, version: str) -> None:
         self._disturb()
-        if dig(self.world.look(HELM), "spec", "chart"):
+        if get_path(self.world.look(HELM), "spec", "chart"):
             self.world.try_edit(HELM, {"spec": {"chart": {"spec": {"version": version}}}})
 
     @rule()
@@ -278,7 +278,7 @@ class ReconcileMachine(RuleBasedStateMachine):
     def people_suspend_or_resume(self, suspend: bool | None, ref: ObjectRef) -> None:
         self._disturb()
         self.world.try_edit(ref, {"spec": {"suspend": suspend}}, manager="flux")
-        if ref == HELM and suspend and dig(self.world.look(ref), "metadata", "deletionTimestamp"):
+        if ref == HELM and suspend and get_path(self.world.look(ref), "metadata", "deletionTimestamp"):
             self.loose = True
 
     @rule()
@@ -292,7 +292,7 @@ class ReconcileMachine(RuleBasedStateMachine):
     @rule(ref=st.sampled_from((HELM, HELM, OCI, REPOSITORY, FRAGMENT)))
     def people_delete(self, ref: ObjectRef) -> None:
         self._disturb()
-        if ref == HELM and dig(self.world.look(HELM), "spec", "suspend"):
+        if ref == HELM and get_path(self.world.look(HELM), "spec", "suspend"):
             self.loose = True  # Flux skips the uninstall of what is suspended
         self.world.try_remove(ref)
 
@@ -328,7 +328,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         made = run_sync(self.world.admin.create(body, kind=ref.kind, field_manager="kubectl-create"))
         self.world.run(seconds)
         found = self.world.everything(ref.kind).get(ref)
-        assert dig(found, "metadata", "uid") == made["metadata"]["uid"], f"REC-4: {ref} is not theirs any more"
+        assert get_path(found, "metadata", "uid") == made["metadata"]["uid"], f"REC-4: {ref} is not theirs any more"
         if not stays:
             self._disturb()
             self.world.try_remove(ref)
@@ -337,7 +337,7 @@ class ReconcileMachine(RuleBasedStateMachine):
     def people_add_or_remove_a_finalizer_of_theirs(self, finalizers: list[str] | None) -> None:
         self._disturb()
         live = self.world.look(INSTANCE)
-        if live is None or (finalizers and dig(live, "metadata", "deletionTimestamp")):
+        if live is None or (finalizers and get_path(live, "metadata", "deletionTimestamp")):
             return
         kept = [one for one in live["metadata"].get("finalizers") or () if not one.startswith("example.com/")]
         self.world.try_edit(INSTANCE, {"metadata": {"finalizers": kept + (finalizers or [])}})
@@ -406,7 +406,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         live = self.world.look(ref)
         if live is None:
             return
-        suspended = dig(self.world.look(HELM), "spec", "suspend") is True
+        suspended = get_path(self.world.look(HELM), "spec", "suspend") is True
         if how is Propagation.ORPHAN or (how is Propagation.FOREGROUND and suspended):
             # The garbage collector may delete a suspended release before anybody can resume it.
             self.pardoned.add(live["metadata"]["uid"])
@@ -416,7 +416,7 @@ class ReconcileMachine(RuleBasedStateMachine):
     @rule(ref=st.sampled_from((INSTANCE, TWIN)))
     def people_abandon(self, ref: ObjectRef) -> None:
         live = self.world.look(ref)
-        if live is not None and dig(live, "metadata", "deletionTimestamp"):
+        if live is not None and get_path(live, "metadata", "deletionTimestamp"):
             self._disturb()
             self.pardoned.add(live["metadata"]["uid"])
             self.world.try_edit(ref, {"metadata": {"annotations": {ABANDON: "true"}}})
@@ -584,7 +584,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         self.moment += 1
         before, version = oracle.take(world), world.server.store.version
         result = world.interrupted(ref, face) if face is not None else world.reconcile(ref, stale)
-        if stale is not None and stale["metadata"]["resourceVersion"] != dig(live, "metadata", "resourceVersion"):
+        if stale is not None and stale["metadata"]["resourceVersion"] != get_path(live, "metadata", "resourceVersion"):
             assert world.server.store.version == version, "REC-7: a stale copy of the source led to a write"
             return result
         after = oracle.take(world)
@@ -658,7 +658,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         left = [
             ref
             for ref, manifest in self.world.everything(*DOWNSTREAM).items()
-            if oracle.controller_uid(manifest) == uid and not dig(manifest, "metadata", "deletionTimestamp")
+            if oracle.controller_uid(manifest) == uid and not get_path(manifest, "metadata", "deletionTimestamp")
         ]
         assert not left, f"REC-10: {name} is gone, {left} are not"
         assert release is not None or not self.world.flux.workloads, f"REC-10: {name} left {self.world.flux.workloads}"
@@ -688,22 +688,24 @@ class ReconcileMachine(RuleBasedStateMachine):
         self.people_add_or_remove_a_finalizer_of_theirs(None)
         world.server.run_gc()
         self._until(lambda: world.look(TWIN) is None, "the twin does not go")
-        if dig(world.look(INSTANCE), "metadata", "deletionTimestamp"):
+        if get_path(world.look(INSTANCE), "metadata", "deletionTimestamp"):
             self._until(lambda: world.look(INSTANCE) is None, "the deleted instance does not go")
         self.the_instance_is_watched()
         if world.look(INSTANCE) is None:
             self._submit({**self.spec, "values": None})
-        uid = dig(world.look(INSTANCE), "metadata", "uid")
+        uid = get_path(world.look(INSTANCE), "metadata", "uid")
         for ref in [*strangers(world, {uid})]:
             world.try_remove(ref)
         for ref in (HELM, OCI, REPOSITORY):
-            if not (ref == HELM and dig(world.look(INSTANCE), "spec", "suspend")):
+            if not (ref == HELM and get_path(world.look(INSTANCE), "spec", "suspend")):
                 world.try_edit(ref, {"spec": {"suspend": None}}, manager="flux")
 
     def _has_flux(self) -> bool:
         """Definitions that are on their way out make room for new ones once their objects have gone."""
         self.flux_arrives()
-        return not any(dig(self.world.look(ref), "metadata", "deletionTimestamp") for ref, _ in self._definitions())
+        return not any(
+            get_path(self.world.look(ref), "metadata", "deletionTimestamp") for ref, _ in self._definitions()
+        )
 
     def _until(self, holds: Any, told: str, *, minutes: int = 150) -> None:
         self.world.run(1)
@@ -720,8 +722,8 @@ class ReconcileMachine(RuleBasedStateMachine):
         lines = []
         for ref in (INSTANCE, TWIN, HELM, OCI, REPOSITORY):
             live = self.world.look(ref)
-            for one in dig(live, "status", "conditions") or ():
-                about = f"generation {one.get('observedGeneration')} of {dig(live, 'metadata', 'generation')}"
+            for one in get_path(live, "status", "conditions") or ():
+                about = f"generation {one.get('observedGeneration')} of {get_path(live, 'metadata', 'generation')}"
                 lines.append(f"{ref}, {about}: {one['type']}={one['status']}/{one['reason']}: {one['message'][:300]}")
         return "\n".join(lines)
 
@@ -736,11 +738,11 @@ class ReconcileMachine(RuleBasedStateMachine):
                 break
             world.run(70)
         assert world.condition(INSTANCE, "Blocked") != ("True", "FieldConflict"), world.message(INSTANCE, "Blocked")
-        if self.spec["values"] is SECRET_MATERIAL and dig(world.look(INSTANCE), "spec", "values", "inline"):
+        if self.spec["values"] is SECRET_MATERIAL and get_path(world.look(INSTANCE), "spec", "values", "inline"):
             self._until(lambda: is_true(world.look(INSTANCE), "Stalled"), "a broken spec is not told")
             assert world.condition(INSTANCE, "Blocked") == ("True", "ValidationFailed")
             return
-        if dig(world.look(INSTANCE), "spec", "suspend"):
+        if get_path(world.look(INSTANCE), "spec", "suspend"):
             self._until(lambda: is_true(world.look(INSTANCE), "Suspended"), "the suspension is not told")
             self._submit({**self.spec, "suspend": False})
             world.run(1)

@@ -13,7 +13,7 @@ from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api.admission import admit
 from vworkspace_core.api.labels import RETRY, retry_token
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, SECRET
 from vworkspace_core.instances.context import InstanceObserved
@@ -168,7 +168,7 @@ def test_tokens_are_forwarded_at_most_every_ten_seconds_SL7() -> None:
     rung = [one for one in world.server.audit.writes(user=world.operator.user) if one.path.endswith(name)]
     assert 5 <= len(rung) <= 7
     world.run(30)
-    assert dig(world.look(HELM), "status", "lastHandledResetAt") == "token-59", "the last one is not lost"
+    assert get_path(world.look(HELM), "status", "lastHandledResetAt") == "token-59", "the last one is not lost"
 
 
 def test_whoever_rang_before_is_in_nobodys_way_L13_REC_14() -> None:
@@ -186,7 +186,7 @@ def test_whoever_rang_before_is_in_nobodys_way_L13_REC_14() -> None:
         world.edit(INSTANCE, {"metadata": {"annotations": {RETRY: f"after-{manager}"}}})
         world.run(60)
 
-        assert dig(world.look(HELM), "status", "lastHandledResetAt") == f"after-{manager}"
+        assert get_path(world.look(HELM), "status", "lastHandledResetAt") == f"after-{manager}"
         assert world.condition(INSTANCE, "Blocked") is None
         assert claims_ready(world.look(INSTANCE))
 
@@ -211,7 +211,7 @@ def test_the_endpoint_is_the_host_that_is_really_used_L11_RES_1(inline: dict[str
 
     decision = decide(manifest, InstanceObserved(NAMESPACE))
 
-    assert [one["url"] for one in dig(decision.status, "status", "endpoints") or ()] == told
+    assert [one["url"] for one in get_path(decision.status, "status", "endpoints") or ()] == told
 
 
 def test_ready_says_the_obstacle_itself_and_follows_it_D16() -> None:

@@ -12,7 +12,7 @@ from tests.support.job_world import World
 from tests.support.jobs import CLUSTER_ID, operation
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api import labels
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.ports import PatchType
@@ -64,7 +64,7 @@ def answer(job: JobEntry) -> Any:
 
 
 def is_called_off(world: World) -> bool:
-    return bool(dig(live(world), "metadata", "annotations", labels.CANCEL) == "true")
+    return bool(get_path(live(world), "metadata", "annotations", labels.CANCEL) == "true")
 
 
 @pytest.mark.parametrize("reason", REFUSALS)

@@ -16,7 +16,7 @@ from tests.support.job_world import World, object_ref, quiet
 from tests.support.jobs import CLUSTER_ID, delete_payload, instance, operation
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api import labels
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.state import JobStage
@@ -126,7 +126,7 @@ def test_success_is_never_early() -> None:
     newer = enqueue(world, 2, chart="6.7.0")
     drain(world)
 
-    assert dig(live_of(world), "status", "conditions", 0, "status") == "True", "Ready of the generation before"
+    assert get_path(live_of(world), "status", "conditions", 0, "status") == "True", "Ready of the generation before"
     assert newer.result is None
     world.report(live_of(world), READY)
     drain(world)
@@ -266,7 +266,7 @@ def test_a_delete_succeeds_when_the_object_is_really_gone() -> None:
     world.release(live_of(world))
     drain(world)
     assert outcome(job) == ("succeeded", "")
-    assert dig(job.result, "appliedRef", "name") == NAME
+    assert get_path(job.result, "appliedRef", "name") == NAME
 
 
 def test_a_delete_of_what_is_absent_succeeds_and_asked_again_spares_the_successor_PULL_4() -> None:
@@ -519,7 +519,7 @@ def test_an_operation_that_has_not_started_in_its_time_is_cancelled_and_one_that
         world.advance(6 * 60)
         drain_pending(world)
 
-        asked = dig(_get(world, ref), "metadata", "annotations", labels.CANCEL)
+        asked = get_path(_get(world, ref), "metadata", "annotations", labels.CANCEL)
         assert (asked == "true") is cancelled
         if cancelled:
             assert outcome(job)[1].startswith(
@@ -555,7 +555,7 @@ def test_an_operation_that_starts_just_before_it_is_cancelled_is_left_alone() ->
     world.advance(60)
     drain_pending(world)
 
-    assert dig(_get(world, ref), "metadata", "annotations", labels.CANCEL) is None
+    assert get_path(_get(world, ref), "metadata", "annotations", labels.CANCEL) is None
     assert job.result is None
 
 
@@ -812,7 +812,7 @@ def test_a_delete_tells_the_same_of_its_object_whether_or_not_the_process_ended_
         if crashes:
             world.start()
         world.settle()
-        told.append((outcome(job), dig(job.result, "appliedRef", "generation")))
+        told.append((outcome(job), get_path(job.result, "appliedRef", "generation")))
 
     assert told == [(("succeeded", ""), 1)] * 2
 
@@ -999,7 +999,7 @@ class Chaos(RuleBasedStateMachine):
 
     def _unknown_to_its_job(self, live: Any) -> bool:
         """Created by a write whose answer is not on record: a crash then cannot tell a delete from a lost write."""
-        key = dig(live, "metadata", "annotations", labels.IDEMPOTENCY_KEY)
+        key = get_path(live, "metadata", "annotations", labels.IDEMPOTENCY_KEY)
         records = self.world.records().values()
         return any(r.raw.get("idempotencyKey") == key and r.state.get("intent") == {"uid": ""} for r in records)
 

@@ -24,7 +24,7 @@ from tests.support.operation_worlds import GOOD, approval_for
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.names import engine_object_name
 from vworkspace_core.apimachinery.resources import JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
 from vworkspace_core.operations.claims import parameters_digest
@@ -48,7 +48,7 @@ FAILED = {**_said("FailureTarget", "Failed"), "active": 0}
 
 def _fails(live: Manifest) -> bool:
     """Whether it is a Job that has no way but to fail."""
-    return any(one["type"] == "FailureTarget" for one in dig(live, "status", "conditions") or ())
+    return any(one["type"] == "FailureTarget" for one in get_path(live, "status", "conditions") or ())
 
 
 VELERO = [{"phase": phase} for phase in ("New", "InProgress", "Finalizing", "PartiallyFailed", "Failed", "Completed")]
@@ -183,13 +183,13 @@ class Operations(RuleBasedStateMachine):
         if found:
             ref, live = found[number % len(found)]
             reports = REPORTS[ref.kind.kind]
-            if dig(live, "status", "phase") not in ENDS and dig(live, "status", "readyToUse") is not True:
+            if get_path(live, "status", "phase") not in ENDS and get_path(live, "status", "readyToUse") is not True:
                 self.report(ref, live, reports[report % len(reports)])
 
     def report(self, ref: ObjectRef, live: Manifest, status: dict[str, Any]) -> None:
         """The controller writes it; a snapshot that is ready is bound both ways before."""
         if status.get("lastManualSync") == "(trigger)":
-            status = {**status, "lastManualSync": dig(live, "spec", "trigger", "manual")}
+            status = {**status, "lastManualSync": get_path(live, "spec", "trigger", "manual")}
         if status.get("readyToUse"):
             status = {**status, "boundVolumeSnapshotContentName": self.world.bind(ref, live)}
         with suppress(Invalid):  # an API server refuses a Job's end that cannot be
@@ -308,7 +308,7 @@ class Operations(RuleBasedStateMachine):
             for ref, live in self.world.engine_objects():
                 if "deletionTimestamp" in metadata(live):
                     self.world.let_go(ref)
-                elif dig(live, "status", "readyToUse") is not True:
+                elif get_path(live, "status", "readyToUse") is not True:
                     self.report(ref, live, FAILED if _fails(live) else REPORTS[ref.kind.kind][-1])
         self.strangers.clear()
         self.no_two_that_conflict_run()

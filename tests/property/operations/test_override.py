@@ -18,7 +18,7 @@ from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.release_override import effective_override
 from vworkspace_core.api.values import patch_between
-from vworkspace_core.apimachinery.manifest import ObjectRef, content_hash, dig, merge_patch
+from vworkspace_core.apimachinery.manifest import ObjectRef, content_hash, get_path, merge_patch
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import Reconciler
@@ -88,7 +88,7 @@ class World(Simulation):
                 self.versions.append(self.running())
 
     def phase(self, ref: ObjectRef = UPGRADE) -> Any:
-        return dig(self.get(ref), "status", "phase")
+        return get_path(self.get(ref), "status", "phase")
 
 
 def failing(version: str) -> FluxBehaviour:
@@ -102,8 +102,8 @@ def test_an_upgrade_goes_through_the_one_writer_and_survives_its_operation_REC_9
 
     world.work()
     assert world.phase() == "Succeeded"
-    assert dig(world.get(UPGRADE), "status", "outputs", "toVersion") == "6.7.0"
-    managers = {one["manager"] for one in dig(world.get(HELM), "metadata", "managedFields")}
+    assert get_path(world.get(UPGRADE), "status", "outputs", "toVersion") == "6.7.0"
+    managers = {one["manager"] for one in get_path(world.get(HELM), "metadata", "managedFields")}
     assert "vworkspace-operator" in managers
     world.remove(UPGRADE)
     world.work()
@@ -120,7 +120,7 @@ def test_a_failed_upgrade_lapses_and_flux_goes_back_REC_9_OPS_9() -> None:
     world.work()
 
     assert world.phase() == "Failed"
-    assert dig(world.get(INSTANCE), "status", "releaseOverride") is None
+    assert get_path(world.get(INSTANCE), "status", "releaseOverride") is None
     assert world.condition(INSTANCE, "Ready") == ("True", "HelmReleaseReady")
     assert world.running() == "6.6.0"
 
@@ -153,7 +153,7 @@ def test_a_second_upgrade_to_the_same_version_asks_once_more_and_both_kinds_of_a
     ):
         ask()
         world.work(10)
-        handled.append(dig(world.get(HELM), "status", "lastHandledResetAt"))
+        handled.append(get_path(world.get(HELM), "status", "lastHandledResetAt"))
 
     assert None not in handled
     assert len(set(handled)) == len(handled)
@@ -170,7 +170,7 @@ def test_after_a_failed_second_upgrade_the_first_one_is_back_in_force_REC_9() ->
     world.work(180)
 
     assert world.phase(attrs.evolve(UPGRADE, name="up-2")) == "Failed"
-    assert dig(world.get(INSTANCE), "status", "releaseOverride", "version") == "6.7.0"
+    assert get_path(world.get(INSTANCE), "status", "releaseOverride", "version") == "6.7.0"
     assert world.running() == "6.7.0"
 
 
@@ -181,7 +181,7 @@ def test_leaving_while_running_lapses_first_and_then_ends_REC_9_OPS_11(how: str)
     for _ in range(3):
         world.step(UPGRADE)
         world.reconcile(INSTANCE)
-    assert dig(world.get(INSTANCE), "status", "releaseOverride", "version") == "6.7.0"
+    assert get_path(world.get(INSTANCE), "status", "releaseOverride", "version") == "6.7.0"
 
     if how == "delete":
         world.remove(UPGRADE)
@@ -190,7 +190,7 @@ def test_leaving_while_running_lapses_first_and_then_ends_REC_9_OPS_11(how: str)
     world.work()
 
     assert world.phase() == (None if how == "delete" else "Cancelled")
-    assert dig(world.get(INSTANCE), "status", "releaseOverride") is None
+    assert get_path(world.get(INSTANCE), "status", "releaseOverride") is None
     assert world.running() == "6.6.0"
 
 
@@ -206,7 +206,7 @@ def test_new_intent_wins_and_the_override_never_comes_back_REC_9() -> None:
         world.submit(manifest)
         world.work()
         assert world.running() == version
-        assert dig(world.get(INSTANCE), "status", "releaseOverride") is None
+        assert get_path(world.get(INSTANCE), "status", "releaseOverride") is None
 
     assert world.versions == ["6.6.0", "6.7.0", "6.9.0", "6.6.0"]
 
@@ -217,11 +217,11 @@ SECOND = attrs.evolve(UPGRADE, name="up-2")
 
 
 def values_of(world: World) -> Any:
-    return dig(world.get(HELM), "spec", "values")
+    return get_path(world.get(HELM), "spec", "values")
 
 
 def outputs_of(world: World, ref: ObjectRef) -> dict[str, Any]:
-    return {**dig(world.get(ref), "status", "outputs")}
+    return {**get_path(world.get(ref), "status", "outputs")}
 
 
 def test_an_upgrade_of_values_after_one_of_the_version_downgrades_nothing_D1_REC_9() -> None:
@@ -276,7 +276,7 @@ def test_what_ran_comes_back_although_its_operation_was_deleted_D1b_REC_9(how: s
     assert world.running() == "6.8.0"
     assert "6.6.0" not in world.versions[1:]
     assert values_of(world) == {"replicas": 5}
-    assert dig(world.get(INSTANCE), "status", "releaseOverride", "version") == "6.8.0"
+    assert get_path(world.get(INSTANCE), "status", "releaseOverride", "version") == "6.8.0"
 
 
 def test_a_change_of_values_alone_never_downgrades_and_one_of_the_chart_keeps_the_values_D1_REC_9() -> None:
@@ -375,7 +375,9 @@ def test_patches_that_would_add_up_to_too_much_are_refused_and_told_D1_RUN_11() 
     third = attrs.evolve(UPGRADE, name="up-3")
     assert [world.phase(attrs.evolve(UPGRADE, name=f"up-{one}")) for one in (1, 2)] == ["Succeeded", "Succeeded"]
     assert world.condition(third, "Accepted") == ("False", "ValidationFailed")
-    told = next(one["message"] for one in dig(world.get(third), "status", "conditions") if one["type"] == "Accepted")
+    told = next(
+        one["message"] for one in get_path(world.get(third), "status", "conditions") if one["type"] == "Accepted"
+    )
     assert "with the patches of earlier Operations it has 300" in told
     assert set(values_of(world)) == {"replicas", "part1", "part2"}
 

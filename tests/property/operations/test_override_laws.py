@@ -15,7 +15,7 @@ from tests.support.instance_worlds import instance_manifest
 from tests.support.operation_worlds import NS
 from tests.support.simulation import HELM, INSTANCE, OCI
 from vworkspace_core.api.operation import TERMINAL_PHASES, Phase
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig, merge_patch
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, merge_patch
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_fake.flux import FluxBehaviour
 
@@ -40,7 +40,7 @@ class Overrides(RuleBasedStateMachine):
         """Parameters by uid of what succeeded, with the intents it was under, in the order of success."""
 
     def tag(self) -> str:
-        return str(dig(self.world.get(OCI), "spec", "ref", "tag"))
+        return str(get_path(self.world.get(OCI), "spec", "ref", "tag"))
 
     def refs(self) -> list[ObjectRef]:
         return [ObjectRef(OPERATION, NS, one.metadata.name) for one in self.world.operations()]
@@ -104,7 +104,7 @@ class Overrides(RuleBasedStateMachine):
     @invariant()
     def one_writer(self) -> None:
         for ref in (HELM, OCI):
-            for entry in dig(self.world.get(ref), "metadata", "managedFields") or ():
+            for entry in get_path(self.world.get(ref), "metadata", "managedFields") or ():
                 assert "f:spec" not in entry["fieldsV1"] or entry["manager"] == "vworkspace-operator", entry
 
     @invariant()
@@ -123,8 +123,8 @@ class Overrides(RuleBasedStateMachine):
         assert all(one.status.phase in TERMINAL_PHASES for one in self.world.operations())
         assert self.tag() == self.world.running(), self.wanted
         assert self.tag() == self.version_asked_for(), (self.wanted, self.succeeded)
-        assert (dig(self.world.get(HELM), "spec", "values") or {}) == self.values_asked_for(), self.succeeded
-        override: Any = dig(self.world.get(INSTANCE), "status", "releaseOverride")
+        assert (get_path(self.world.get(HELM), "spec", "values") or {}) == self.values_asked_for(), self.succeeded
+        override: Any = get_path(self.world.get(INSTANCE), "status", "releaseOverride")
         assert (override is None) <= (self.tag() == self.spec_version)
         assert override is None or override.get("version", self.spec_version) == self.tag()
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.effort import effort
 from tests.support.flux_world import FluxWorld, helm_release, observed_generation, oci_repository
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_fake.flux import (
     Action,
@@ -141,13 +141,18 @@ def _check_history(status: dict[str, Any]) -> None:
 def _check_retries(manifest: Manifest) -> None:
     status = manifest["status"]
     action = status["lastAttemptedReleaseAction"]
-    retries = dig(manifest, "spec", action, "remediation", "retries") or 0
+    retries = get_path(manifest, "spec", action, "remediation", "retries") or 0
     assert 0 <= retries < status[f"{action}Failures"]
 
 
 def _check_ready(manifest: Manifest, conditions: dict[str, Any]) -> None:
     ready, generation = conditions.get("Ready"), manifest["metadata"]["generation"]
-    if ready is None or ready["status"] != "True" or "Reconciling" in conditions or dig(manifest, "spec", "suspend"):
+    if (
+        ready is None
+        or ready["status"] != "True"
+        or "Reconciling" in conditions
+        or get_path(manifest, "spec", "suspend")
+    ):
         return
     status = manifest["status"]
     if observed_generation(manifest) == ready["observedGeneration"] == generation == status["lastAttemptedGeneration"]:
@@ -177,7 +182,7 @@ def test_every_state_is_one_that_flux_can_be_in_and_health_returns(spec: dict[st
     story.heal()
     for state in story.world.states():
         _check(state)
-    tag = dig(story.world.get(OCI_REPOSITORY), "spec", "ref", "tag")
+    tag = get_path(story.world.get(OCI_REPOSITORY), "spec", "ref", "tag")
     conditions = story.world.conditions()
     assert conditions["Ready"].startswith("True/"), story.world.get()["status"]
     assert story.world.status("history", 0, "chartVersion").startswith(f"{tag}+")
@@ -202,7 +207,7 @@ def test_a_deleted_release_goes_and_leaves_a_workload_only_when_it_was_suspended
     for step in steps:
         story.take(step)
     story.world.flux.behaviour = FluxBehaviour()
-    suspended = bool(dig(story.world.get(), "spec", "suspend"))
+    suspended = bool(get_path(story.world.get(), "spec", "suspend"))
     story.world.delete()
     story.world.settle()
     assert story.world.find(HELM_RELEASE) is None

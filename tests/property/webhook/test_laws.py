@@ -25,7 +25,7 @@ from tests.support.violations import ADMISSION, CRD, Violation
 from vworkspace_core.api.codec import read_application_instance, read_operation, unstructure
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY
 from vworkspace_core.api.reasons import InstanceReason, OperationReason
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
 from vworkspace_core.controller.decision import Decision
@@ -59,18 +59,20 @@ OPERATION_RULES = {
 
 
 def creation(manifest: Manifest) -> AdmissionRequest:
-    return AdmissionRequest("u", AdmissionOperation.CREATE, NS, str(dig(manifest, "metadata", "name")), object=manifest)
+    return AdmissionRequest(
+        "u", AdmissionOperation.CREATE, NS, str(get_path(manifest, "metadata", "name")), object=manifest
+    )
 
 
 def update(old: Manifest, new: Manifest) -> AdmissionRequest:
     return AdmissionRequest(
-        "u", AdmissionOperation.UPDATE, NS, str(dig(new, "metadata", "name")), object=new, old_object=old
+        "u", AdmissionOperation.UPDATE, NS, str(get_path(new, "metadata", "name")), object=new, old_object=old
     )
 
 
 def reason_of(decision: Decision) -> str | None:
     """Why the reconciler goes no further: the reason of Blocked=True or Accepted=False."""
-    for one in dig(decision.status, "status", "conditions") or ():
+    for one in get_path(decision.status, "status", "conditions") or ():
         if (one["type"], one["status"]) in (("Blocked", "True"), ("Accepted", "False")):
             return str(one["reason"])
     return None
@@ -92,7 +94,7 @@ namespaces = st.sampled_from([NAMESPACE, UNGATED])
 
 def placed(manifest: Manifest, given: Manifest) -> dict[str, Any]:
     """As it comes in: in our namespace, with these labels, without what only the server writes."""
-    name = dig(manifest, "metadata", "name") or "a"
+    name = get_path(manifest, "metadata", "name") or "a"
     body = {key: value for key, value in manifest.items() if key != "status"}
     return {**body, "metadata": {"name": name, "namespace": NS, "labels": dict(given), "uid": "u", "generation": 1}}
 

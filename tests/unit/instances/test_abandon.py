@@ -12,7 +12,7 @@ from tests.support.operation_simulation import Cluster
 from tests.support.simulation import HELM, INSTANCE, NS, OCI
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api.labels import ABANDON
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, JOB, OCI_REPOSITORY
 from vworkspace_core.ports import Propagation
 from vworkspace_fake.flux import Action, OutcomeKind
@@ -58,7 +58,7 @@ def test_what_is_abandoned_runs_on_D2_RES_5(spec: dict[str, Any]) -> None:
     assert [one.release for one in world.flux.workloads] == ["nextcloud"]
     assert len(owners(world)) == made
     assert not any(owners(world))
-    assert not dig(world.look(HELM), "spec", "suspend"), "Flux goes on with it"
+    assert not get_path(world.look(HELM), "spec", "suspend"), "Flux goes on with it"
     told = [one for one in world.events.events if one.reason == "Abandoned"]
     assert [(one.type, "stays" in one.note) for one in told] == [("Warning", True)]
 
@@ -134,7 +134,7 @@ def test_what_was_left_is_taken_up_by_the_instance_of_that_name_L4_REC_4(how: st
     world.run(120)
 
     assert claims_ready(world.look(INSTANCE)), world.message(INSTANCE, "Blocked")
-    assert dig(world.look(HELM), "metadata", "uid") == release["metadata"]["uid"], "taken up, not made anew"
+    assert get_path(world.look(HELM), "metadata", "uid") == release["metadata"]["uid"], "taken up, not made anew"
     assert len(world.flux.workloads) == 1
     check_confirmed(world, copy_of(world))
     uid = copy_of(world)["metadata"]["uid"]

@@ -4,7 +4,7 @@ from tests.support.instance_oracle import claims_ready, conditions_of
 from tests.support.instance_stories import broken, copy_of, status_of, world_with
 from tests.support.instance_turmoil import CHART, Turmoil, intent
 from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITORY
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_fake.flux import SourceFault
 
 # --- old copies of the source ---------------------------------------------------------------------------------------
@@ -21,7 +21,7 @@ def test_an_old_copy_does_not_bring_the_old_version_back_REC_7() -> None:
     world.reconcile(INSTANCE, stale=old)
 
     assert world.server.store.version == version
-    assert dig(world.look(OCI), "spec", "ref", "tag") == "6.7.0"
+    assert get_path(world.look(OCI), "spec", "ref", "tag") == "6.7.0"
 
 
 def test_an_old_copy_does_not_raise_the_dead_REC_10() -> None:
@@ -85,7 +85,7 @@ def test_what_flux_said_of_the_source_before_says_nothing_of_the_source_now_REC_
     world = world_with(0)
     broken(world, SourceFault.UNAUTHORIZED, "6.6.0")
     world.run(25)
-    assert dig(conditions_of(world.look(HELM))["Ready"], "reason") == "SourceNotReady"
+    assert get_path(conditions_of(world.look(HELM))["Ready"], "reason") == "SourceNotReady"
 
     world.submit(intent(version="6.5.0"))
     world.reconcile(INSTANCE)
@@ -183,7 +183,7 @@ def test_labels_that_somebody_took_off_our_own_object_come_back_PH_2() -> None:
 
     world.run(20)
 
-    assert dig(world.look(OCI), "metadata", "labels", "app.vworkspace.io/instance-uid")
+    assert get_path(world.look(OCI), "metadata", "labels", "app.vworkspace.io/instance-uid")
     assert world.condition(INSTANCE, "Blocked") is None
 
 
@@ -201,7 +201,7 @@ def test_the_command_that_hands_many_fields_back_is_whole_REC_8() -> None:
     world.run(20)
 
     assert world.condition(INSTANCE, "Blocked") == ("False", "Unblocked")
-    assert dig(world.look(HELM), "spec", "maxHistory") == 10
+    assert get_path(world.look(HELM), "spec", "maxHistory") == 10
 
 
 def test_the_command_names_a_resource_of_the_core_group_as_kubectl_does_REC_8() -> None:

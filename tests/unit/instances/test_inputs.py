@@ -45,7 +45,7 @@ from vworkspace_core.apimachinery.errors import (
     Stale,
     Unavailable,
 )
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_core.controller.decision import Decision, Failure
 from vworkspace_core.controller.requeue import Requeue
@@ -257,8 +257,8 @@ def test_an_override_overlays_version_and_values_and_is_recorded_REC_9(chart: An
         else found["OCIRepository"]["spec"]["ref"]["tag"]
     )
     assert version == "6.9.0"
-    assert dig(decision.status, "status", "releaseOverride", "uid") == "op-uid"
-    assert dig(decision.status, "status", "lastAppliedChart", "version") == "6.9.0"
+    assert get_path(decision.status, "status", "releaseOverride", "uid") == "op-uid"
+    assert get_path(decision.status, "status", "lastAppliedChart", "version") == "6.9.0"
 
 
 def test_a_recorded_override_outlives_its_operation_and_a_suspension_REC_9() -> None:
@@ -289,7 +289,7 @@ def test_an_override_lapses_with_its_operation_and_with_new_intent_REC_9(why: st
 
     expected = "6.7.0" if why == "new chart" else "6.6.0"
     assert manifests(decision)["OCIRepository"]["spec"]["ref"] == {"tag": expected}
-    assert dig(decision.status, "status", "releaseOverride") is None
+    assert get_path(decision.status, "status", "releaseOverride") is None
 
 
 def test_an_override_to_a_forbidden_version_is_not_followed_RES_3() -> None:
@@ -350,9 +350,9 @@ def test_a_blocked_generation_keeps_ready_of_the_release_before_RES_4() -> None:
     decision = decide(manifest, ready.observed)
 
     assert conditions_of(decision)["Ready"] == ("True", "HelmReleaseReady")
-    generations = {c["type"]: c["observedGeneration"] for c in dig(decision.status, "status", "conditions")}
+    generations = {c["type"]: c["observedGeneration"] for c in get_path(decision.status, "status", "conditions")}
     assert (generations["Ready"], generations["Blocked"]) == (1, 2)
-    assert dig(decision.status, "status", "observedGeneration") == 2
+    assert get_path(decision.status, "status", "observedGeneration") == 2
 
 
 def test_a_foreign_object_is_marked_once_and_left_alone_when_its_operator_spoke_RES_5() -> None:
@@ -366,7 +366,7 @@ def test_a_foreign_object_is_marked_once_and_left_alone_when_its_operator_spoke_
     assert decide(written(foreign, marked), InstanceObserved(NAMESPACE)).is_empty
 
     ready = scene(deployed())
-    theirs = {**foreign, "status": dig(ready.decide().status, "status")}
+    theirs = {**foreign, "status": get_path(ready.decide().status, "status")}
 
     assert decide(theirs, InstanceObserved(NAMESPACE)).is_empty
 

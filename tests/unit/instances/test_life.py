@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.instance_worlds import instance_manifest
 from tests.support.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simulation
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_fake.flux import (
     Action,
@@ -114,7 +114,7 @@ def test_an_upgrade_reaches_ready_only_when_that_version_is_deployed() -> None:
 
 
 def _observed(world: Simulation, generation: int) -> bool:
-    return bool(dig(world.get(INSTANCE), "status", "observedGeneration") == generation)
+    return bool(get_path(world.get(INSTANCE), "status", "observedGeneration") == generation)
 
 
 @pytest.mark.parametrize("source_type", ["oci", "helm"])
@@ -177,8 +177,8 @@ def test_a_moved_tag_is_not_confirmed_by_the_digest_of_before() -> None:
     world.pass_time(400)
     world.settle(INSTANCE)
 
-    digest = dig(world.get(OCI), "status", "artifact", "revision").partition("@")[2]
-    assert dig(world.get(HELM), "status", "history", 0, "ociDigest") == digest
+    digest = get_path(world.get(OCI), "status", "artifact", "revision").partition("@")[2]
+    assert get_path(world.get(HELM), "status", "history", 0, "ociDigest") == digest
     assert world.condition(INSTANCE, "Ready") == ("True", "HelmReleaseReady")
 
 
@@ -217,13 +217,13 @@ def test_a_field_conflict_blocks_names_the_holder_and_heals_when_handed_back_REC
     assert world.condition(INSTANCE, "Ready") == ("True", "HelmReleaseReady")
     told = next(c["message"] for c in world.get(INSTANCE)["status"]["conditions"] if c["type"] == "Blocked")  # type: ignore[index]
     assert 'field manager "kubectl-edit" holds .spec.interval' in told
-    assert dig(world.get(HELM), "spec", "interval") == "1h", "nothing is forced"
+    assert get_path(world.get(HELM), "spec", "interval") == "1h", "nothing is forced"
 
     _hand_back(world, told)
     world.settle(INSTANCE)
 
     assert world.condition(INSTANCE, "Blocked") == ("False", "Unblocked")
-    assert dig(world.get(HELM), "spec", "interval") == "5m"
+    assert get_path(world.get(HELM), "spec", "interval") == "5m"
 
 
 def _hand_back(world: Simulation, told: str) -> None:
@@ -247,8 +247,8 @@ def test_fields_of_other_managers_survive() -> None:
 
     world.settle(INSTANCE)
 
-    assert dig(world.get(HELM), "metadata", "annotations", "team") == "blue"
-    assert dig(world.get(HELM), "spec", "dependsOn") == [{"name": "database"}]
+    assert get_path(world.get(HELM), "metadata", "annotations", "team") == "blue"
+    assert get_path(world.get(HELM), "spec", "dependsOn") == [{"name": "database"}]
 
 
 def test_a_field_of_ours_that_somebody_removed_comes_back() -> None:
@@ -257,7 +257,7 @@ def test_a_field_of_ours_that_somebody_removed_comes_back() -> None:
 
     world.settle(INSTANCE)
 
-    assert dig(world.get(HELM), "spec", "maxHistory") == 10
+    assert get_path(world.get(HELM), "spec", "maxHistory") == 10
     assert world.condition(INSTANCE, "Blocked") is None
 
 
@@ -291,7 +291,7 @@ def test_a_release_made_by_a_human_is_never_taken_over_REC_4() -> None:
     world.settle(INSTANCE)
 
     assert world.condition(INSTANCE, "Blocked") == ("True", "NameTaken")
-    assert dig(world.get(HELM), "spec") == dig(before, "spec")
+    assert get_path(world.get(HELM), "spec") == get_path(before, "spec")
     world.remove(HELM)
     world.settle(INSTANCE)
     assert world.condition(INSTANCE, "Ready") == ("True", "HelmReleaseReady")
@@ -433,7 +433,7 @@ def test_a_stale_copy_never_overwrites_a_newer_status_REC_7() -> None:
     world.reconcile(INSTANCE, stale=old)
 
     after = world.get(INSTANCE)
-    assert dig(after, "status") == dig(before, "status")
+    assert get_path(after, "status") == get_path(before, "status")
 
 
 def test_the_retry_annotation_sets_a_stalled_release_going_again_REC_14() -> None:
@@ -448,7 +448,7 @@ def test_the_retry_annotation_sets_a_stalled_release_going_again_REC_14() -> Non
     world.settle(INSTANCE)
 
     assert world.condition(INSTANCE, "Ready") == ("True", "HelmReleaseReady")
-    assert dig(world.get(HELM), "status", "lastHandledResetAt") == "token-1"
+    assert get_path(world.get(HELM), "status", "lastHandledResetAt") == "token-1"
 
 
 def test_placeholder_is_ready_and_owns_nothing_REC_11() -> None:
@@ -459,4 +459,4 @@ def test_placeholder_is_ready_and_owns_nothing_REC_11() -> None:
 
     assert world.condition(INSTANCE, "Ready") == ("True", "Placeholder")
     assert world.get(HELM) is None
-    assert not dig(world.get(INSTANCE), "metadata", "finalizers")
+    assert not get_path(world.get(INSTANCE), "metadata", "finalizers")

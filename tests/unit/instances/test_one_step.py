@@ -19,7 +19,7 @@ from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import APPLIED_HASH, FIELD_MANAGER, FINALIZER
 from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
 from vworkspace_core.controller.drift import stamp
 from vworkspace_core.instances.context import Context, InstanceObserved
@@ -85,9 +85,9 @@ def test_a_held_field_stops_the_upgrade_before_anything_is_changed_D21_REC_3(sou
 
     assert ever_deployed(world) == {OLD}
     assert world.condition(INSTANCE, "Blocked") == ("True", "FieldConflict")
-    assert dig(world.look(INSTANCE), "status", "lastAppliedChart", "version") == "6.6.0"
+    assert get_path(world.look(INSTANCE), "status", "lastAppliedChart", "version") == "6.6.0"
     assert sources(world) == before, "nothing was made for what cannot be used"
-    assert dig(world.look(HELM), "spec") == dig(release, "spec")
+    assert get_path(world.look(HELM), "spec") == get_path(release, "spec")
 
     assert world.hand_back()
     world.run(120)
@@ -325,7 +325,9 @@ def test_the_next_version_moves_to_the_new_names_in_one_step_without_a_reinstall
     assert used != former
     assert len(releases(world)) == 2, "one upgrade"
     assert not [ref for ref in world.everything(CONFIG_MAP) if ref.name == _FRAGMENT_FORMER]
-    assert dig(world.look(OCI if used.kind == OCI_REPOSITORY else REPOSITORY), "metadata", "annotations", APPLIED_HASH)
+    assert get_path(
+        world.look(OCI if used.kind == OCI_REPOSITORY else REPOSITORY), "metadata", "annotations", APPLIED_HASH
+    )
     check_confirmed(world, copy_of(world))
 
 

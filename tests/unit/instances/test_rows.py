@@ -26,7 +26,7 @@ from tests.support.instance_worlds import (
     with_meta,
     written,
 )
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.instances.context import InstanceObserved
 
 CHART = f"nextcloud@6.6.0+{DIGEST[7:19]}"
@@ -79,7 +79,7 @@ def test_row_2_suspended_by_hand_keeps_ready_and_its_old_observed_generation() -
 
     assert conditions_of(decision)["Suspended"] == (TRUE, "ManuallySuspended")
     assert conditions_of(decision)["Ready"] == (TRUE, "HelmReleaseReady")
-    generations = {c["type"]: c["observedGeneration"] for c in dig(decision.status, "status", "conditions")}
+    generations = {c["type"]: c["observedGeneration"] for c in get_path(decision.status, "status", "conditions")}
     assert (generations["Ready"], generations["Suspended"]) == (1, 2)
 
 

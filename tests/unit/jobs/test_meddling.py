@@ -12,7 +12,7 @@ from tests.support.jobs import CLUSTER_ID, instance, operation, with_status
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api import labels
 from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.apimachinery.manifest import dig, ref_of
+from vworkspace_core.apimachinery.manifest import get_path, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.events import condition_events, phase_in, reported_conditions
@@ -59,7 +59,7 @@ def test_M4_a_tenant_that_writes_a_high_generation_does_not_lock_the_control_pla
 
     assert outcome(job) == ("succeeded", "")
     live = live_of(world)
-    assert live is None if deletes else dig(live, "metadata", "annotations", labels.LAST_APPLIED_GENERATION) == "2"
+    assert live is None if deletes else get_path(live, "metadata", "annotations", labels.LAST_APPLIED_GENERATION) == "2"
 
 
 def test_M4_only_our_own_bookkeeping_is_taken_back_and_nothing_else_beside_it() -> None:
@@ -96,7 +96,7 @@ def edit_status(world: World, type_: str, message: str) -> None:
 
 
 def _conditions(live: Any) -> list[Any]:
-    return list(dig(live, "status", "conditions") or ())
+    return list(get_path(live, "status", "conditions") or ())
 
 
 def by_hand(message: str = "I broke it") -> World:
@@ -219,5 +219,5 @@ def test_D24_an_operation_whose_status_is_held_is_called_off_before_its_job_is_a
     drain(world)
 
     assert outcome(job)[0] == "conflict"
-    assert dig(run_sync(world.kube.get(ref)), "metadata", "annotations", labels.CANCEL) == "true"
+    assert get_path(run_sync(world.kube.get(ref)), "metadata", "annotations", labels.CANCEL) == "true"
     assert ref.kind == OPERATION

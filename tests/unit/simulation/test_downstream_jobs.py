@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.downstream_world import NS, DownstreamWorld, conditions, job
 from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.resources import CORE_EVENT, JOB, POD
 from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending, JobBehaviour
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
@@ -136,7 +136,7 @@ def test_parallel_pods_run_together_up_to_the_completions() -> None:
     world = begun(completions=5, parallelism=2)
     assert world.status(JOB, "j")["active"] == 2
     world.settle()
-    actives = [dig(state, "status", "active") or 0 for state in world.states(JOB)]
+    actives = [get_path(state, "status", "active") or 0 for state in world.states(JOB)]
     assert max(actives) == 2
     assert world.status(JOB, "j")["succeeded"] == 5
 
@@ -232,14 +232,14 @@ def test_a_pod_that_cannot_start_is_there_and_says_why_until_the_job_ends_D7() -
     world = begun(DownstreamBehaviour((stuck,)), activeDeadlineSeconds=60)
 
     (pod,) = run_sync(world.api.list(POD, namespace=NS)).items
-    assert dig(pod, "status", "containerStatuses", 0, "state", "waiting") == {
+    assert get_path(pod, "status", "containerStatuses", 0, "state", "waiting") == {
         "reason": "ImagePullBackOff",
         "message": "Back-off pulling image",
     }
-    assert dig(pod, "metadata", "ownerReferences", 0, "uid") == world.get(JOB, "j")["metadata"]["uid"]
+    assert get_path(pod, "metadata", "ownerReferences", 0, "uid") == world.get(JOB, "j")["metadata"]["uid"]
     assert world.status(JOB, "j")["active"] == 1
 
     world.clock.advance(61)
     world.settle()
     assert conditions(world.status(JOB, "j"))["Failed"] == "True/DeadlineExceeded"
-    assert [dig(one, "metadata", "deletionTimestamp") is None for one in run_sync(world.api.list(POD)).items] == []
+    assert [get_path(one, "metadata", "deletionTimestamp") is None for one in run_sync(world.api.list(POD)).items] == []

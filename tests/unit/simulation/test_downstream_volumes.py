@@ -15,7 +15,7 @@ from tests.support.downstream_world import (
     snapshot_class,
     source,
 )
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.resources import (
     PERSISTENT_VOLUME_CLAIM,
     REPLICATION_DESTINATION,
@@ -123,7 +123,7 @@ def test_a_failing_mover_is_never_final() -> None:
 def test_a_mover_that_fails_twice_succeeds_then() -> None:
     world = syncing(failing("ReplicationSource", times=2))
     world.settle()
-    results = [dig(state, "status", "latestMoverStatus", "result") for state in world.states(REPLICATION_SOURCE)]
+    results = [get_path(state, "status", "latestMoverStatus", "result") for state in world.states(REPLICATION_SOURCE)]
     assert [result for index, result in enumerate(results) if result not in results[:index]] == [
         None,
         "Failed",
@@ -188,7 +188,7 @@ def test_a_manual_trigger_wins_over_a_schedule() -> None:
 def test_without_a_trigger_it_syncs_without_end() -> None:
     world = syncing(trigger=None)
     world.run(60)
-    times = {dig(state, "status", "lastSyncTime") for state in world.states(REPLICATION_SOURCE)}
+    times = {get_path(state, "status", "lastSyncTime") for state in world.states(REPLICATION_SOURCE)}
     assert len(times) > 10
 
 
@@ -263,7 +263,7 @@ def test_a_snapshot_is_bound_in_both_directions_before_it_is_ready() -> None:
     assert live["status"]["readyToUse"] is False
     content = world.get(VOLUME_SNAPSHOT_CONTENT, name, None)
     assert content["spec"]["volumeSnapshotRef"]["uid"] == live["metadata"]["uid"]
-    assert dig(content, "status", "readyToUse") is None
+    assert get_path(content, "status", "readyToUse") is None
     world.settle()
     status = world.status(VOLUME_SNAPSHOT, "v")
     assert status["readyToUse"] is True

@@ -16,7 +16,7 @@ from tests.support.flux_world import (
     oci_repository,
 )
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import (
     CONFIG_MAP,
     HELM_CHART,
@@ -97,7 +97,7 @@ def test_the_states_of_an_install_in_order_conditions_always_before_the_rest() -
         (
             conditions_by_type(state).get("Ready"),
             conditions_by_type(state).get("Reconciling"),
-            bool(dig(state, "status", "history")),
+            bool(get_path(state, "status", "history")),
             observed_generation(state),
         )
         for state in world.states()
@@ -142,8 +142,8 @@ def test_a_new_tag_upgrades_without_moving_the_helm_releases_generation() -> Non
     world.settle()
     manifest = world.get()
     assert manifest["metadata"]["generation"] == 1
-    assert dig(manifest, "status", "lastAttemptedGeneration") == 1
-    assert dig(manifest, "status", "lastAttemptedRevisionDigest") == DIGESTS["6.7.0"]
+    assert get_path(manifest, "status", "lastAttemptedGeneration") == 1
+    assert get_path(manifest, "status", "lastAttemptedRevisionDigest") == DIGESTS["6.7.0"]
     assert world.conditions()["Ready"] == "True/UpgradeSucceeded"
     assert history(world) == [(2, "deployed", "upgrade"), (1, "superseded", None)]
     first = world.states()[0]
@@ -334,7 +334,7 @@ def test_an_install_is_retried_with_an_uninstall_between_and_stalls_when_retries
     assert {observed_generation(state) for state in retrying} == {-1}
     assert {conditions_by_type(state)["Remediated"] for state in retrying} == {"True/UninstallSucceeded"}
     assert {conditions_by_type(state)["Ready"] for state in retrying} == {"False/InstallFailed"}
-    assert [dig(state, "status", "history", 0, "status") for state in retrying][-1] == "uninstalling"
+    assert [get_path(state, "status", "history", 0, "status") for state in retrying][-1] == "uninstalling"
     assert not [state for state in states[:-2] if "Stalled" in conditions_by_type(state)]
     assert world.conditions()["Stalled"] == "True/RetriesExceeded"
     assert world.message("Stalled") == "Failed to install after 4 attempt(s)"
@@ -455,10 +455,10 @@ def test_suspended_says_observed_and_keeps_the_old_ready() -> None:
     world.settle()
     manifest = world.get()
     assert manifest["metadata"]["generation"] == 2
-    assert dig(manifest, "status", "observedGeneration") == 2
-    ready = next(item for item in dig(manifest, "status", "conditions") if item["type"] == "Ready")
+    assert get_path(manifest, "status", "observedGeneration") == 2
+    ready = next(item for item in get_path(manifest, "status", "conditions") if item["type"] == "Ready")
     assert (ready["status"], ready["observedGeneration"]) == ("True", 1)
-    assert dig(manifest, "status", "lastAttemptedGeneration") == 1
+    assert get_path(manifest, "status", "lastAttemptedGeneration") == 1
     world.apply(helm_release(values={"replicas": 3}), HELM_RELEASE)
     world.settle()
     assert history(world)[0] == (2, "deployed", "upgrade")
@@ -620,9 +620,9 @@ def test_a_spec_that_changes_during_an_upgrade_is_seen_after_it_and_ready_is_ahe
     ahead = [
         state
         for state in world.states()
-        for item in dig(state, "status", "conditions")
+        for item in get_path(state, "status", "conditions")
         if item["type"] == "Ready" and item["status"] == "True" and item["observedGeneration"] == 3
-        if dig(state, "status", "lastAttemptedGeneration") == 2
+        if get_path(state, "status", "lastAttemptedGeneration") == 2
     ]
     assert ahead, "Ready=True at generation 3 speaks of the upgrade to generation 2 (facts 6.4)"
     assert history(world)[0] == (3, "deployed", "upgrade")
@@ -642,7 +642,7 @@ def test_a_hanging_upgrade_holds_everything_up_until_its_timeout() -> None:
     world.settle()
     assert world.conditions()["Ready"] == "True/UpgradeSucceeded"
     assert world.status("lastAttemptedRevision") == chart_version("6.8.0")
-    assert "context deadline exceeded" in str([dig(state, "status", "conditions") for state in world.states()])
+    assert "context deadline exceeded" in str([get_path(state, "status", "conditions") for state in world.states()])
 
 
 def test_ready_may_stay_unknown_after_a_success_for_good() -> None:
@@ -751,7 +751,7 @@ def test_of_a_classic_repository_flux_makes_a_helm_chart_and_keeps_the_plain_ver
     }
     assert "ownerReferences" not in chart["metadata"]
     assert world.conditions(HELM_CHART, f"{ORG}-{NAME}")["Ready"] == "True/ChartPullSucceeded"
-    assert dig(chart, "status", "observedSourceArtifactRevision") == (
+    assert get_path(chart, "status", "observedSourceArtifactRevision") == (
         world.status("artifact", "revision", kind=HELM_REPOSITORY)
     )
     assert world.status("helmChart") == f"{ORG}/{ORG}-{NAME}"
@@ -833,7 +833,7 @@ class InterferingKube(InProcessKube):
     async def patch(
         self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
     ) -> Manifest:
-        if self.rounds and dig(patch, "status", "conditions"):
+        if self.rounds and get_path(patch, "status", "conditions"):
             self.rounds -= 1
             label = {"metadata": {"labels": {"round": str(self.rounds)}}}
             await super().patch(ref, label, patch_type=patch_type, field_manager="somebody")

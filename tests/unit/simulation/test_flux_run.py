@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.flux_world import NAME, ORG, helm_release, oci_repository
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from vworkspace_fake.clock import VirtualClock, VirtualTimeLoop, virtual_loop
 from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule, run
@@ -62,7 +62,7 @@ async def until(api: InProcessKube, holds: Callable[[Manifest], Any], seconds: f
 
 def reads(type_: str, status: str, reason: str) -> Callable[[Manifest], bool]:
     def holds(manifest: Manifest) -> bool:
-        found = dig(manifest, "status", "conditions") or ()
+        found = get_path(manifest, "status", "conditions") or ()
         return any((item["type"], item["status"], item["reason"]) == (type_, status, reason) for item in found)
 
     return holds

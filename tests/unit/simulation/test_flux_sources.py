@@ -13,7 +13,7 @@ from tests.support.flux_world import (
     observed_generation,
     oci_repository,
 )
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
 from vworkspace_fake.flux import FluxBehaviour, PullStage, SourceFault, SourceOutcome, SourceRule
 from vworkspace_fake.flux.versions import sha256_of
@@ -52,7 +52,7 @@ def test_ready_is_true_before_the_artifact_that_belongs_to_it_is_written() -> No
     world = fetched()
     world.settle()
     steps = [
-        (conditions_by_type(state).get("Ready"), bool(dig(state, "status", "artifact")))
+        (conditions_by_type(state).get("Ready"), bool(get_path(state, "status", "artifact")))
         for state in world.states(OCI_REPOSITORY)
     ]
     assert [step for index, step in enumerate(steps) if step not in steps[:index]] == [
@@ -152,11 +152,11 @@ def test_a_suspended_source_with_a_new_tag_looks_ready_with_the_old_artifact() -
     world.apply(oci_repository("6.7.0", suspend=True), OCI_REPOSITORY)
     world.run(301)
     manifest = world.get(OCI_REPOSITORY)
-    ready = next(item for item in dig(manifest, "status", "conditions") if item["type"] == "Ready")
+    ready = next(item for item in get_path(manifest, "status", "conditions") if item["type"] == "Ready")
     assert manifest["metadata"]["generation"] == 2
-    assert (dig(manifest, "status", "observedGeneration"), ready["observedGeneration"]) == (2, 2)
+    assert (get_path(manifest, "status", "observedGeneration"), ready["observedGeneration"]) == (2, 2)
     assert ready["status"] == "True"
-    assert dig(manifest, "status", "artifact", "revision").startswith("6.6.0@")
+    assert get_path(manifest, "status", "artifact", "revision").startswith("6.6.0@")
     assert world.conditions()["Ready"] == "True/InstallSucceeded"
 
 

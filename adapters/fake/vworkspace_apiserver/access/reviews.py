@@ -10,7 +10,7 @@ from vworkspace_apiserver.model.calls import ADMIN, Caller
 from vworkspace_apiserver.model.failure import bad_request
 from vworkspace_apiserver.model.records import encode
 from vworkspace_apiserver.model.replies import Reply
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 
 
 class Reviewer:
@@ -32,10 +32,10 @@ class Reviewer:
             case "SelfSubjectReview":
                 return {"userInfo": {"username": caller.user, "groups": list(caller.groups)}}
             case "SelfSubjectAccessReview":
-                asked = review_attributes(dig(body, "spec", "resourceAttributes") or {})
+                asked = review_attributes(get_path(body, "spec", "resourceAttributes") or {})
                 return {"allowed": self._gate.authorize is None or self._gate.authorize(caller, asked)}
             case _:
                 reviewed = ADMIN if self._gate.authorize is None else caller
-                held = [dict(rule) for rule in self._rbac.rules(reviewed, dig(body, "spec", "namespace") or "")]
+                held = [dict(rule) for rule in self._rbac.rules(reviewed, get_path(body, "spec", "namespace") or "")]
                 paths = {"verbs": ["get"], "nonResourceURLs": ["*"]}
                 return {"resourceRules": held, "nonResourceRules": [paths], "incomplete": False}

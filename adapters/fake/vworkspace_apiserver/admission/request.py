@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from vworkspace_apiserver.model.calls import Caller, RequestTarget
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 
 Manifest = Mapping[str, Any]
 
@@ -30,7 +30,7 @@ class AdmissionAttributes:
     def labels(self) -> tuple[Mapping[str, str], ...]:
         """Labels of the object before and after: a selector may match either."""
         states = (self.object, self.old_object)
-        return tuple(dig(state, "metadata", "labels") or {} for state in states if state is not None)
+        return tuple(get_path(state, "metadata", "labels") or {} for state in states if state is not None)
 
     def variables(self) -> dict[str, Any]:
         """What the conditions of a webhook see."""

@@ -8,7 +8,7 @@ from vworkspace_apiserver.model.failure import ApiFailure, forbidden, namespace_
 from vworkspace_apiserver.model.records import GroupResource, StoredChange
 from vworkspace_apiserver.model.requests import WriteOutcome
 from vworkspace_apiserver.storage.store import Store
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 
 NAMESPACES: Final[GroupResource] = ("", "namespaces")
 SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -25,7 +25,7 @@ def immortal(target: RequestTarget) -> ApiFailure | None:
 
 def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
     """PUT on `/finalize`: the finalizers in `spec`, and nothing else, become those of the body."""
-    wanted = dig(body, "spec", "finalizers")
+    wanted = get_path(body, "spec", "finalizers")
     spec = {key: value for key, value in (live.get("spec") or {}).items() if key != "finalizers"}
     if wanted:
         spec["finalizers"] = wanted

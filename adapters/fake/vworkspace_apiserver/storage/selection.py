@@ -5,7 +5,7 @@ from vworkspace_apiserver.model.records import Record
 from vworkspace_apiserver.model.resources import Resource
 from vworkspace_apiserver.storage.listing import ListOptions, Selection
 from vworkspace_apiserver.storage.selectors import parse_fields, parse_labels
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 
 
 def selection_of(target: RequestTarget, options: ListOptions) -> Selection:
@@ -28,5 +28,5 @@ def _field(resource: Resource, record: Record, path: str) -> str:
         return record.key[1]
     if path == "metadata.namespace":
         return record.key[0]
-    value = dig(resource.live(record), *path.split("."))
+    value = get_path(resource.live(record), *path.split("."))
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

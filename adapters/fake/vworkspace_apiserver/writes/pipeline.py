@@ -36,7 +36,7 @@ from vworkspace_apiserver.writes.patches import json_patch, merge_patch
 from vworkspace_apiserver.writes.placement import check_place, placed
 from vworkspace_apiserver.writes.strategic_merge import strategic_merge
 from vworkspace_core.apimachinery.errors import Conflict
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.ports import PatchType
 
 Manifest = Mapping[str, Any]
@@ -189,7 +189,7 @@ def _scale(definition: Definition, live: Manifest, body: Any, write: WriteReques
     """A write of the scale subresource: only the number of replicas counts (S-51)."""
     if not isinstance(body, Mapping):
         raise bad_request("a Scale is an object")
-    version = dig(body, "metadata", "resourceVersion") or live["metadata"].get("resourceVersion")
+    version = get_path(body, "metadata", "resourceVersion") or live["metadata"].get("resourceVersion")
     manifest = scaled(definition, replicas_of(body), live)
     manifest = {**manifest, "metadata": {**live["metadata"], "resourceVersion": version}}
     return _replaced(definition, live, manifest, write, (), _held(live))

@@ -24,7 +24,7 @@ from vworkspace_apiserver.writes import pipeline
 from vworkspace_apiserver.writes.finalize import finalize_create, finalize_update
 from vworkspace_apiserver.writes.options import check_write, manager_of
 from vworkspace_apiserver.writes.patches import json_patch
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.ports import PatchType
 from vworkspace_core.schema.defaults import apply_defaults
@@ -216,7 +216,7 @@ class Writer:
 
 def _name_in(body: Any) -> str:
     """What the object calls itself, as far as that can be read."""
-    name = dig(body, "metadata", "name")
+    name = get_path(body, "metadata", "name")
     return name if isinstance(name, str) else ""
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT
 from vworkspace_fake.downstream.attempts import Attempt, begin, released
 from vworkspace_fake.downstream.behaviour import DownstreamRule, Ending
@@ -56,7 +56,7 @@ def _waits_for_a_pod(view: ObjectView) -> bool:
     """Whether the storage class binds only when a pod uses the claim; none does here."""
     name = view.spec.get("storageClassName")
     found = view.world.get(ObjectRef(STORAGE_CLASS, None, str(name)))
-    return bool(dig(found, "volumeBindingMode") == "WaitForFirstConsumer")
+    return bool(get_path(found, "volumeBindingMode") == "WaitForFirstConsumer")
 
 
 def _source_is_ready(view: ObjectView) -> bool:
@@ -64,7 +64,7 @@ def _source_is_ready(view: ObjectView) -> bool:
     if source.get("kind") != VOLUME_SNAPSHOT.kind or not view.behaviour.snapshot.checks_references:
         return True
     snapshot = view.world.get(ObjectRef(VOLUME_SNAPSHOT, view.ref.namespace, str(source.get("name"))))
-    return dig(snapshot, "status", "readyToUse") is True
+    return get_path(snapshot, "status", "readyToUse") is True
 
 
 def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
@@ -90,7 +90,7 @@ def _volume_name(view: ObjectView) -> str:
 
 def _bind(view: ObjectView) -> PassStep[None]:
     meta, name = metadata(view.live or {}), _volume_name(view)
-    size = dig(view.spec, "resources", "requests", "storage")
+    size = get_path(view.spec, "resources", "requests", "storage")
     marks = {**_BINDING, _PROVISIONER: view.behaviour.snapshot.driver}
     bound = {"annotations": {**(meta.get("annotations") or {}), **marks}}
     modes = list(view.spec.get("accessModes") or ())
@@ -123,7 +123,7 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
     """No pod uses it, so nothing holds it; its volume goes with it."""
     ref = ObjectRef(PERSISTENT_VOLUME, None, _volume_name(view))
     volume = view.world.get(ref)
-    if volume is not None and dig(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
+    if volume is not None and get_path(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
         yield SimulatedDelete(ref, uid_of(volume))
     yield from without_finalizers(view.ref, view.live, _PROTECTION)
     return NOTHING
@@ -138,7 +138,7 @@ def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRe
         for other, manifest in world.items()
         if other.kind == PERSISTENT_VOLUME_CLAIM
         and ref.namespace in (None, other.namespace)
-        and dig(manifest, "status", "phase") != "Bound"
+        and get_path(manifest, "status", "phase") != "Bound"
     ]
 
 

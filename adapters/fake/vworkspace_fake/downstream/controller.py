@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_fake.simulation.effects import PassStep, Question, SimulatedPatch
@@ -45,19 +45,19 @@ class ObjectView:
     @property
     def spec(self) -> Mapping[str, Any]:
         """The object's spec; empty where it has none."""
-        found = dig(self.live, "spec")
+        found = get_path(self.live, "spec")
         return found if isinstance(found, Mapping) else {}
 
     @property
     def status(self) -> Mapping[str, Any]:
         """The object's status; empty where it has none."""
-        found = dig(self.live, "status")
+        found = get_path(self.live, "status")
         return found if isinstance(found, Mapping) else {}
 
     @property
     def deleting(self) -> bool:
         """Whether the object has a deletion timestamp."""
-        return bool(dig(self.live, "metadata", "deletionTimestamp"))
+        return bool(get_path(self.live, "metadata", "deletionTimestamp"))
 
     def at(self, seconds: float) -> datetime:
         """The moment `seconds` from now."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import JOB, POD
 from vworkspace_core.ports import Propagation
 from vworkspace_fake.downstream.accounts import account_refusal
@@ -70,7 +70,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
     """The first condition of one of these types that is True."""
-    for item in dig(job, "status", "conditions") or ():
+    for item in get_path(job, "status", "conditions") or ():
         if item.get("type") in types and item.get("status") == "True":
             return dict(item)
     return None
@@ -152,7 +152,7 @@ def _tell_of_pods(view: ObjectView, before: _Memory, after: _Memory, verdict: _V
 
 
 def _is_of(view: ObjectView, pod: Manifest) -> bool:
-    return any(dig(owner, "uid") == view.uid for owner in metadata(pod).get("ownerReferences") or ())
+    return any(get_path(owner, "uid") == view.uid for owner in metadata(pod).get("ownerReferences") or ())
 
 
 def _event(view: ObjectView, type_: str, reason: str, message: str) -> PostEvent:
@@ -166,7 +166,7 @@ def _waiting_pod(view: ObjectView, pod: Attempt) -> PassStep[None]:
     labels = {"batch.kubernetes.io/controller-uid": view.uid, "batch.kubernetes.io/job-name": view.ref.name[:63]}
     meta = {"name": name, "namespace": view.ref.namespace, "labels": labels, "ownerReferences": [owner]}
     yield SimulatedCreate(
-        POD, {**POD.manifest(name), "metadata": meta, "spec": dict(dig(view.spec, "template", "spec") or {})}
+        POD, {**POD.manifest(name), "metadata": meta, "spec": dict(get_path(view.spec, "template", "spec") or {})}
     )
     waiting = {"reason": pod.outcome.waiting, "message": pod.outcome.message}
     status = {
@@ -209,7 +209,7 @@ def _using(memory: _Memory, pod: Attempt) -> _Memory:
 def _failed_by_policy(view: ObjectView, pod: Attempt) -> _Verdict | None:
     """`podFailurePolicy`: an exit code that ends the Job whatever its backoff limit is."""
     code = pod.outcome.exit_code
-    for index, rule in enumerate(dig(view.spec, "podFailurePolicy", "rules") or ()):
+    for index, rule in enumerate(get_path(view.spec, "podFailurePolicy", "rules") or ()):
         codes = rule.get("onExitCodes") or {}
         listed = code in (codes.get("values") or ())
         if rule.get("action") == "FailJob" and codes and listed == (codes.get("operator") == "In"):
@@ -254,7 +254,7 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
     memory = attrs.evolve(memory, refused="", retry_at=None)
     for _ in range(_missing(view, memory, status)):
         pod = begin(view, memory.used, view.behaviour.job.pod_seconds)
-        account = dig(view.spec, "template", "spec", "serviceAccountName")
+        account = get_path(view.spec, "template", "spec", "serviceAccountName")
         refused = account_refusal(view, account) or (
             pod.outcome.message if pod.outcome.ending is Ending.REFUSED else ""
         )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import (
     PERSISTENT_VOLUME_CLAIM,
     VOLUME_SNAPSHOT,
@@ -63,7 +63,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     memory = view.memory or _Memory()
     if memory.retry_at is not None and view.now < memory.retry_at:
         return PassResult(memory=memory, requeue_at=memory.retry_at)
-    provided = dig(view.spec, "source", "volumeSnapshotContentName")
+    provided = get_path(view.spec, "source", "volumeSnapshotContentName")
     if provided:
         return (yield from _bind_provided(view, memory, provided))
     return (yield from _provision(view, memory))
@@ -73,7 +73,7 @@ def _fail(view: ObjectView, memory: _Memory, message: str) -> PassStep[PassResul
     """An error that the next try may well take away."""
     backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
     retry = view.at(backoff.delay(memory.failures + 1))
-    told = dig(view.status, "error", "message") == message
+    told = get_path(view.status, "error", "message") == message
     error = view.status.get("error") if told else {"message": message, "time": view.timestamp()}
     status = {**view.status, "error": error, "readyToUse": False}
     kept = attrs.evolve(memory, attempt=None, retry_at=retry, failures=memory.failures + 1)
@@ -111,7 +111,9 @@ def _class(view: ObjectView) -> Manifest | _Trouble:
     settings, wanted = view.behaviour.snapshot, view.spec.get("volumeSnapshotClassName")
     classes = {ref.name: item for ref, item in view.all_of(VOLUME_SNAPSHOT_CLASS)}
     if wanted is None:
-        marked = (item for item in classes.values() if dig(item, "metadata", "annotations", _DEFAULT_CLASS) == "true")
+        marked = (
+            item for item in classes.values() if get_path(item, "metadata", "annotations", _DEFAULT_CLASS) == "true"
+        )
         found = next(marked, None)
     else:
         found = classes.get(wanted)
@@ -127,14 +129,14 @@ def _class(view: ObjectView) -> Manifest | _Trouble:
 
 def _claim(view: ObjectView) -> Manifest | _Trouble | None:
     """The claim to cut: it has to be there, and bound. None where that is not asked for."""
-    name = str(dig(view.spec, "source", "persistentVolumeClaimName"))
+    name = str(get_path(view.spec, "source", "persistentVolumeClaimName"))
     found = view.world.get(ObjectRef(PERSISTENT_VOLUME_CLAIM, view.ref.namespace, name))
     if not view.behaviour.snapshot.checks_references:
         return found
     prefix = "Failed to create snapshot content with error snapshot controller failed to update"
     if found is None:
         return _Trouble(f'{prefix} {view.ref.name}: persistentvolumeclaims "{name}" not found')
-    if dig(found, "status", "phase") != "Bound":
+    if get_path(found, "status", "phase") != "Bound":
         return _Trouble(
             f"{prefix} {view.ref.name}: the PVC {name} is not yet bound to a PV, will not attempt to take one"
         )
@@ -173,12 +175,12 @@ def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[Pas
     content = view.world.get(ref)
     if content is None:
         return (yield from _fail(view, memory, f"VolumeSnapshotContent is missing: {name}"))
-    back = dig(content, "spec", "volumeSnapshotRef") or {}
+    back = get_path(content, "spec", "volumeSnapshotRef") or {}
     if (back.get("namespace"), back.get("name")) != (view.ref.namespace, view.ref.name):
         return (yield from _fail(view, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot"))
     if back.get("uid") not in (None, "", view.uid):
         return (yield from _fail(view, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot"))
-    status = {"readyToUse": True, "snapshotHandle": str(dig(content, "spec", "source", "snapshotHandle") or name)}
+    status = {"readyToUse": True, "snapshotHandle": str(get_path(content, "spec", "source", "snapshotHandle") or name)}
     yield from change(view, {"metadata": _with_finalizers(view, BOUND_PROTECTION)})
     yield SimulatedPatch(ref, uid_of(content), {"spec": {"volumeSnapshotRef": {"uid": view.uid}}})
     yield SimulatedPatch(ref, uid_of(content), {"status": status}, "status")
@@ -190,7 +192,7 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
     """`deletionPolicy` decides whether the data goes too; the snapshot itself goes either way."""
     name = view.status.get("boundVolumeSnapshotContentName")
     content = view.world.get(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name)))
-    if content is not None and dig(content, "spec", "deletionPolicy") == "Delete":
+    if content is not None and get_path(content, "spec", "deletionPolicy") == "Delete":
         ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name))
         yield from without_finalizers(ref, content, CONTENT_PROTECTION)
         yield SimulatedDelete(ref, uid_of(content))
@@ -207,7 +209,7 @@ def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRe
         for other, manifest in world.items()
         if other.kind == VOLUME_SNAPSHOT
         and ref.namespace in (None, other.namespace)
-        and dig(manifest, "status", "readyToUse") is not True
+        and get_path(manifest, "status", "readyToUse") is not True
     ]
 
 

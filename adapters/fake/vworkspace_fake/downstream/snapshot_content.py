@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
 from vworkspace_fake.downstream.controller import ObjectView
 from vworkspace_fake.simulation.effects import PassStep, SimulatedPatch
@@ -27,7 +27,7 @@ def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
     }
     manifest = VOLUME_SNAPSHOT_CONTENT.manifest(content_name(view))
     manifest["metadata"]["finalizers"] = [CONTENT_PROTECTION]
-    claim = dig(view.spec, "source", "persistentVolumeClaimName")
+    claim = get_path(view.spec, "source", "persistentVolumeClaimName")
     return {
         **manifest,
         "spec": {
@@ -56,7 +56,9 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
 
 def size_of(claim: Manifest | None, view: ObjectView) -> str:
     """How large the claim is, which is how large a restored one has to be."""
-    found = dig(claim, "status", "capacity", "storage") or dig(claim, "spec", "resources", "requests", "storage")
+    found = get_path(claim, "status", "capacity", "storage") or get_path(
+        claim, "spec", "resources", "requests", "storage"
+    )
     return str(found or view.behaviour.snapshot.default_size)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
 from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.controller import (
@@ -52,7 +52,7 @@ def _reconcile_request(view: ObjectView) -> PassStep[PassResult]:
         yield WipeMemories(ref)
         yield SimulatedDelete(view.ref, view.uid)
         return NOTHING
-    if dig(backup, "status", "phase") not in (*FINAL_PHASES, "Deleting"):
+    if get_path(backup, "status", "phase") not in (*FINAL_PHASES, "Deleting"):
         return (yield from _processed(view, "backup is still in progress"))
     yield from change(view, {"status": {**view.status, "phase": "InProgress"}})
     yield SimulatedPatch(ref, uid_of(backup), {"status": {"phase": "Deleting"}})
@@ -92,8 +92,8 @@ def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRe
         if other != ref
         and other.namespace == ref.namespace
         and (
-            (other.kind == VELERO_BACKUP and dig(manifest, "status", "phase") in queued)
-            or (other.kind == DELETE_BACKUP_REQUEST and dig(manifest, "status", "phase") == "InProgress")
+            (other.kind == VELERO_BACKUP and get_path(manifest, "status", "phase") in queued)
+            or (other.kind == DELETE_BACKUP_REQUEST and get_path(manifest, "status", "phase") == "InProgress")
         )
     ]
 

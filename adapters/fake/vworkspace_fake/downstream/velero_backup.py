@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import VELERO_BACKUP
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.behaviour import Ending
@@ -174,9 +174,9 @@ def _location_problems(view: ObjectView, name: str) -> list[str]:
             return []
         missing = f'backupstoragelocations.velero.io "{name}" not found'
         return [f"an existing backup storage location was not specified at backup creation time: {missing}"]
-    if dig(location, "status", "phase") == "Unavailable":
+    if get_path(location, "status", "phase") == "Unavailable":
         return [f"backup can't be created because BackupStorageLocation {name} is in Unavailable status."]
-    if dig(location, "spec", "accessMode") == "ReadOnly":
+    if get_path(location, "spec", "accessMode") == "ReadOnly":
         return [f"backup can't be created because backup storage location {name} is currently in read-only mode"]
     return []
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import NAMESPACE, VELERO_BACKUP
 from vworkspace_fake.downstream.behaviour import Ending
 from vworkspace_fake.downstream.controller import NOTHING, ObjectView, PassResult, change
@@ -108,9 +108,9 @@ def _run(view: ObjectView, run: VeleroRun) -> PassStep[PassResult]:
 
 def _unusable(view: ObjectView, run: VeleroRun) -> str:
     """Only a backup that is complete, if with errors, can be read."""
-    name = dig(run.manifest, "spec", "backupName")
+    name = get_path(run.manifest, "spec", "backupName")
     backup = view.world.get(ObjectRef(VELERO_BACKUP, view.ref.namespace, str(name)))
-    if dig(backup, "status", "phase") in ("Completed", "PartiallyFailed"):
+    if get_path(backup, "status", "phase") in ("Completed", "PartiallyFailed"):
         return ""
     return f"error downloading backup: the contents of backup {name} are not in the object storage"
 

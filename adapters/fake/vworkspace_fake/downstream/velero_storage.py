@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import VELERO_BACKUP
 from vworkspace_fake.downstream.controller import NOTHING, ObjectView, PassResult, WipeMemories, moment_of
 from vworkspace_fake.simulation.effects import PassStep, SimulatedCreate, SimulatedDelete
@@ -55,7 +55,7 @@ def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
     if view.live is not None:
         result = yield from at_its_end(view)
         return attrs.evolve(result, memory=attrs.evolve(stored, sync_at=None))
-    expires = moment_of(dig(stored.manifest, "status", "expiration"))
+    expires = moment_of(get_path(stored.manifest, "status", "expiration"))
     if expires is not None and view.now >= expires:
         return NOTHING
     if view.ref in view.world or view.behaviour.velero.sync_seconds <= 0:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import (
     PERSISTENT_VOLUME_CLAIM,
     REPLICATION_DESTINATION,
@@ -169,7 +169,7 @@ def _problem(view: ObjectView) -> str:
         return "a replication method must be specified"
     if not view.behaviour.volsync.checks_references:
         return ""
-    claim, secret = view.spec.get("sourcePVC") or dig(mover, "destinationPVC"), dig(mover, "repository")
+    claim, secret = view.spec.get("sourcePVC") or get_path(mover, "destinationPVC"), get_path(mover, "repository")
     for kind, name in ((PERSISTENT_VOLUME_CLAIM, claim), (SECRET, secret)):
         if name and ObjectRef(kind, view.ref.namespace, name) not in view.world:
             return f'{kind.plural} "{name}" not found'
@@ -202,7 +202,7 @@ def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> Pas
     status["lastSyncDuration"] = go_duration((view.now - started).total_seconds())
     status["latestMoverStatus"] = {"logs": "processed 1 files in 0:01", "result": "Successful"}
     status.pop("lastManualSync", None)
-    if manual := dig(view.spec, "trigger", "manual"):
+    if manual := get_path(view.spec, "trigger", "manual"):
         status["lastManualSync"] = manual
     status |= _restic(view) if view.ref.kind == REPLICATION_SOURCE else _image(view)
     shortest = 0.0 if view.spec.get("trigger") else _SHORTEST_PAUSE
@@ -219,10 +219,10 @@ def _restic(view: ObjectView) -> dict[str, Any]:
         return {}
     kept = dict(view.status.get("restic") or {})
     pruned = moment_of(kept.get("lastPruned"))
-    days = dig(view.spec, "restic", "pruneIntervalDays") or _PRUNE_DAYS
+    days = get_path(view.spec, "restic", "pruneIntervalDays") or _PRUNE_DAYS
     if pruned is None or view.now >= pruned + timedelta(days=days):
         kept["lastPruned"] = view.timestamp()
-    if unlock := dig(view.spec, "restic", "unlock"):
+    if unlock := get_path(view.spec, "restic", "unlock"):
         kept["lastUnlocked"] = unlock
     return {"restic": kept}
 
@@ -230,10 +230,10 @@ def _restic(view: ObjectView) -> dict[str, Any]:
 def _image(view: ObjectView) -> dict[str, Any]:
     """The claim that was written to, or the name of the snapshot that was made of it."""
     mover = next(view.spec[name] for name in _MOVERS if name in view.spec)
-    if dig(mover, "copyMethod") == "Snapshot":
+    if get_path(mover, "copyMethod") == "Snapshot":
         name = f"volsync-{view.ref.name}-dst-{view.now:%Y%m%d%H%M%S}"
         return {"latestImage": {"apiGroup": VOLUME_SNAPSHOT.group, "kind": VOLUME_SNAPSHOT.kind, "name": name}}
-    name = dig(mover, "destinationPVC") or f"volsync-{view.ref.name}-dst"
+    name = get_path(mover, "destinationPVC") or f"volsync-{view.ref.name}-dst"
     return {"latestImage": {"apiGroup": "", "kind": PERSISTENT_VOLUME_CLAIM.kind, "name": name}}
 
 
@@ -258,7 +258,7 @@ def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRe
 def _names(manifest: Manifest, name: str) -> bool:
     spec = manifest.get("spec") or {}
     mover = next((spec[key] for key in _MOVERS if key in spec), None)
-    return name in (spec.get("sourcePVC"), dig(mover, "destinationPVC"), dig(mover, "repository"))
+    return name in (spec.get("sourcePVC"), get_path(mover, "destinationPVC"), get_path(mover, "repository"))
 
 
 VOLSYNC: Final = DownstreamController(

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import dig, metadata
+from vworkspace_core.apimachinery.manifest import get_path, metadata
 from vworkspace_core.apimachinery.resources import WORKFLOW
 from vworkspace_fake.downstream.accounts import account_refusal
 from vworkspace_fake.downstream.attempts import Attempt, begin
@@ -56,7 +56,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.deleting:
         return NOTHING
     phase = view.status.get("phase", "")
-    if phase in _FINAL or dig(view.live, "metadata", "labels", _COMPLETED) == "true":
+    if phase in _FINAL or get_path(view.live, "metadata", "labels", _COMPLETED) == "true":
         return (yield from _completed(view))
     if not phase and (end := _refused(view)) is not None:
         return (yield from _write(view, None, end))
@@ -83,7 +83,7 @@ def _completed(view: ObjectView) -> PassStep[PassResult]:
 
 def _refused(view: ObjectView) -> _End | None:
     """What Argo finds before anything runs."""
-    template = dig(view.spec, "workflowTemplateRef", "name")
+    template = get_path(view.spec, "workflowTemplateRef", "name")
     if f"{view.ref.namespace}/{template}" in view.behaviour.workflow.missing_templates:
         return _End("Error", f'workflowtemplates.argoproj.io "{template}" not found')
     names = [item.get("name") for item in view.spec.get("templates") or ()]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.downstream.behaviour import WorkflowStep
 
@@ -97,11 +97,11 @@ def compressed(nodes: Mapping[str, Any]) -> str:
 
 def written_nodes(workflow: Manifest) -> Mapping[str, Any]:
     """The nodes in a status, compressed or not."""
-    packed = dig(workflow, "status", "compressedNodes")
+    packed = get_path(workflow, "status", "compressedNodes")
     if isinstance(packed, str):
         found = json.loads(gzip.decompress(base64.b64decode(packed)))
     else:
-        found = dig(workflow, "status", "nodes")
+        found = get_path(workflow, "status", "nodes")
     return found if isinstance(found, Mapping) else {}
 
 

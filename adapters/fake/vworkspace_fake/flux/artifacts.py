@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Final
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.flux.behaviour import PullAnswer, PullRequest, SourceFault
 from vworkspace_fake.flux.versions import sha256_of
@@ -35,7 +35,7 @@ def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -
 
 def has_revision(manifest: Manifest, revision: str) -> bool:
     """Whether the source has an artifact of that revision."""
-    return bool(revision) and dig(manifest, "status", "artifact", "revision") == revision
+    return bool(revision) and get_path(manifest, "status", "artifact", "revision") == revision
 
 
 def _host(url: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.timestamps import format_time
 
 FluxCondition: TypeAlias = Mapping[str, Any]
@@ -34,7 +34,7 @@ _MAX_MESSAGE: Final = 32768
 
 def conditions_of(manifest: Manifest) -> Sequence[FluxCondition]:
     """The object's conditions in the order they are stored."""
-    found = dig(manifest, "status", "conditions")
+    found = get_path(manifest, "status", "conditions")
     return found if isinstance(found, Sequence) else ()
 
 
@@ -111,7 +111,7 @@ def merge_conditions(
     Each changed condition takes the *latest* generation: an upgrade that began at generation 1 and
     ends after the spec moved on reports Ready at generation 2 (facts 6.4: neither alone is proof).
     """
-    generation = int(dig(latest, "metadata", "generation") or 0)
+    generation = int(get_path(latest, "metadata", "generation") or 0)
     known = {item["type"]: item for item in before}
     merged: list[FluxCondition] = list(conditions_of(latest))
     for item in after:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.flux.conditions import (
     READY,
@@ -41,7 +41,7 @@ class Draft:
     @property
     def generation(self) -> int:
         """Generation of the spec this pass works on."""
-        return int(dig(self.object, "metadata", "generation") or 0)
+        return int(get_path(self.object, "metadata", "generation") or 0)
 
     @property
     def spec(self) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ generation; failures of the previous request that stay until the next attempt be
 from datetime import datetime
 from typing import Final
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_RELEASE
 from vworkspace_fake.flux.conditions import READY, condition
 from vworkspace_fake.flux.draft import REQUESTED_AT, Draft
@@ -118,7 +118,7 @@ def _target_changed(request: HelmRequest) -> bool:
     installed = (status["storageNamespace"], entry["namespace"], entry["name"])
     if installed != (spec.storage_namespace, spec.release_namespace, spec.stored_name):
         return True
-    reinstall = dig(spec.raw, "upgrade", "chartNameChangeStrategy") == "Reinstall"
+    reinstall = get_path(spec.raw, "upgrade", "chartNameChangeStrategy") == "Reinstall"
     return reinstall and bool(entry["chartName"] != request.chart.name)
 
 
@@ -169,8 +169,8 @@ def _token(draft: Draft, annotation: str, handled: str) -> bool:
 
 def _keep_chart_object(draft: Draft, spec: HelmSpec) -> PassStep[None]:
     """Make, move or remove the HelmChart that `spec.chart` stands for."""
-    template = dig(draft.spec, "chart")
-    namespace = str(dig(template, "spec", "sourceRef", "namespace") or spec.namespace)
+    template = get_path(draft.spec, "chart")
+    namespace = str(get_path(template, "spec", "sourceRef", "namespace") or spec.namespace)
     wanted = f"{namespace}/{spec.chart_object}" if template else ""
     known = str(draft.status.get("helmChart", ""))
     if known and known != wanted:
@@ -182,8 +182,8 @@ def _keep_chart_object(draft: Draft, spec: HelmSpec) -> PassStep[None]:
 
 
 def _chart_manifest(draft: Draft, spec: HelmSpec, namespace: str) -> Manifest:
-    asked = dig(draft.spec, "chart", "spec") or {}
-    meta = dig(draft.spec, "chart", "metadata") or {}
+    asked = get_path(draft.spec, "chart", "spec") or {}
+    meta = get_path(draft.spec, "chart", "metadata") or {}
     manifest = HELM_CHART.manifest(spec.chart_object, namespace)
     owner = {"helm.toolkit.fluxcd.io/name": spec.name, "helm.toolkit.fluxcd.io/namespace": spec.namespace}
     manifest["metadata"]["labels"] = {**meta.get("labels", {}), **owner}
@@ -193,7 +193,7 @@ def _chart_manifest(draft: Draft, spec: HelmSpec, namespace: str) -> Manifest:
         "chart": asked.get("chart"),
         "interval": asked.get("interval") or spec.raw["interval"],
         "reconcileStrategy": asked.get("reconcileStrategy", "ChartVersion"),
-        "sourceRef": {key: dig(asked, "sourceRef", key) for key in ("kind", "name")},
+        "sourceRef": {key: get_path(asked, "sourceRef", key) for key in ("kind", "name")},
         "version": asked.get("version", "*"),
     }
     return manifest

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, dig, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, SECRET
 from vworkspace_fake.flux.artifacts import not_found
 from vworkspace_fake.flux.conditions import READY, STALLED, condition, is_stalled, status_of
@@ -30,7 +30,7 @@ _ComposedValues: TypeAlias = HelmValues | Refused
 
 def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
     """The OCIRepository or HelmChart that the chart comes from."""
-    reference = dig(draft.spec, "chartRef")
+    reference = get_path(draft.spec, "chartRef")
     if reference:
         kind = OCI_REPOSITORY if reference.get("kind") == "OCIRepository" else HELM_CHART
         ref = ObjectRef(kind, str(reference.get("namespace") or spec.namespace), str(reference.get("name")))
@@ -51,30 +51,30 @@ def source_problem(source: Manifest) -> str:
     """
     meta = metadata(source)
     subject = f"{source['kind']} '{meta.get('namespace')}/{meta.get('name')}' is not ready: "
-    if dig(source, "status", "observedGeneration") != meta.get("generation"):
+    if get_path(source, "status", "observedGeneration") != meta.get("generation"):
         ready = condition(source, READY) or {}
         if status_of(source, READY) == "False":
             return subject + str(ready.get("message"))
         return subject + "latest generation of object has not been reconciled"
     if is_stalled(source):
         return subject + str((condition(source, STALLED) or {}).get("message"))
-    return "" if dig(source, "status", "artifact") else subject + "does not have an artifact"
+    return "" if get_path(source, "status", "artifact") else subject + "does not have an artifact"
 
 
 def load_chart(source: Manifest) -> Chart:
     """The chart in the source's artifact. With an OCI source its build metadata becomes the digest's (facts 7.7)."""
-    revision = str(dig(source, "status", "artifact", "revision"))
+    revision = str(get_path(source, "status", "artifact", "revision"))
     if source["kind"] == "HelmChart":
-        return Chart(str(dig(source, "status", "observedChartName")), revision, revision)
+        return Chart(str(get_path(source, "status", "observedChartName")), revision, revision)
     tag, _, digest = revision.rpartition("@")
     own = chart_version_of_tag(tag)
-    name = str(dig(source, "spec", "url") or "").rpartition("/")[2]
+    name = str(get_path(source, "spec", "url") or "").rpartition("/")[2]
     return Chart(name, with_digest_metadata(own, digest), own, digest)
 
 
 def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
     """Values of all references and the inline ones. Referenced content is not parsed: it only moves the digest."""
-    inline = dig(draft.spec, "values")
+    inline = get_path(draft.spec, "values")
     inline = inline if isinstance(inline, Mapping) else {}
     parts: list[Any] = []
     for reference in draft.spec.get("valuesFrom") or ():
@@ -97,7 +97,7 @@ def _referenced(spec: HelmSpec, reference: Mapping[str, Any]) -> PassStep[str | 
     kind = _CONFIG_KINDS[str(reference.get("kind"))]
     name, key = str(reference.get("name")), str(reference.get("valuesKey") or "values.yaml")
     found = yield from get_object(ObjectRef(kind, spec.namespace, name))
-    content = dig(found, "data", key)
+    content = get_path(found, "data", key)
     if content is not None:
         return str(content)
     if reference.get("optional"):
@@ -118,7 +118,7 @@ def unready_dependency(draft: Draft, spec: HelmSpec) -> PassStep[str]:
         if found is None:
             missing = not_found(HELM_RELEASE, place[1])
             return f"unable to get '{'/'.join(place)}' dependency: {missing}"
-        current = dig(found, "status", "observedGeneration") == metadata(found).get("generation")
+        current = get_path(found, "status", "observedGeneration") == metadata(found).get("generation")
         if not current or status_of(found, READY) != "True":
             return f"dependency '{'/'.join(place)}' is not ready"
     return ""

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 from vworkspace_fake.flux.behaviour import Action
 from vworkspace_fake.flux.versions import short_release_name
 from vworkspace_fake.simulation.durations import parse_duration
@@ -88,32 +88,32 @@ class HelmSpec:
     @property
     def keep_history(self) -> bool:
         """Whether an uninstall leaves its record behind."""
-        return bool(dig(self.raw, "uninstall", "keepHistory"))
+        return bool(get_path(self.raw, "uninstall", "keepHistory"))
 
     @property
     def tests_enabled(self) -> bool:
         """Whether Helm tests run after a release action."""
-        return bool(dig(self.raw, "test", "enable"))
+        return bool(get_path(self.raw, "test", "enable"))
 
     @property
     def ignores_test_failures(self) -> bool:
         """Whether failed tests count for nothing."""
-        return bool(dig(self.raw, "test", "ignoreFailures"))
+        return bool(get_path(self.raw, "test", "ignoreFailures"))
 
     @property
     def drift_mode(self) -> str:
         """`enabled`, `warn` or `disabled`."""
-        return str(dig(self.raw, "driftDetection", "mode") or "disabled")
+        return str(get_path(self.raw, "driftDetection", "mode") or "disabled")
 
     def timeout(self, action: Action) -> float:
         """Seconds an action may take."""
-        text = dig(self.raw, action.value, "timeout") or self.raw.get("timeout")
+        text = get_path(self.raw, action.value, "timeout") or self.raw.get("timeout")
         return parse_duration(str(text)) if text else _DEFAULT_TIMEOUT
 
 
 def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
     """The remediation configured for an install or an upgrade."""
-    given = dig(spec.raw, action.value, "remediation") or {}
+    given = get_path(spec.raw, action.value, "remediation") or {}
     retries = int(given.get("retries", 0))
     upgrade = action is Action.UPGRADE
     return Remediation(
@@ -134,7 +134,7 @@ def active_remediation(spec: HelmSpec, status: Mapping[str, Any]) -> Remediation
 def active_retry_interval(spec: HelmSpec, status: Mapping[str, Any]) -> float | None:
     """Seconds between retries when the last attempted action's strategy is RetryOnFailure, else None."""
     action = status.get("lastAttemptedReleaseAction")
-    strategy = (dig(spec.raw, action, "strategy") if action else None) or {}
+    strategy = (get_path(spec.raw, action, "strategy") if action else None) or {}
     if strategy.get("name") != "RetryOnFailure":
         return None
     text = strategy.get("retryInterval")

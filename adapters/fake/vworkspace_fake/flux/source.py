@@ -7,7 +7,7 @@ one object (see `vworkspace_fake.simulation.effects` for what a pass is). Facts:
 from datetime import datetime
 from typing import Final
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_fake.flux.artifacts import (
     chart_failure,
@@ -134,14 +134,14 @@ def _fetch_chart(draft: Draft) -> PassStep[FetchResult]:
     if repository is None:
         message = f"failed to get source: {not_found(kind, str(source.get('name')))}"
         return trouble(draft, "SourceUnavailable", message)
-    revision = dig(repository, "status", "artifact", "revision")
-    if revision is None and dig(repository, "spec", "type") != "oci":
+    revision = get_path(repository, "status", "artifact", "revision")
+    if revision is None and get_path(repository, "spec", "type") != "oci":
         message = f"no artifact available for {kind.kind} source '{source.get('name')}'"
         draft.mark(FETCH_FAILED, "True", "NoSourceArtifact", message)
         return SourceUnavailable()
     if revision is not None:
         draft.status["observedSourceArtifactRevision"] = revision
-    return (yield from _pull_chart(draft, str(dig(repository, "spec", "url") or ""), str(source.get("name"))))
+    return (yield from _pull_chart(draft, str(get_path(repository, "spec", "url") or ""), str(source.get("name"))))
 
 
 def _pull_chart(draft: Draft, url: str, source: str) -> PassStep[FetchResult]:

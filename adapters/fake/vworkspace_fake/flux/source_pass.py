@@ -5,7 +5,7 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_fake.flux.conditions import (
     ARTIFACT_IN_STORAGE,
@@ -149,7 +149,7 @@ def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) ->
 def missing_secret(draft: Draft) -> PassStep[str]:
     """Name of a referenced Secret that does not exist; empty when all do."""
     for field in ("secretRef", "certSecretRef", "proxySecretRef"):
-        name = dig(draft.spec, field, "name")
+        name = get_path(draft.spec, field, "name")
         if name and (yield from get_object(ObjectRef(SECRET, draft.ref.namespace, name))) is None:
             return str(name)
     return ""

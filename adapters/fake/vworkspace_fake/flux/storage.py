@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.flux.behaviour import ChartHook
 
@@ -135,7 +135,7 @@ def release_from_secret(secret: Manifest) -> StoredRelease:
         chart_name=chart["name"],
         chart_version=chart["version"],
         config=document.get("config", {}),
-        config_digest=dig(chart, "annotations", "config-digest") or "",
+        config_digest=get_path(chart, "annotations", "config-digest") or "",
         first_deployed=datetime.fromisoformat(info["first_deployed"]),
         last_deployed=datetime.fromisoformat(info["last_deployed"]),
         deleted=None if deleted is None else datetime.fromisoformat(deleted),

@@ -6,7 +6,7 @@ made from it. That is the only way a new tag reaches a HelmRelease, whose genera
 
 from collections.abc import Iterator, Mapping
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, dig, metadata, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import (
     CONFIG_MAP,
     HELM_CHART,
@@ -91,10 +91,10 @@ def triggered(kind: Kind, old: Manifest | None, new: Manifest | None, world: Flu
 
 def _own(kind: Kind, old: Manifest | None, new: Manifest) -> bool:
     # One of type `oci` is never reconciled, but for what an earlier version left in it (facts 6.5).
-    if kind == HELM_REPOSITORY and dig(new, "spec", "type") == "oci" and not _needs_emptying(new):
+    if kind == HELM_REPOSITORY and get_path(new, "spec", "type") == "oci" and not _needs_emptying(new):
         return False
     return old is None or any(
-        dig(old, "metadata", *path) != dig(new, "metadata", *path)
+        get_path(old, "metadata", *path) != get_path(new, "metadata", *path)
         for path in (("uid",), ("generation",), ("deletionTimestamp",), ("annotations", REQUESTED_AT))
     )
 
@@ -104,7 +104,7 @@ def _needs_emptying(repository: Manifest) -> bool:
 
 
 def _users_of_source(ref: ObjectRef, old: Manifest, new: Manifest, world: FluxObjects) -> Iterator[ObjectRef]:
-    before, after = (dig(state, "status", "artifact", "revision") for state in (old, new))
+    before, after = (get_path(state, "status", "artifact", "revision") for state in (old, new))
     if after is None:
         return
     if ref.kind == HELM_REPOSITORY and before != after:
@@ -114,15 +114,15 @@ def _users_of_source(ref: ObjectRef, old: Manifest, new: Manifest, world: FluxOb
 
 
 def _observed(chart: Manifest) -> str | None:
-    found: str | None = dig(chart, "status", "observedSourceArtifactRevision")
+    found: str | None = get_path(chart, "status", "observedSourceArtifactRevision")
     return found
 
 
 def _chart_source(chart: Manifest) -> ObjectRef | None:
-    if dig(chart, "spec", "sourceRef", "kind") != "HelmRepository":
+    if get_path(chart, "spec", "sourceRef", "kind") != "HelmRepository":
         return None
     namespace = metadata(chart).get("namespace")
-    return ObjectRef(HELM_REPOSITORY, namespace, str(dig(chart, "spec", "sourceRef", "name")))
+    return ObjectRef(HELM_REPOSITORY, namespace, str(get_path(chart, "spec", "sourceRef", "name")))
 
 
 def _has(release: Manifest, kind: Kind, revision: str) -> bool:
@@ -141,11 +141,11 @@ def source_of(release: Manifest) -> ObjectRef | None:
     """The OCIRepository or HelmChart that a HelmRelease takes its chart from."""
     meta = metadata(release)
     namespace, name = str(meta.get("namespace")), str(meta.get("name"))
-    reference = dig(release, "spec", "chartRef")
+    reference = get_path(release, "spec", "chartRef")
     if reference:
         kind = OCI_REPOSITORY if reference.get("kind") == "OCIRepository" else HELM_CHART
         return ObjectRef(kind, str(reference.get("namespace") or namespace), str(reference.get("name")))
-    source = dig(release, "spec", "chart", "spec", "sourceRef")
+    source = get_path(release, "spec", "chart", "spec", "sourceRef")
     if source is None:
         return None
     return ObjectRef(HELM_CHART, str(source.get("namespace") or namespace), f"{namespace}-{name}")
@@ -155,6 +155,6 @@ def _users_of_config(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> Ite
     for user, release in world.items():
         if user.kind != HELM_RELEASE or user.namespace != ref.namespace:
             continue
-        used = dig(release, "spec", "valuesFrom") or ()
+        used = get_path(release, "spec", "valuesFrom") or ()
         if any((item.get("kind"), item.get("name")) == (ref.kind.kind, ref.name) for item in used):
             yield user

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from vworkspace_core.apimachinery.errors import Stale
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_fake.flux.conditions import conditions_of, merge_conditions
 from vworkspace_fake.simulation.effects import PassStep, get_object, patch_object
 from vworkspace_fake.simulation.patches import merge_diff
@@ -80,5 +80,5 @@ def status_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
 
 
 def _rest(manifest: Manifest) -> Mapping[str, Any]:
-    status = dig(manifest, "status")
+    status = get_path(manifest, "status")
     return {key: value for key, value in status.items() if key != "conditions"} if isinstance(status, Mapping) else {}

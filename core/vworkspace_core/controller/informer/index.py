@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 
 Name: TypeAlias = tuple[str, str]
 """Namespace (empty for cluster-scoped kinds) and name of an object."""
@@ -18,7 +18,7 @@ Indexer: TypeAlias = Callable[[Manifest], Iterable[str]]
 def owner_uids(manifest: Manifest) -> Iterable[str]:
     """uids of all owners, controller or not."""
     owners = metadata(manifest).get("ownerReferences") or ()
-    return (str(uid) for owner in owners if (uid := dig(owner, "uid")))
+    return (str(uid) for owner in owners if (uid := get_path(owner, "uid")))
 
 
 def keys_of(manifest: Manifest, indexers: Mapping[str, Indexer]) -> tuple[IndexKey, ...]:

@@ -19,7 +19,7 @@ from typing import TypeAlias, assert_never
 import attrs
 
 from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Stale
-from vworkspace_core.apimachinery.manifest import Json, Manifest, dig
+from vworkspace_core.apimachinery.manifest import Json, Manifest, get_path
 from vworkspace_core.controller.lease.messages import (
     CloseFence,
     CreateLease,
@@ -230,7 +230,7 @@ def _observe(
     """Take in the lease as it is; the clock of its holder starts anew when its content has changed."""
     if lease is None:
         # Keep who held it and since when, but nothing that an update could be based on.
-        remains = {"spec": dig(state.lease, "spec")} if state.lease is not None else None
+        remains = {"spec": get_path(state.lease, "spec")} if state.lease is not None else None
         return attrs.evolve(state, lease=remains), ()
     if _content(lease) == _content(state.lease):
         return attrs.evolve(state, lease=lease), ()
@@ -239,11 +239,11 @@ def _observe(
 
 
 def _content(lease: Manifest | None) -> Json:
-    return dig(lease, "spec")
+    return get_path(lease, "spec")
 
 
 def _version(lease: Manifest | None) -> str:
-    return str(dig(lease, "metadata", "resourceVersion") or "")
+    return str(get_path(lease, "metadata", "resourceVersion") or "")
 
 
 def _report(error: OperatorError) -> tuple[LeaseEffect, ...]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Json, Manifest, dig
+from vworkspace_core.apimachinery.manifest import Json, Manifest, get_path
 from vworkspace_core.apimachinery.resources import LEASE
 from vworkspace_core.apimachinery.timestamps import microtime
 
@@ -75,12 +75,12 @@ class LeaseTimes:
 
 def holder_of(lease: Manifest | None) -> str:
     """Who holds the lease; empty for nobody."""
-    return str(dig(lease, "spec", "holderIdentity") or "")
+    return str(get_path(lease, "spec", "holderIdentity") or "")
 
 
 def lease_duration(lease: Manifest | None) -> float:
     """For how many seconds after a renewal its holder may rely on it."""
-    seconds = dig(lease, "spec", "leaseDurationSeconds")
+    seconds = get_path(lease, "spec", "leaseDurationSeconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
 
@@ -91,7 +91,7 @@ def acquired(
 
     Labels, annotations and the resourceVersion of what was read stay.
     """
-    before = dict(dig(lease, "spec") or {})
+    before = dict(get_path(lease, "spec") or {})
     spec = {
         **before,
         "holderIdentity": identity,
@@ -106,7 +106,7 @@ def acquired(
 
 def released(lease: Manifest, times: LeaseTimes) -> dict[str, Any]:
     """The lease without a holder, so that a standby need not wait for its end."""
-    spec = {**(dig(lease, "spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": times.text}
+    spec = {**(get_path(lease, "spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": times.text}
     return {**lease, "spec": spec}
 
 

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, content_hash, dig
+from vworkspace_core.apimachinery.manifest import Manifest, content_hash, get_path
 
 K = TypeVar("K", bound=Hashable)
 
@@ -23,7 +23,7 @@ class HotLoop:
 
 def fingerprint(status: Manifest) -> str:
     """What a manifest's status says, its times and messages left out."""
-    conditions = dig(status, "status", "conditions") or ()
+    conditions = get_path(status, "status", "conditions") or ()
     return content_hash([[condition["type"], condition["status"], condition["reason"]] for condition in conditions])
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.errors import Invalid
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path, metadata
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.ports import JobRecord
@@ -40,13 +40,13 @@ def role_of(secret: Manifest) -> str:
     """What the Secret is for; empty for one that is none of the store's."""
     if secret.get("type") != SECRET_TYPE:
         return ""
-    found = dig(secret, "metadata", "labels", labels.JOB_STORE)
+    found = get_path(secret, "metadata", "labels", labels.JOB_STORE)
     return found if isinstance(found, str) else ""
 
 
 def value_of(secret: Manifest, role: str) -> bytes:
     """The one value of a Secret of the store. Raises ValueError."""
-    text = dig(secret, "data", role)
+    text = get_path(secret, "data", role)
     if not isinstance(text, str):
         raise ValueError(f"it has no data.{role}")
     return base64.b64decode(text, validate=True)
@@ -54,7 +54,7 @@ def value_of(secret: Manifest, role: str) -> bytes:
 
 def later_format(value: Any) -> str | None:
     """What to say of a value that a later version wrote; None for one of this version. Raises ValueError."""
-    found = dig(value, "v")
+    found = get_path(value, "v")
     if isinstance(found, int) and found > FORMAT:
         return f"it has format {found}, this version reads {FORMAT}"
     if found != FORMAT:
@@ -195,7 +195,7 @@ def read_record(secret: Manifest) -> RecordSecret:
 
 def _read_head(secret: Manifest, name: str) -> RecordSecret:
     meta = metadata(secret)
-    job_id = dig(meta, "annotations", labels.JOB_ID)
+    job_id = get_path(meta, "annotations", labels.JOB_ID)
     where = (str(meta.get("uid", "")), str(meta.get("resourceVersion", "")))
     known_id = job_id if isinstance(job_id, str) and head_name(job_id) == name else ""
     try:
@@ -210,15 +210,15 @@ def _read_head(secret: Manifest, name: str) -> RecordSecret:
 
 
 def _head(value: Any, name: str, job_id: str, uid: str, version: str) -> Head:
-    order, state, raw = dig(value, "order"), dig(value, "state"), dig(value, "raw")
-    parts, digest = dig(value, "parts"), dig(value, "digest")
+    order, state, raw = get_path(value, "order"), get_path(value, "state"), get_path(value, "raw")
+    parts, digest = get_path(value, "parts"), get_path(value, "digest")
     if not isinstance(order, int) or not isinstance(state, dict) or not isinstance(digest, str):
         raise TypeError("order, state or digest is missing")
     if isinstance(raw, dict):
         return Head(job_id, name, uid, version, order, state, raw, digest=digest)
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise TypeError("it has neither a job nor parts of one")
-    whole = dig(value, "whole") is True
+    whole = get_path(value, "whole") is True
     return Head(job_id, name, uid, version, order, state, None, tuple(parts), digest, whole)
 
 

@@ -14,7 +14,7 @@ from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.release_override import is_overtaken, spec_hash, summed_patch
-from vworkspace_core.apimachinery.manifest import ObjectRef, canonical_json, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, canonical_json, get_path
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.operations.contract import (
@@ -169,9 +169,9 @@ def _running_version(target: ApplicationInstance, objects: Objects) -> str:
     """What is deployed, by Helm's history: after a failed upgrade that is not what was asked for last."""
     applied = _applied_version(target)
     for ref in _releases_of(target):
-        history = dig(objects.get(ref), "status", "history")
+        history = get_path(objects.get(ref), "status", "history")
         for entry in history if isinstance(history, list) else ():
-            if dig(entry, "status") == "deployed" and isinstance(version := dig(entry, "chartVersion"), str):
+            if get_path(entry, "status") == "deployed" and isinstance(version := get_path(entry, "chartVersion"), str):
                 # With an OCI source Flux replaces the build metadata by a digest.
                 bare = version.partition("+")[0]
                 return applied if applied.partition("+")[0].removeprefix("v") == bare.removeprefix("v") else bare

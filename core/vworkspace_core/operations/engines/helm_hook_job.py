@@ -17,7 +17,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.labels import marks_of
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.problems import Problem
 from vworkspace_core.apimachinery.resources import HELM_RELEASE, JOB, SECRET
 from vworkspace_core.controller.ownership import belongs_to
@@ -94,7 +94,7 @@ def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
 def _deployed(target: ApplicationInstance, objects: Objects) -> Mapping[str, Any] | None:
     """The entry of Flux's history for the revision that the target has deployed."""
     for ref in _release_refs(target):
-        release, history = objects.get(ref), dig(objects.get(ref), "status", "history")
+        release, history = objects.get(ref), get_path(objects.get(ref), "status", "history")
         if release is None or not isinstance(history, list):
             continue
         if not belongs_to(release, target.metadata.uid, marks_of(target.metadata)):
@@ -192,8 +192,8 @@ def _spec_of(hook: RecordedHook, context: EngineContext) -> Mapping[str, Any]:
         manifest = context.parse_yaml(hook.manifest)
     except ValueError as error:
         raise _NoHook(f"the manifest of hook {hook.name} cannot be read: {error}") from None
-    spec = dig(manifest, "spec")
-    if not isinstance(dig(spec, "template", "spec", "containers"), list):
+    spec = get_path(manifest, "spec")
+    if not isinstance(get_path(spec, "template", "spec", "containers"), list):
         raise _NoHook(f"the chart's hook {hook.name} is no Job with a pod template")
     return spec  # type: ignore[no-any-return]
 
@@ -237,7 +237,7 @@ def _annotations(template: Manifest) -> dict[str, str]:
 
 
 def _texts(template: Manifest, field: str) -> Iterator[tuple[str, str]]:
-    found = dig(template, "metadata", field)
+    found = get_path(template, "metadata", field)
     for key, value in found.items() if isinstance(found, Mapping) else ():
         if isinstance(key, str) and isinstance(value, str):
             yield key, value

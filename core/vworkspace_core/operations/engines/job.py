@@ -7,7 +7,7 @@ from typing import Any, Final
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import LogsRef, Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.apimachinery.manifest import Manifest, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 from vworkspace_core.apimachinery.problems import Problem, index
 from vworkspace_core.apimachinery.resources import JOB
 from vworkspace_core.operations.contract import (
@@ -206,7 +206,11 @@ def job_epilogue(operation: Operation, objects: Objects) -> EngineStatus | None:
 
 
 def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, Any]]:
-    true = {f"{dig(one, 'type')}=True": one for one in status.get("conditions") or () if dig(one, "status") == "True"}
+    true = {
+        f"{get_path(one, 'type')}=True": one
+        for one in status.get("conditions") or ()
+        if get_path(one, "status") == "True"
+    }
     for row in TABLE:
         if row.phase in true:
             return row, true[row.phase]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import CORE_EVENT, POD
 from vworkspace_core.operations.contract import OBJECT_UID, EngineObject, Listing, Objects, Progress, Row
 
@@ -83,7 +83,7 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
 def trouble_of(ref: ObjectRef, live: Manifest, objects: Objects) -> tuple[Row, str] | None:
     """What keeps the Job's pods from running, with what is told of it; None where nothing is known to."""
     found = next(_pod_troubles(live, objects), None)
-    if found is not None or dig(live, "status", "active"):
+    if found is not None or get_path(live, "status", "active"):
         return found
     told = [event for event in _events_of(str(metadata(live).get("uid", "")), objects) if _reason(event) == _CREATION]
     return _of_text(ref, str(max(told, key=_moment).get("message") or "")) if told else None
@@ -102,26 +102,26 @@ def _pod_troubles(live: Manifest, objects: Objects) -> Iterator[tuple[Row, str]]
     uid = metadata(live).get("uid")
     for ref in sorted(ref for ref in objects if ref.kind == POD):
         status = objects[ref].get("status")
-        if any(dig(owner, "uid") == uid for owner in metadata(objects[ref]).get("ownerReferences") or ()):
+        if any(get_path(owner, "uid") == uid for owner in metadata(objects[ref]).get("ownerReferences") or ()):
             yield from _of_pod(ref.name, status if isinstance(status, Mapping) else {})
 
 
 def _of_pod(name: str, status: Mapping[str, Any]) -> Iterator[tuple[Row, str]]:
     for field in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(field) or ():
-            waiting = dig(container, "state", "waiting")
-            reason = str(dig(waiting, "reason") or "")
+            waiting = get_path(container, "state", "waiting")
+            reason = str(get_path(waiting, "reason") or "")
             row = _IMAGE if reason in _PULLING else _CONTAINER if reason in _STARTING else None
             if row is not None:
-                yield row, f"pod {name}: {reason}: {dig(waiting, 'message') or row.meaning}"
+                yield row, f"pod {name}: {reason}: {get_path(waiting, 'message') or row.meaning}"
     for condition in status.get("conditions") or ():
-        if (dig(condition, "type"), dig(condition, "status")) == ("PodScheduled", "False"):
-            yield _PLACE, f"pod {name}: {dig(condition, 'message') or _PLACE.meaning}"
+        if (get_path(condition, "type"), get_path(condition, "status")) == ("PodScheduled", "False"):
+            yield _PLACE, f"pod {name}: {get_path(condition, 'message') or _PLACE.meaning}"
 
 
 def _events_of(uid: str, objects: Objects) -> list[Manifest]:
     events = (live for ref, live in objects.items() if ref.kind == CORE_EVENT)
-    return [event for event in events if uid and dig(event, "involvedObject", "uid") == uid]
+    return [event for event in events if uid and get_path(event, "involvedObject", "uid") == uid]
 
 
 def _reason(event: Manifest) -> str:
@@ -129,7 +129,7 @@ def _reason(event: Manifest) -> str:
 
 
 def _moment(event: Manifest) -> tuple[str, str]:
-    times = (dig(event, "series", "lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    times = (get_path(event, "series", "lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
     return str(next((time for time in times if time), "")), str(metadata(event).get("name", ""))
 
 

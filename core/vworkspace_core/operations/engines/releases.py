@@ -21,7 +21,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vworkspace_core.apimachinery.manifest import Manifest, dig
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 
 LARGEST_RELEASE: Final = 4 * 1024 * 1024
 """Bytes a release may unpack to; a Secret holds one of at most 1 MiB packed."""
@@ -120,7 +120,7 @@ def _digest(text: bytes) -> str:
 
 
 def _text_of(secret: Manifest) -> bytes:
-    data = dig(secret, "data", "release")
+    data = get_path(secret, "data", "release")
     if not isinstance(data, str):
         raise UnreadableRelease("the release Secret has no data.release")
     packed = base64.b64decode(base64.b64decode(data, validate=True), validate=True)

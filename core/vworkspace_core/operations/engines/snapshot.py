@@ -10,7 +10,7 @@ from typing import Any, Final
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.problems import Problem
 from vworkspace_core.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
 from vworkspace_core.operations.contract import (
@@ -142,9 +142,9 @@ def _claim_spec(given: Mapping[str, Any]) -> dict[str, Any]:
 def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
     """The content that a snapshot names once it calls itself ready."""
     found = own_object(operation, objects)
-    if found is None or dig(found[1], "status", "readyToUse") is not True:
+    if found is None or get_path(found[1], "status", "readyToUse") is not True:
         return ()
-    name = dig(found[1], "status", "boundVolumeSnapshotContentName")
+    name = get_path(found[1], "status", "boundVolumeSnapshotContentName")
     return (ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name),) if isinstance(name, str) and name else ()
 
 
@@ -170,14 +170,14 @@ def _snapshot_status(ref: ObjectRef, live: Manifest, content: Manifest | None) -
             "restoreSize": status.get("restoreSize"),
         }
         outputs |= {name: value for name, value in more.items() if value is not None}
-    message = dig(status, "error", "message") if row is _ERROR else ""
+    message = get_path(status, "error", "message") if row is _ERROR else ""
     return EngineStatus(row.progress, row.reason, str(message or row.meaning), outputs)
 
 
 def _snapshot_row(live: Manifest, status: Mapping[str, Any], content: Manifest | None) -> Row:
     named = bool(status.get("boundVolumeSnapshotContentName"))
     if status.get("readyToUse") is True and named:
-        points_at = dig(content, "spec", "volumeSnapshotRef", "uid")
+        points_at = get_path(content, "spec", "volumeSnapshotRef", "uid")
         return _READY if points_at and points_at == metadata(live).get("uid") else _ONE_WAY
     if status.get("error"):
         return _ERROR

@@ -22,7 +22,7 @@ from vworkspace_core.api.labels import (
 )
 from vworkspace_core.api.operation import LogsRef, Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, dig, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import Problem, index, join
 from vworkspace_core.apimachinery.resources import (
@@ -188,7 +188,7 @@ def _backup_problems(operation: Operation, _target: ApplicationInstance, context
         if resource in _OURS or resource in ("operations", "applicationinstances"):
             yield Problem(index(f"{_PATH}.includedResources", i), "the operator's own kinds are never in a backup")
     for ref in _snapshot_class(given):
-        if not dig(context.objects.get(ref), "driver"):
+        if not get_path(context.objects.get(ref), "driver"):
             yield Problem(f"{_PATH}.snapshotClassName", f"there is no VolumeSnapshotClass {ref.name}")
 
 
@@ -223,14 +223,14 @@ def _is_of(backup: Manifest, target: ApplicationInstance) -> bool:
     if namespace is not None:
         return bool(namespace == bounded_name(meta.namespace))
     same = labels.get(INSTANCE_UID) == bounded_name(meta.uid)
-    return same or dig(backup, "spec", "includedNamespaces") == [meta.namespace]
+    return same or get_path(backup, "spec", "includedNamespaces") == [meta.namespace]
 
 
 def _source_problems(given: Mapping[str, Any], backup: Manifest, target: ApplicationInstance) -> Iterator[Problem]:
     """A typing mistake would restore nothing, and call that a success."""
     mapping = given.get("namespaceMapping", {})
-    included = _texts(dig(backup, "spec", "includedNamespaces")) or ["*"]
-    excluded = _texts(dig(backup, "spec", "excludedNamespaces"))
+    included = _texts(get_path(backup, "spec", "includedNamespaces")) or ["*"]
+    excluded = _texts(get_path(backup, "spec", "excludedNamespaces"))
     for source in sorted(mapping) or [target.metadata.namespace]:
         if ("*" in included or source in included) and source not in excluded:
             continue
@@ -251,7 +251,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     if is_backup(operation):
         manifest["spec"] = _backup_spec(given, target)
         for ref in _snapshot_class(given):
-            driver = dig(context.objects.get(ref), "driver")
+            driver = get_path(context.objects.get(ref), "driver")
             manifest["metadata"]["annotations"] = {f"velero.io/csi-volumesnapshot-class_{driver}": ref.name}
     else:
         manifest["spec"] = _restore_spec(given, target)
@@ -294,7 +294,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     table = BACKUP if is_backup(operation) else RESTORE
     status = live.get("status") or {}
     row = row_of(table, status.get("phase") or "", unknown="InProgress")
-    if row.phase == "Completed" and not is_backup(operation) and not dig(status, "progress", "itemsRestored"):
+    if row.phase == "Completed" and not is_backup(operation) and not get_path(status, "progress", "itemsRestored"):
         row = NOTHING_RESTORED
     ended = row.progress is not _RUNNING
     partial = row.phase == "PartiallyFailed" or row is NOTHING_RESTORED
@@ -323,8 +323,8 @@ def _outputs(ref: ObjectRef, status: Mapping[str, Any], ended: bool) -> dict[str
     if ended:
         done = "itemsBackedUp" if backup else "itemsRestored"
         counts = {
-            done: dig(status, "progress", done),
-            "totalItems": dig(status, "progress", "totalItems"),
+            done: get_path(status, "progress", done),
+            "totalItems": get_path(status, "progress", "totalItems"),
             "errors": status.get("errors", 0),
             "warnings": status.get("warnings", 0),
             "expiration": status.get("expiration"),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import BETWEEN_SYNCS, LogsRef, Operation
-from vworkspace_core.apimachinery.manifest import ObjectRef, dig
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import REPLICATION_DESTINATION, REPLICATION_SOURCE
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
@@ -121,7 +121,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def _row(operation: Operation, status: Mapping[str, Any]) -> Row:
-    result = dig(status, "latestMoverStatus", "result")
+    result = get_path(status, "latestMoverStatus", "result")
     ours = status.get("lastManualSync") == operation.metadata.uid
     if ours and result == "Successful" and not _is_recurring(operation):
         return TABLE[0]
@@ -136,13 +136,13 @@ def _row(operation: Operation, status: Mapping[str, Any]) -> Row:
 
 
 def _synchronizing(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = (one for one in status.get("conditions") or () if dig(one, "type") == "Synchronizing")
+    found = (one for one in status.get("conditions") or () if get_path(one, "type") == "Synchronizing")
     return next(found, {})
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
     if row.reason == "VolSyncMoverFailed":
-        return str(dig(status, "latestMoverStatus", "logs") or row.meaning)
+        return str(get_path(status, "latestMoverStatus", "logs") or row.meaning)
     if row.reason == "VolSyncError":
         return str(_synchronizing(status).get("message") or row.meaning)
     return row.meaning
@@ -159,7 +159,7 @@ def _outputs(ref: ObjectRef, status: Mapping[str, Any], told: bool) -> dict[str,
         more = {
             "lastSyncTime": status.get("lastSyncTime"),
             "lastSyncDuration": status.get("lastSyncDuration"),
-            "latestImage": dig(status, "latestImage", "name"),
+            "latestImage": get_path(status, "latestImage", "name"),
         }
         outputs |= {name: value for name, value in more.items() if value is not None}
     return outputs

@@ -6,7 +6,7 @@ from typing import Any, Final
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import LogsRef, Operation
 from vworkspace_core.api.reasons import OperationReason
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, dig
+from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path
 from vworkspace_core.apimachinery.resources import WORKFLOW
 from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.operations.contract import (
@@ -111,7 +111,7 @@ def _nodes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _is_suspended(live: Manifest) -> bool:
-    if dig(live, "spec", "suspend") is True:
+    if get_path(live, "spec", "suspend") is True:
         return True
     return any(
         node.get("type") == "Suspend" and node.get("phase") == "Running" for node in _nodes(live.get("status") or {})
@@ -132,11 +132,11 @@ def _message(row: Row, status: Mapping[str, Any]) -> str:
 
 def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
     """The workflow's output parameters, redacted and cut."""
-    given = dig(status, "outputs", "parameters") or ()
+    given = get_path(status, "outputs", "parameters") or ()
     found = {
-        str(dig(one, "name")): str(dig(one, "value"))[:_LONGEST_OUTPUT]
+        str(get_path(one, "name")): str(get_path(one, "value"))[:_LONGEST_OUTPUT]
         for one in given
-        if dig(one, "value") is not None
+        if get_path(one, "value") is not None
     }
     return {"parameters": redact(dict(list(found.items())[:_MOST_OUTPUTS]))} if found else {}
 

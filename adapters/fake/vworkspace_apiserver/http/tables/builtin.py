@@ -9,7 +9,7 @@ import attrs
 from vworkspace_apiserver.http.tables.durations import age, human_duration
 from vworkspace_apiserver.model.records import GroupResource
 from vworkspace_apiserver.model.resources import Column
-from vworkspace_core.apimachinery.manifest import dig
+from vworkspace_core.apimachinery.manifest import get_path
 
 Manifest = Mapping[str, Any]
 Cells = Callable[[Manifest, datetime], list[Any]]
@@ -33,11 +33,11 @@ def _columns(*names: str) -> tuple[Column, ...]:
 
 
 def _created(manifest: Manifest, now: datetime) -> str:
-    return age(dig(manifest, "metadata", "creationTimestamp"), now)
+    return age(get_path(manifest, "metadata", "creationTimestamp"), now)
 
 
 def _namespace(manifest: Manifest, now: datetime) -> list[Any]:
-    return [dig(manifest, "status", "phase") or "Active", _created(manifest, now)]
+    return [get_path(manifest, "status", "phase") or "Active", _created(manifest, now)]
 
 
 def _config_map(manifest: Manifest, now: datetime) -> list[Any]:
@@ -53,43 +53,43 @@ def _service_account(manifest: Manifest, now: datetime) -> list[Any]:
 
 
 def _lease(manifest: Manifest, now: datetime) -> list[Any]:
-    return [dig(manifest, "spec", "holderIdentity"), _created(manifest, now)]
+    return [get_path(manifest, "spec", "holderIdentity"), _created(manifest, now)]
 
 
 def _definition(manifest: Manifest, now: datetime) -> list[Any]:
-    return [dig(manifest, "metadata", "creationTimestamp")]
+    return [get_path(manifest, "metadata", "creationTimestamp")]
 
 
 def _deployment(manifest: Manifest, now: datetime) -> list[Any]:
-    wanted, status = dig(manifest, "spec", "replicas"), manifest.get("status") or {}
+    wanted, status = get_path(manifest, "spec", "replicas"), manifest.get("status") or {}
     ready = f"{status.get('readyReplicas', 0)}/{wanted or 0}"
     return [ready, status.get("updatedReplicas", 0), status.get("availableReplicas", 0), _created(manifest, now)]
 
 
 def _stateful_set(manifest: Manifest, now: datetime) -> list[Any]:
-    ready = dig(manifest, "status", "readyReplicas") or 0
-    return [f"{ready}/{dig(manifest, 'spec', 'replicas') or 0}", _created(manifest, now)]
+    ready = get_path(manifest, "status", "readyReplicas") or 0
+    return [f"{ready}/{get_path(manifest, 'spec', 'replicas') or 0}", _created(manifest, now)]
 
 
 def _job(manifest: Manifest, now: datetime) -> list[Any]:
-    done = dig(manifest, "status", "succeeded") or 0
-    wanted = dig(manifest, "spec", "completions")
-    parallel = dig(manifest, "spec", "parallelism") or 1
+    done = get_path(manifest, "status", "succeeded") or 0
+    wanted = get_path(manifest, "spec", "completions")
+    parallel = get_path(manifest, "spec", "parallelism") or 1
     completions = f"{done}/{wanted}" if wanted is not None else f"{done}/1 of {parallel}"
     return [_job_status(manifest), completions, _job_duration(manifest, now), _created(manifest, now)]
 
 
 def _job_status(manifest: Manifest) -> str:
     words = {"Complete": "Complete", "Failed": "Failed", "Suspended": "Suspended"}
-    conditions = dig(manifest, "status", "conditions") or []
+    conditions = get_path(manifest, "status", "conditions") or []
     true = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
-    if dig(manifest, "metadata", "deletionTimestamp"):
+    if get_path(manifest, "metadata", "deletionTimestamp"):
         return "Terminating"
     return next((word for kind, word in words.items() if kind in true), "Running")
 
 
 def _job_duration(manifest: Manifest, now: datetime) -> str:
-    start, end = dig(manifest, "status", "startTime"), dig(manifest, "status", "completionTime")
+    start, end = get_path(manifest, "status", "startTime"), get_path(manifest, "status", "completionTime")
     if not start:
         return ""
     finished = datetime.fromisoformat(end) if end else now
@@ -97,12 +97,12 @@ def _job_duration(manifest: Manifest, now: datetime) -> str:
 
 
 def _pod(manifest: Manifest, now: datetime) -> list[Any]:
-    statuses: Sequence[Mapping[str, Any]] = dig(manifest, "status", "containerStatuses") or ()
+    statuses: Sequence[Mapping[str, Any]] = get_path(manifest, "status", "containerStatuses") or ()
     ready = sum(bool(status.get("ready")) for status in statuses)
     restarts = sum(int(status.get("restartCount", 0)) for status in statuses)
-    phase = dig(manifest, "status", "reason") or dig(manifest, "status", "phase") or "Pending"
-    shown = "Terminating" if dig(manifest, "metadata", "deletionTimestamp") else phase
-    total = len(dig(manifest, "spec", "containers") or ())
+    phase = get_path(manifest, "status", "reason") or get_path(manifest, "status", "phase") or "Pending"
+    shown = "Terminating" if get_path(manifest, "metadata", "deletionTimestamp") else phase
+    total = len(get_path(manifest, "spec", "containers") or ())
     return [f"{ready}/{total}", shown, str(restarts), _created(manifest, now)]
 
 
@@ -122,7 +122,7 @@ def _claim(manifest: Manifest, now: datetime) -> list[Any]:
     spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
     modes = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
     shown = ",".join(modes.get(mode, mode) for mode in status.get("accessModes") or ())
-    capacity = dig(status, "capacity", "storage") or ""
+    capacity = get_path(status, "capacity", "storage") or ""
     cells = [status.get("phase", "Pending"), spec.get("volumeName", ""), capacity, shown]
     return [*cells, spec.get("storageClassName", ""), _created(manifest, now)]
 
@@ -131,15 +131,15 @@ def _event(manifest: Manifest, now: datetime) -> list[Any]:
     """Of either events API: the older one says `message` and `involvedObject`, the newer `note` and `regarding`."""
     about = manifest.get("involvedObject") or manifest.get("regarding") or {}
     last = (
-        dig(manifest, "series", "lastObservedTime")
+        get_path(manifest, "series", "lastObservedTime")
         or manifest.get("lastTimestamp")
         or manifest.get("deprecatedLastTimestamp")
         or manifest.get("eventTime")
-        or dig(manifest, "metadata", "creationTimestamp")
+        or get_path(manifest, "metadata", "creationTimestamp")
     )
     what = f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
     message = manifest.get("message") or manifest.get("note") or ""
-    count = dig(manifest, "series", "count") or manifest.get("count") or manifest.get("deprecatedCount") or 1
+    count = get_path(manifest, "series", "count") or manifest.get("count") or manifest.get("deprecatedCount") or 1
     cells = [age(last, now), manifest.get("type", ""), manifest.get("reason", ""), what, message.strip()]
     return [*cells, count, manifest["metadata"]["name"]]
 
