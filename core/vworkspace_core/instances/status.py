@@ -4,7 +4,7 @@ One that differs only in what Flux is busy with waits until the last one is a mi
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -107,7 +107,13 @@ def with_status(
         return decision
     if change.is_minor and (wait := _seconds_until_due(source.status, context)) > 0:
         return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
-    return change.added_to(decision, (_event(source, transition) for transition in change.transitions))
+    return change.added_to(decision, (_event(source, transition) for transition in _stories(change.transitions)))
+
+
+def _stories(changes: tuple[Transition, ...]) -> Iterator[Transition]:
+    """Each story once: what becomes of Ready tells what becomes of Reconciling (REC-1)."""
+    of_ready = any(change.condition.type == Type.READY for change in changes)
+    yield from (change for change in changes if not (of_ready and change.condition.type == Type.RECONCILING))
 
 
 def _live(source: ApplicationInstance) -> LiveStatus:
@@ -174,7 +180,7 @@ def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]
 
 
 def _event(source: ApplicationInstance, change: Transition) -> KubernetesEvent:
-    """One Kubernetes Event per transition (REC-1); a confirmed release is told as `ReleaseReady` (PULL-2)."""
+    """The Kubernetes Event of a transition (REC-1); a confirmed release is told as `ReleaseReady` (PULL-2)."""
     condition = change.condition
     reason = "ReleaseReady" if condition.reason == Reason.HELM_RELEASE_READY else ""
     return event_of(change, _ref(source), source.metadata.uid, warning=_is_bad(condition), reason=reason)
