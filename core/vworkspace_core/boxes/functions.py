@@ -11,7 +11,7 @@ from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.signatures import FunctionTable, built, function, list_cost, table
 from vworkspace_core.cel.values import OptionalValue, look_up
 from vworkspace_core.readiness import readiness
-from vworkspace_core.readiness.reading import Conditions, count, mapping, text
+from vworkspace_core.readiness.fields import Conditions, count, mapping, text
 
 _LONGEST_NAME: Final = 63
 

@@ -32,9 +32,14 @@ _LAST: Final = (date(9999, 12, 31).toordinal() - _EPOCH + 1) * 86_400 * NANOS - 
 _LONGEST: Final = 2**63 - 1
 
 
+def is_duration(text: str) -> bool:
+    """Whether Go's `time.ParseDuration` can read `text`, whatever its size."""
+    return _WHOLE.fullmatch(text) is not None
+
+
 def parse_duration(text: str) -> Duration | None:
     """The duration, None when `text` is none, or is longer than 64 bits of nanoseconds."""
-    if len(text) > 200 or not _WHOLE.fullmatch(text):
+    if len(text) > 200 or not is_duration(text):
         return None
     total = 0
     for whole, part, unit, rest, other in _PART.findall(text):

@@ -1,7 +1,7 @@
 """Job and CronJob. A Job that runs is not ready: whoever waits for it waits for its end."""
 
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.readiness.reading import Conditions, count, mapping
+from vworkspace_core.readiness.fields import Conditions, count, mapping
 from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
 
 

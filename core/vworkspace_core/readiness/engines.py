@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.readiness.reading import Conditions, mapping, text
+from vworkspace_core.readiness.fields import Conditions, mapping, text
 from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
 
 _VELERO_FAILED: Final = frozenset(("Failed", "FailedValidation"))

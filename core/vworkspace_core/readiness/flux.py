@@ -5,7 +5,7 @@ counts. A HelmRepository of OCI charts has no status at all.
 """
 
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.readiness.reading import Conditions, mapping, number, text
+from vworkspace_core.readiness.fields import Conditions, mapping, number, text
 from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
 
 

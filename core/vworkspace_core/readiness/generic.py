@@ -1,7 +1,7 @@
 """What holds for every kind: deletion and generation before its own rule, conventions behind it."""
 
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.readiness.reading import Conditions, mapping, number, text
+from vworkspace_core.readiness.fields import Conditions, mapping, number, text
 from vworkspace_core.readiness.result import Readiness, failed, progressing, ready, unknown
 from vworkspace_core.readiness.table import RULES
 from vworkspace_core.schema.node import Schema

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.readiness.reading import mapping, text
+from vworkspace_core.readiness.fields import mapping, text
 from vworkspace_core.readiness.result import Readiness, progressing, ready
 
 

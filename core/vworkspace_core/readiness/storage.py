@@ -1,7 +1,7 @@
 """PersistentVolumeClaim, PersistentVolume, VolumeSnapshot."""
 
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.readiness.reading import mapping, text
+from vworkspace_core.readiness.fields import mapping, text
 from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.readiness.reading import Conditions, count, mapping, text
+from vworkspace_core.readiness.fields import Conditions, count, mapping, text
 from vworkspace_core.readiness.result import Readiness, failed, progressing, ready
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.schema.judge import node_problems
+from vworkspace_core.schema.keywords import KeywordReader
 from vworkspace_core.schema.node import (
     MISSING,
     JsonType,
@@ -18,7 +18,7 @@ from vworkspace_core.schema.node import (
     SchemaProblem,
     ValueChecks,
 )
-from vworkspace_core.schema.reading import Reading
+from vworkspace_core.schema.node_validation import node_problems
 from vworkspace_core.schema.rule_compile import compile_rules
 
 _BOUNDS: Final = {
@@ -92,7 +92,7 @@ Compiled: TypeAlias = dict[tuple[int, _Above], tuple[Any, Schema]]
 class _Compiler:
     """One compilation: collects problems while it builds the tree."""
 
-    reading: Reading = attrs.field(factory=Reading)
+    reading: KeywordReader = attrs.field(factory=KeywordReader)
     known: Compiled | None = None
 
     def node(self, raw: Any, path: str, above: _Above) -> Schema:

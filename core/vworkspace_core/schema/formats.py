@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Final
 
+from vworkspace_core.cel.durations import is_duration
 from vworkspace_core.cel.library.network import is_url
 
 _TIME: Final = re.compile(r"(\d{2}):(\d{2}):(\d{2})(.\d+)?(z|[+-]\d{2}:\d{2})", re.ASCII)
 _HOST_LABEL: Final = re.compile(r"[^\W_]([\w-]*[^\W_])?")
 _SHORT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONG_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_DURATION: Final = re.compile(r"[+-]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+|[+-]?0")
 _WORDY_DURATION: Final = re.compile(
     r"\d+\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|wk|week)", re.IGNORECASE
 )
@@ -126,7 +126,7 @@ _FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "creditcard": lambda value: 12 <= len(re.sub(r"\D", "", value)) <= 19,
     "date": _is_date,
     "datetime": is_date_time,
-    "duration": lambda value: _DURATION.fullmatch(value) is not None or _WORDY_DURATION.search(value) is not None,
+    "duration": lambda value: is_duration(value) or _WORDY_DURATION.search(value) is not None,
     "email": _is_email,
     "microtime": _is_micro_time,
     "hexcolor": _like(r"#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),

@@ -11,7 +11,7 @@ from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.errors import Invalid, OperatorError
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from vworkspace_core.schema.words import misfits
+from vworkspace_core.schema.keyword_types import mistyped_keywords
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SCALARS = (
@@ -130,5 +130,5 @@ def test_a_word_of_a_wrong_type_is_named_with_its_path(spec: Any, where: str) ->
 
 def test_null_stands_for_an_absent_word() -> None:
     spec = {"type": "object", "required": None, "not": None, "x-kubernetes-validations": None, "properties": None}
-    assert list(misfits(spec, "")) == []
+    assert list(mistyped_keywords(spec, "")) == []
     assert install(spec) is None

@@ -10,9 +10,9 @@ from vworkspace_apiserver.model.behaviour import Behaviour, Generation
 from vworkspace_core.apimachinery.errors import Cause
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.cel import CelSyntaxError
+from vworkspace_core.schema.builtin.common_types import LABEL_SELECTOR
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import BYTES, INT32, STRING, STRINGS, items, keyed, obj
-from vworkspace_core.schema.builtin.shapes import LABEL_SELECTOR
 from vworkspace_core.schema.causes import invalid_value, required
 
 Manifest = Mapping[str, Any]

@@ -13,8 +13,8 @@ from vworkspace_core.apimachinery.errors import Cause
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.schema.builtin import crds as schemas
 from vworkspace_core.schema.causes import invalid_value, required
+from vworkspace_core.schema.keyword_types import mistyped_keywords
 from vworkspace_core.schema.node import SchemaError
-from vworkspace_core.schema.words import misfits
 
 Manifest = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ def _require_readable_schemas(manifest: Manifest) -> None:
     """Raise 400 for a schema whose words have other types than they may."""
     for index, version in enumerate((manifest.get("spec") or {}).get("versions") or ()):
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-        why = next(misfits(schema, f"spec.versions[{index}].schema.openAPIV3Schema"), None)
+        why = next(mistyped_keywords(schema, f"spec.versions[{index}].schema.openAPIV3Schema"), None)
         if why is not None:
             kind = CUSTOM_RESOURCE_DEFINITION
             text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'

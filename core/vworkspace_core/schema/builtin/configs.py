@@ -4,9 +4,9 @@ from typing import Final
 
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.schema.builtin.common_types import CONDITIONS, OBJECT_REFERENCE
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import BOOL, BYTES, STRING, STRING_MAP, STRINGS, keyed, obj, table, whole
-from vworkspace_core.schema.builtin.shapes import CONDITIONS, OBJECT_REFERENCE
 
 NAMESPACE: Final = BuiltIn(
     known.NAMESPACE, obj(spec=obj(finalizers=STRINGS), status=obj(phase=STRING, conditions=CONDITIONS))

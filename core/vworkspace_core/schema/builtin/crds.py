@@ -3,9 +3,9 @@
 from typing import Final
 
 from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.schema.builtin.common_types import CONDITIONS
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import ANY, BOOL, INT32, INT64, STRING, STRINGS, choice, items, obj
-from vworkspace_core.schema.builtin.shapes import CONDITIONS
 
 _NAMES: Final = obj(
     "plural",

@@ -4,9 +4,9 @@ from typing import Final
 
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.schema.builtin.common_types import OBJECT_REFERENCE
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import INT32, MICRO_TIME, STRING, TIME, obj
-from vworkspace_core.schema.builtin.shapes import OBJECT_REFERENCE
 
 _SERIES: Final = obj(count=INT32, lastObservedTime=MICRO_TIME)
 _SOURCE: Final = obj(component=STRING, host=STRING)

@@ -3,10 +3,10 @@
 from typing import Final
 
 from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.schema.builtin.common_types import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, OBJECT_REFERENCE
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import BOOL, INT32, INT64, STRING, TIME, choice, items, obj, unique
 from vworkspace_core.schema.builtin.pod_schema import POD_TEMPLATE
-from vworkspace_core.schema.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, OBJECT_REFERENCE
 
 _POLICY_RULE: Final = obj(
     "action",

@@ -3,6 +3,7 @@
 from typing import Final
 
 from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.schema.builtin.common_types import CONDITIONS, LABEL_SELECTOR
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import (
     BOOL,
@@ -18,7 +19,6 @@ from vworkspace_core.schema.builtin.openapi import (
     obj,
     whole,
 )
-from vworkspace_core.schema.builtin.shapes import CONDITIONS, LABEL_SELECTOR
 
 _PORT: Final = obj(
     "port",

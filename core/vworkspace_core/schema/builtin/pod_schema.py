@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from vworkspace_core.schema.builtin.common_types import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, NODE_SELECTOR_TERM
 from vworkspace_core.schema.builtin.container_schema import (
     APP_ARMOR,
     CONTAINER,
@@ -29,7 +30,6 @@ from vworkspace_core.schema.builtin.openapi import (
     obj,
     whole,
 )
-from vworkspace_core.schema.builtin.shapes import CONDITIONS, EMBEDDED_META, LABEL_SELECTOR, NODE_SELECTOR_TERM
 from vworkspace_core.schema.builtin.volume_schema import VOLUME
 
 _TOLERATION: Final = obj(effect=STRING, key=STRING, operator=STRING, tolerationSeconds=INT64, value=STRING)

@@ -3,9 +3,9 @@
 from typing import Final
 
 from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.schema.builtin.common_types import LABEL_SELECTOR
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import STRING, STRINGS, items, obj, whole
-from vworkspace_core.schema.builtin.shapes import LABEL_SELECTOR
 
 GROUP: Final = "rbac.authorization.k8s.io"
 _RULES: Final = items(

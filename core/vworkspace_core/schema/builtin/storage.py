@@ -3,6 +3,7 @@
 from typing import Final
 
 from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.schema.builtin.common_types import CONDITIONS, LABEL_SELECTOR, OBJECT_REFERENCE
 from vworkspace_core.schema.builtin.document import BuiltIn
 from vworkspace_core.schema.builtin.openapi import (
     ANY,
@@ -19,7 +20,6 @@ from vworkspace_core.schema.builtin.openapi import (
     obj,
     table,
 )
-from vworkspace_core.schema.builtin.shapes import CONDITIONS, LABEL_SELECTOR, OBJECT_REFERENCE
 from vworkspace_core.schema.builtin.volume_schema import CLAIM_SPEC
 
 PERSISTENT_VOLUME_CLAIM: Final = BuiltIn(

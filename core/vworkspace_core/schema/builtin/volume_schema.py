@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from vworkspace_core.schema.builtin.common_types import EMBEDDED_META, LABEL_SELECTOR, LOCAL_REFERENCE, TYPED_REFERENCE
 from vworkspace_core.schema.builtin.container_schema import FIELD_SELECTOR, QUANTITIES, RESOURCE_SELECTOR
 from vworkspace_core.schema.builtin.openapi import (
     ANY,
@@ -15,7 +16,6 @@ from vworkspace_core.schema.builtin.openapi import (
     items,
     obj,
 )
-from vworkspace_core.schema.builtin.shapes import EMBEDDED_META, LABEL_SELECTOR, LOCAL_REFERENCE, TYPED_REFERENCE
 
 _KEY_TO_PATH: Final = items(obj("key", "path", key=STRING, mode=INT32, path=STRING))
 _DOWNWARD_ITEMS: Final = items(

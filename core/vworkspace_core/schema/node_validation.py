@@ -1,4 +1,4 @@
-"""What is wrong with one schema node as a whole: list types, defaults, and junctors that restrict the undeclared."""
+"""Validation of one schema node: list types, defaults, and junctors that restrict fields which are not declared."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,7 +17,7 @@ _SCALARS: Final = frozenset((JsonType.STRING, JsonType.INTEGER, JsonType.NUMBER,
 
 
 def node_problems(node: Schema, path: str) -> Iterator[SchemaProblem]:
-    """The problems of `node` itself; those of the nodes below it are theirs."""
+    """The problems of `node` itself, without those of the nodes below it."""
     match node.list_type:
         case ListType.MAP:
             yield from _map_problems(node, path)

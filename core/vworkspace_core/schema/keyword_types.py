@@ -1,6 +1,6 @@
-"""The words of a schema have types of their own: a real server's decoder refuses others before it reads any meaning.
+"""The types of a schema's keywords. A real server's decoder refuses other types before it validates the schema.
 
-What comes after may therefore take a `pattern` for text and `required` for a list of texts.
+The modules that compile a schema may therefore take `pattern` for a string and `required` for a list of strings.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,14 +9,14 @@ from typing import Any, Final
 _Walk = Callable[[Any, str], Iterator[str]]
 
 
-def misfits(schema: Any, path: str) -> Iterator[str]:
-    """What cannot be read as a schema, as `path: why`, depth first. Null stands for absent; unknown words pass."""
+def mistyped_keywords(schema: Any, path: str) -> Iterator[str]:
+    """Each keyword of the wrong type, as `path: why`, depth first. Null stands for absent; unknown keywords pass."""
     if not isinstance(schema, Mapping):
         yield _wrong(path, schema, "an object")
         return
-    for word, value in schema.items():
-        if value is not None and (walk := _WORDS.get(word)) is not None:
-            yield from walk(value, f"{path}.{word}")
+    for keyword, value in schema.items():
+        if value is not None and (walk := _KEYWORDS.get(keyword)) is not None:
+            yield from walk(value, f"{path}.{keyword}")
 
 
 def _wrong(path: str, value: Any, wanted: str) -> str:
@@ -83,7 +83,7 @@ def _object(**fields: _Walk) -> _Walk:
 _RULE: Final = _object(
     rule=_TEXT, message=_TEXT, messageExpression=_TEXT, reason=_TEXT, fieldPath=_TEXT, optionalOldSelf=_BOOL
 )
-_WORDS: Final[Mapping[str, _Walk]] = {
+_KEYWORDS: Final[Mapping[str, _Walk]] = {
     **dict.fromkeys(("$ref", "$schema", "id", "type", "title", "description", "format", "pattern"), _TEXT),
     **dict.fromkeys(("x-kubernetes-list-type", "x-kubernetes-map-type"), _TEXT),
     **dict.fromkeys(("minimum", "maximum", "multipleOf"), _NUMBER),
@@ -101,11 +101,11 @@ _WORDS: Final[Mapping[str, _Walk]] = {
         _BOOL,
     ),
     **dict.fromkeys(("required", "x-kubernetes-list-map-keys"), _list_of(_TEXT)),
-    **dict.fromkeys(("allOf", "anyOf", "oneOf"), _list_of(misfits)),
-    **dict.fromkeys(("properties", "patternProperties", "definitions"), _map_of(misfits)),
-    **dict.fromkeys(("additionalProperties", "additionalItems"), _or(bool, misfits)),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf"), _list_of(mistyped_keywords)),
+    **dict.fromkeys(("properties", "patternProperties", "definitions"), _map_of(mistyped_keywords)),
+    **dict.fromkeys(("additionalProperties", "additionalItems"), _or(bool, mistyped_keywords)),
     "enum": _LIST,
-    "not": misfits,
-    "items": _or(list, misfits),
+    "not": mistyped_keywords,
+    "items": _or(list, mistyped_keywords),
     "x-kubernetes-validations": _list_of(_RULE),
 }

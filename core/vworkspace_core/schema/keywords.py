@@ -1,4 +1,4 @@
-"""Single words of a schema, read; whatever cannot be understood is reported where it stands."""
+"""Reads single keywords of a schema, and reports those that it cannot read."""
 
 import re
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from vworkspace_core.schema.node import JsonType, ListType, SchemaProblem
 
 
 @attrs.define
-class Reading:
-    """Reads words, and collects what is wrong with them."""
+class KeywordReader:
+    """Reads keywords, and collects the problems."""
 
     problems: list[SchemaProblem] = attrs.field(factory=list)
 
@@ -29,7 +29,7 @@ class Reading:
         return kind
 
     def json_type(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """What `type` says; ANY for nothing, and for what is none."""
+        """The value of `type`; ANY where it is absent or no JSON type."""
         text = raw.get("type") or ""
         try:
             return JsonType(text)
@@ -38,7 +38,7 @@ class Reading:
             return JsonType.ANY
 
     def list_type(self, raw: Mapping[str, Any], path: str) -> ListType:
-        """What `x-kubernetes-list-type` says."""
+        """The value of `x-kubernetes-list-type`; ATOMIC where it is absent or unknown."""
         text = raw.get("x-kubernetes-list-type", "atomic")
         try:
             return ListType(text)
@@ -63,10 +63,10 @@ class Reading:
         return {}
 
     def refuse_unstructural(self, raw: Mapping[str, Any], path: str) -> None:
-        """Report the words that no structural schema may have."""
-        for word in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems"):
-            if raw.get(word) is not None:
-                self.problem(f"{path}.{word}", "is not supported")
+        """Report the keywords that no structural schema may have."""
+        for keyword in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems"):
+            if raw.get(keyword) is not None:
+                self.problem(f"{path}.{keyword}", "is not supported")
         if raw.get("uniqueItems"):
             self.problem(f"{path}.uniqueItems", "cannot be set to true since the runtime complexity becomes quadratic")
         if raw.get("x-kubernetes-preserve-unknown-fields") is False:
