@@ -23,8 +23,8 @@ def read_templates(paths: Sequence[str]) -> Templates:
             try:
                 templates = templates.with_template(_loaded(document))
             except ValidationProblems as error:
-                told = "; ".join(map(str, error.problems))
-                raise CommandError(f"{place}: not a template: {told}") from error
+                message = "; ".join(map(str, error.problems))
+                raise CommandError(f"{place}: not a template: {message}") from error
     return templates
 
 

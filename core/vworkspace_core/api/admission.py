@@ -192,8 +192,8 @@ def _retry(meta: ObjectMeta) -> Iterator[Problem]:
     token = meta.annotations.get(RETRY, "")
     if token and not is_retry_token(token):
         shown = token if len(token) <= LONGEST_LABEL else f"one of {len(token)} characters"
-        told = f"must be {RETRY_RULE}, such as 2026-06-01T12:00:00Z, not {shown!r}"
-        yield Problem(join("metadata.annotations", RETRY), told)
+        message = f"must be {RETRY_RULE}, such as 2026-06-01T12:00:00Z, not {shown!r}"
+        yield Problem(join("metadata.annotations", RETRY), message)
 
 
 def _too_large(value: Any, limit: int, path: str) -> tuple[Problem, ...]:
@@ -206,8 +206,8 @@ def _too_large(value: Any, limit: int, path: str) -> tuple[Problem, ...]:
 
 
 def _inline_secrets(values: Any, path: str) -> tuple[Problem, ...]:
-    told = f"holds secret material: use a Secret by secretRef, or the placeholder {PLACEHOLDER}"
-    return tuple(Problem(where, told) for where in find_secret_material(values, path))
+    message = f"holds secret material: use a Secret by secretRef, or the placeholder {PLACEHOLDER}"
+    return tuple(Problem(where, message) for where in find_secret_material(values, path))
 
 
 def check_gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> tuple[Problem, ...]:

@@ -32,8 +32,8 @@ def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
 def unlisted_image(image: str, allowed: Iterable[str]) -> str:
     """What is said of an image that is not allowed."""
     listed = list(islice(allowed, _SHOWN + 1))
-    told = ", ".join(listed[:_SHOWN]) + (", …" if len(listed) > _SHOWN else "")
-    return f"must be an image that --allowed-images allows ({told}), not {quoted(image)}"
+    names = ", ".join(listed[:_SHOWN]) + (", …" if len(listed) > _SHOWN else "")
+    return f"must be an image that --allowed-images allows ({names}), not {quoted(image)}"
 
 
 def _covers(entry: str, image: str) -> bool:

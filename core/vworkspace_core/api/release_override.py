@@ -135,8 +135,8 @@ def permitted_override(
         return override, ""
     if not is_forbidden(chart.name, override.version, policy):
         return override, ""
-    told = f"Operation {override.operation} asks for version {override.version}, which is forbidden here"
+    message = f"Operation {override.operation} asks for version {override.version}, which is forbidden here"
     if applied is not None and override.version == applied.version:
-        return override, f"{told}; it was applied before and goes on: ask for another version"
+        return override, f"{message}; it was applied before and goes on: ask for another version"
     before = None if override.replaced is None else _left(_again(override.replaced), source.spec)
-    return permitted_override(source, before, policy)[0], told
+    return permitted_override(source, before, policy)[0], message

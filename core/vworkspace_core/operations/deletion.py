@@ -156,25 +156,25 @@ def _waiting(
         return decision
     engine = context.engine_of(operation)
     after = f". {engine.after_stop}" if engine is not None and engine.after_stop else ""
-    told = "".join(f"; {one.verb} {one.ref}: {one.error.message}" for one in observed.failures)
+    refusals = "".join(f"; {one.verb} {one.ref}: {one.error.message}" for one in observed.failures)
     running = condition_of(operation, Type.RUNNING)
     reason = running.reason if running is not None else Reason.ENGINE_STARTED
-    status = EngineStatus(Progress.RUNNING, reason, f"being deleted: waiting for {what}{after}{told}")
+    status = EngineStatus(Progress.RUNNING, reason, f"being deleted: waiting for {what}{after}{refusals}")
     wanted_status = lifecycle.refused_status(lifecycle.progress_status(operation, status), observed.failures)
     return with_status(decision, operation, wanted_status, context)
 
 
 def _abandoned(operation: Operation, found: tuple[ObjectRef, Manifest] | None) -> KubernetesEvent:
     meta = operation.metadata
-    told = "nothing that was started is left"
+    message = "nothing that was started is left"
     if found is not None:
         going = bool(metadata(found[1]).get("deletionTimestamp"))
-        told = f"{found[0]} {'is being deleted already' if going else 'is left to itself'}"
+        message = f"{found[0]} {'is being deleted already' if going else 'is left to itself'}"
     return KubernetesEvent(
         regarding=ObjectRef(OPERATION, meta.namespace, meta.name),
         regarding_uid=meta.uid,
         type="Warning",
         reason="Abandoned",
         action="Finalize",
-        note=f"{ABANDON} is set: the finalizer goes; {told}",
+        note=f"{ABANDON} is set: the finalizer goes; {message}",
     )

@@ -61,10 +61,10 @@ def started_status(
     operation: Operation, engine_ref: EngineRef | None, outputs: Mapping[str, Any], now: datetime
 ) -> WantedStatus:
     """The start: everything holds, and what will be created is written down before it is."""
-    told = f"creating {engine_ref.kind} {engine_ref.name}" if engine_ref is not None else "asked for"
+    message = f"creating {engine_ref.kind} {engine_ref.name}" if engine_ref is not None else "asked for"
     return WantedStatus(
         Phase.RUNNING,
-        running=Wanted(Type.RUNNING, _TRUE, Reason.ENGINE_STARTED, told),
+        running=Wanted(Type.RUNNING, _TRUE, Reason.ENGINE_STARTED, message),
         accepted=Wanted(Type.ACCEPTED, _TRUE, Reason.TEMPLATE_VALIDATED),
         started_at=format_time(now),
         outputs=outputs,

@@ -104,8 +104,8 @@ def _templated(
 ) -> _Case | UnmetPrecondition:
     kind, name = operation.spec.type, str(operation.spec.engine)
     if not type_is_allowed(observed.namespace, kind):
-        told = f"type {kind} is not admitted in this namespace: its annotation {ALLOWED_TYPES} names those that are"
-        return UnmetPrecondition(Reason.TEMPLATE_NOT_ALLOWED, told, accepted=False)
+        message = f"type {kind} is not admitted in this namespace: its annotation {ALLOWED_TYPES} names those that are"
+        return UnmetPrecondition(Reason.TEMPLATE_NOT_ALLOWED, message, accepted=False)
     template, engine = context.templates.find(kind, name), context.engine_of(operation)
     if template is None or engine is None:
         return UnmetPrecondition(Reason.VALIDATION_FAILED, str(unknown_template(operation)), accepted=False)
@@ -118,10 +118,10 @@ def _capability(case: _Case) -> UnmetPrecondition | None:
     if given == case.engine.name:
         return None
     meta, capability, engine = case.target.metadata, case.template.capability, case.engine.name
-    told = f"the target {meta.name} does not name engine {engine} for {capability}"
-    told += f", but {quoted(given)}" if given else ""
+    message = f"the target {meta.name} does not name engine {engine} for {capability}"
+    message += f", but {quoted(given)}" if given else ""
     cure = capability_command(meta.name, meta.namespace, capability, engine)
-    return UnmetPrecondition(Reason.CAPABILITY_MISSING, f"{told}: {cure}", accepted=False)
+    return UnmetPrecondition(Reason.CAPABILITY_MISSING, f"{message}: {cure}", accepted=False)
 
 
 def _parameters(case: _Case) -> UnmetPrecondition | None:
@@ -130,8 +130,8 @@ def _parameters(case: _Case) -> UnmetPrecondition | None:
         *check_operation(case.operation, settings=case.context.settings.admission),
     ]
     if problems:
-        told = "; ".join(map(str, problems))
-        return UnmetPrecondition(Reason.VALIDATION_FAILED, told, accepted=False)
+        message = "; ".join(map(str, problems))
+        return UnmetPrecondition(Reason.VALIDATION_FAILED, message, accepted=False)
     refusal = _refusal(case)
     if refusal is None or refusal.blocks:
         return None
@@ -176,8 +176,8 @@ def _conflict(case: _Case) -> UnmetPrecondition | None:
     ahead = first_ahead(case.operation, case.observed.siblings)
     if ahead is None:
         return None
-    told = f"waits for Operation {ahead.metadata.name} ({ahead.spec.type}, {ahead.status.phase or 'Pending'})"
-    return UnmetPrecondition(Reason.CONFLICTING_OPERATION, told)
+    message = f"waits for Operation {ahead.metadata.name} ({ahead.spec.type}, {ahead.status.phase or 'Pending'})"
+    return UnmetPrecondition(Reason.CONFLICTING_OPERATION, message)
 
 
 def _dependencies(case: _Case) -> UnmetPrecondition | None:

@@ -123,8 +123,10 @@ def _begin(operation: Operation, observed: OperationObserved, context: Operation
 
 def _unrecorded(trouble: str) -> UnmetPrecondition:
     """An approval that is not known to be used once, and once only, starts nothing."""
-    told = f"could not be written down as used: {trouble}; tried again" if trouble else "is being written down as used"
-    return UnmetPrecondition(Reason.AWAITING_APPROVAL, f"the approval {told}")
+    message = (
+        f"could not be written down as used: {trouble}; tried again" if trouble else "is being written down as used"
+    )
+    return UnmetPrecondition(Reason.AWAITING_APPROVAL, f"the approval {message}")
 
 
 def _pending(unmet: UnmetPrecondition) -> WantedStatus:

@@ -28,8 +28,8 @@ def decide_running(operation: Operation, observed: OperationObserved, context: O
     """What is to be done for an Operation in phase Running."""
     engine = context.engine_of(operation)
     if engine is None:
-        told = f"engine {operation.spec.engine} is unknown to this operator"
-        wanted_status = lifecycle.blocked_status(operation, Reason.DEPENDENCY_MISSING, told)
+        message = f"engine {operation.spec.engine} is unknown to this operator"
+        wanted_status = lifecycle.blocked_status(operation, Reason.DEPENDENCY_MISSING, message)
         return with_status(Decision(requeue=Requeue.SLOW), operation, wanted_status, context)
     run = _Run(operation, engine, observed, context)
     decision = run.decide()
@@ -125,8 +125,8 @@ class _Run:
 
     def _timed_out(self, status: EngineStatus) -> Decision:
         seconds = self.operation.spec.timeout_seconds
-        told = f"not finished within {seconds} s" if seconds else "not finished within the engine's default deadline"
-        last = f"{told}; last seen: {status.reason}" + (f" ({status.message})" if status.message else "")
+        message = f"not finished within {seconds} s" if seconds else "not finished within the engine's default deadline"
+        last = f"{message}; last seen: {status.reason}" + (f" ({status.message})" if status.message else "")
         decision = Decision(deletes=lifecycle.stop(self.operation, self.observed), only_if_current=True)
         ended = attrs.evolve(status, message=last + self.after_stop)
         now = self.context.now
@@ -140,14 +140,14 @@ class _Run:
             return self._ended(Phase.CANCELLED, Reason.USER_CANCELLED, ended)
         what = f"{found[0]} to go" if found is not None else "the target to let go of it"
         refused = "".join(f"; {one.verb} {one.ref}: {one.error.message}" for one in failures)
-        told = f"cancelling: waiting for {what}{self.after_stop}{refused}"
+        message = f"cancelling: waiting for {what}{self.after_stop}{refused}"
         decision = Decision(
             deletes=lifecycle.stop(self.operation, self.observed),
             only_if_current=True,
             requeue=lifecycle.pace_after(failures),
         )
         return self._told(
-            decision, lifecycle.refused_status(lifecycle.progress_status(self.operation, status, told), failures)
+            decision, lifecycle.refused_status(lifecycle.progress_status(self.operation, status, message), failures)
         )
 
     def _gone(self, known: EngineRef) -> Decision:
@@ -166,11 +166,11 @@ class _Run:
             phase = Phase.SUCCEEDED if found.phase is Progress.SUCCEEDED else Phase.FAILED
             return self._ended(phase, found.reason, found)
         last = f"{status.reason}: {status.message}" if status.message else status.reason
-        told = (
+        message = (
             f"{known.kind} {known.name} was removed before its end was seen, so that it is not known whether it had"
             f" finished; last seen: {last}"
         )
-        return self._ended(Phase.FAILED, Reason.EXTERNAL_DELETION, attrs.evolve(status, message=told))
+        return self._ended(Phase.FAILED, Reason.EXTERNAL_DELETION, attrs.evolve(status, message=message))
 
     def _last_seen(self) -> EngineStatus:
         """What the run was doing when it was last looked at: its engine object cannot tell any more."""
@@ -193,8 +193,8 @@ class _Run:
             return self._ended(Phase.FAILED, Reason.PRECONDITION_FAILED, attrs.evolve(status, message=wanted))
         live = self.observed.objects.get(wanted.ref)
         if live is not None:
-            told = f"{wanted.ref} exists and was not made for this Operation"
-            wanted_status = lifecycle.blocked_status(self.operation, Reason.NAME_TAKEN, told)
+            message = f"{wanted.ref} exists and was not made for this Operation"
+            wanted_status = lifecycle.blocked_status(self.operation, Reason.NAME_TAKEN, message)
             return self._told(Decision(requeue=Requeue.SLOW), wanted_status)
         if self.observed.failures:
             wanted_status, pace = lifecycle.after_failure(self.operation, self.observed.failures[0], self.context.now)

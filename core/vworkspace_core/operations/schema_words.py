@@ -42,8 +42,8 @@ def problems_in_words(error: ValidationError, where: str) -> Iterator[Problem]:
         case "additionalProperties" if rule is False:
             known = _properties(error)
             unknown = nsmallest(_SHOWN_KEYS, (str(name) for name in instance if name not in known))
-            told = f"unknown key: known are {', '.join(sorted(known)) or 'none'}"
-            yield from (Problem(join(where, name), told) for name in unknown)
+            message = f"unknown key: known are {', '.join(sorted(known)) or 'none'}"
+            yield from (Problem(join(where, name), message) for name in unknown)
         case _:
             yield Problem(where, _told(error))
 

@@ -75,8 +75,10 @@ def _read(secret: Manifest) -> Ledger:
     try:
         data = msgspec.json.decode(_decoded(get_path(secret, "data", _KEY)), type=dict[str, tuple[str, int]])
     except (ValueError, RecursionError):
-        told = f"Secret {LEDGER_SECRET} cannot be read, so that used approvals cannot be told from new ones: delete it,"
-        raise Permanent(f"{told} and let every approval that is under way be given anew") from None
+        message = (
+            f"Secret {LEDGER_SECRET} cannot be read, so that used approvals cannot be told from new ones: delete it,"
+        )
+        raise Permanent(f"{message} and let every approval that is under way be given anew") from None
     return Ledger(data)
 
 

@@ -34,8 +34,8 @@ def why_not_ready(target: ApplicationInstance) -> str:
     name = f"the target {target.metadata.name}"
     for one in (blocked if blocked is not None and blocked.status is ConditionStatus.TRUE else None, ready):
         if one is not None and (one is blocked or one.status is not ConditionStatus.TRUE):
-            told = f": {one.message}" if one.message else ""
-            return f"{name} is not Ready ({one.type}={one.status}/{one.reason}{told})"
+            message = f": {one.message}" if one.message else ""
+            return f"{name} is not Ready ({one.type}={one.status}/{one.reason}{message})"
     return f"{name} is not Ready yet" if ready is None else f"{name} is not Ready yet in its newest form"
 
 

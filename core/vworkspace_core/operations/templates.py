@@ -119,8 +119,8 @@ class Templates:
         others = tuple(one for one in self.items if one.name != template.name)
         double = next((one for one in others if (one.type, one.engine) == (template.type, template.engine)), None)
         if double is not None:
-            told = f"binds type {template.type} to engine {template.engine}, as {double.name} does already"
-            raise ValidationProblems([Problem("name", told)])
+            message = f"binds type {template.type} to engine {template.engine}, as {double.name} does already"
+            raise ValidationProblems([Problem("name", message)])
         if len(others) == len(self.items):
             return Templates((*self.items, template))
         return Templates(tuple(template if one.name == template.name else one for one in self.items))

@@ -125,11 +125,11 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
     patch = parameters_of(operation).get("valuesPatch")
     limit = context.settings.admission.max_parameters_bytes
     if isinstance(patch, Mapping) and (size := len(canonical_json(summed_patch(target, patch)))) > limit:
-        told = (
+        message = (
             f"spec.parameters.valuesPatch: with the patches of earlier Operations it has {size} bytes as JSON, at most "
             f"{limit} are taken; put what they changed into the instance's own values"
         )
-        return EngineRefusal(Reason.VALIDATION_FAILED, told)
+        return EngineRefusal(Reason.VALIDATION_FAILED, message)
     return None
 
 

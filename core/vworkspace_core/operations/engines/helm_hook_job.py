@@ -124,11 +124,11 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
         )
     if not found.problems or context.template.allow_unrestricted_hooks:
         return None
-    told = "; ".join(map(str, found.problems))
+    problems = "; ".join(map(str, found.problems))
     return EngineRefusal(
         Reason.VALIDATION_FAILED,
-        f"the chart's hook {parameters_of(operation)['hookName']} may not run as it is: {told}. Set this in the chart,"
-        " or use a template with allowUnrestrictedHooks: true, which needs an approval",
+        f"the chart's hook {parameters_of(operation)['hookName']} may not run as it is: {problems}. Set this in the"
+        " chart, or use a template with allowUnrestrictedHooks: true, which needs an approval",
     )
 
 

@@ -182,8 +182,8 @@ def _backup_problems(operation: Operation, _target: ApplicationInstance, context
         yield Problem(f"{_PATH}.retention", str(error))
     else:
         if too_long:
-            told = f"must be at most {LONGEST_RETENTION_DAYS}d, which are ten years, not {given['retention']}"
-            yield Problem(f"{_PATH}.retention", told)
+            message = f"must be at most {LONGEST_RETENTION_DAYS}d, which are ten years, not {given['retention']}"
+            yield Problem(f"{_PATH}.retention", message)
     for i, resource in enumerate(given.get("includedResources", ())):
         if resource in _OURS or resource in ("operations", "applicationinstances"):
             yield Problem(index(f"{_PATH}.includedResources", i), "the operator's own kinds are never in a backup")
@@ -202,8 +202,8 @@ def _restore_problems(operation: Operation, target: ApplicationInstance, context
         yield Problem(f"{_PATH}.backupName", f"there is no Backup {context.settings.velero_namespace}/{name}")
     elif not context.template.allow_foreign_backups and not _is_of(backup, target):
         meta = target.metadata
-        told = f"the Backup {name} is not one of application {meta.name} in namespace {meta.namespace}"
-        yield Problem(f"{_PATH}.backupName", told)
+        message = f"the Backup {name} is not one of application {meta.name} in namespace {meta.namespace}"
+        yield Problem(f"{_PATH}.backupName", message)
     else:
         yield from _source_problems(parameters_of(operation), backup, target)
 
