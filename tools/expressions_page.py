@@ -40,7 +40,7 @@ EXAMPLE = {
 
 _FAILURES = (
     ("self.spec.replica", "a field that the schema does not have: refused at once, with line and column"),
-    ("self.spec.host", "a field that may be absent: told at once; `Missing` when it is evaluated"),
+    ("self.spec.host", "a field that may be absent: reported at once; `Missing` when it is evaluated"),
     ("self.spec.replicas / 0", "`EvaluationError`: division by zero"),
     ("9223372036854775807 + 1", "`EvaluationError`: integers have 64 bits and do not wrap"),
     ("lists.range(100000)", "`LimitExceeded`: too many items are built"),
@@ -77,7 +77,7 @@ def _failures() -> Iterator[str]:
     yield from (f"| `{text}` | {what} |" for text, what in _FAILURES)
     yield from (
         "",
-        "The three failures mean different things. `Missing` is a value that is not there yet: whoever needs it waits.",
+        "The three failures mean different things. `Missing` is a value that is not there yet: its reader waits.",
         "`EvaluationError` is an expression that cannot work on this data. `LimitExceeded` is one that costs too much;",
         "neither `||` nor `exists` hides it.",
         "",

@@ -1,4 +1,4 @@
-"""docs/metrics.md: the metrics from their catalogue, the probes with the bounds they judge by."""
+"""docs/metrics.md: the metrics from their catalogue, the probes with their limits."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -63,13 +63,13 @@ the credentials Secret. The payload is canonical JSON:
 | `v` | 1 |
 | `op` | name of the Operation |
 | `ns` | its namespace; required unless `--required-claim-bindings` says otherwise |
-| `params` | SHA-256 in hex of its parameters as canonical JSON; required likewise |
+| `params` | SHA-256 in hex of its parameters as canonical JSON; required unless the same setting says otherwise |
 | `uid`, `cluster` | uid of the Operation, id of the cluster: count where they are given, or required |
 | `rid` | id of the request: **good for one run**. It is written down before the run starts |
-| `at`, `by` | when and who: recorded, not judged |
-| `exp` | when it ends, in seconds since the epoch or RFC 3339 |
+| `at`, `by` | time and approver: recorded, not checked |
+| `exp` | time of expiry, in seconds since the epoch or RFC 3339 |
 
-A claim has ended as soon as the operator's clock or the control plane's says so; a difference of more than ten
+A claim has expired as soon as the operator's clock or the control plane's says so; a difference of more than ten
 minutes is not used. Which `rid`s have been used stands in the Secret `vworkspace-spent-approvals` in the operator's
 namespace, hashed, until a day after they end. While a claim stands in `spec.approvals.claim`, `spec.parameters`
 cannot be changed; an `approvals.required: true` cannot be taken back.
@@ -86,7 +86,7 @@ def operations_page() -> str:
 def _conflicts() -> Iterator[str]:
     yield "## What excludes what"
     yield ""
-    yield "On one target. Among those that exclude each other the earliest that is not blocked otherwise runs."
+    yield "These rules hold on one target. Of several that exclude each other, the earliest unblocked one runs."
     yield from ("", "| type | does not run beside |", "|---|---|")
     for kind in EXCLUDES:
         others = [str(other) for other in EXCLUDES if conflicting(kind, other)]

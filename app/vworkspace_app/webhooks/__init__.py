@@ -1,4 +1,4 @@
-"""The admission webhooks over HTTPS: the pure judgements of `vworkspace_core.webhook`, served (RUN-6)."""
+"""The admission webhooks over HTTPS: an HTTP server for the decisions of `vworkspace_core.webhook` (RUN-6)."""
 
 from vworkspace_app.webhooks.answers import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 from vworkspace_app.webhooks.serving import serve_webhooks, webhooks

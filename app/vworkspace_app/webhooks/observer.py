@@ -1,4 +1,4 @@
-"""Who is told of the reviews that the webhooks answer: metrics elsewhere (RUN-5)."""
+"""The observer of the reviews that the webhooks answer. The metrics implement it (RUN-5)."""
 
 from typing import Final, Protocol
 

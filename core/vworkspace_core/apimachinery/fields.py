@@ -35,7 +35,7 @@ class CelRule:
         return "oldSelf" in self.rule
 
     def refusal(self, value: Any) -> str:
-        """What is said of this very `value`; the API server says `message` of every one."""
+        """The message for this very `value`. The API server says `message` for every value."""
         return self.message if self.message_of is None else self.message_of(value)
 
 

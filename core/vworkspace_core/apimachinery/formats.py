@@ -17,7 +17,7 @@ _LONGEST_QUOTED: Final = 64
 
 @attrs.frozen
 class Form:
-    """A form with what is said of a text that does not have it.
+    """A form of texts, with the message for a text that does not have it.
 
     `words` go on where a message says that something must; `example` has the form. `is_told`: whether the text itself
     may be repeated.
@@ -30,11 +30,11 @@ class Form:
 
     @property
     def message(self) -> str:
-        """What is said of every text without this form."""
+        """The message for any text without this form."""
         return f"must {self.words}, such as {self.example}"
 
     def refusal(self, text: str) -> str:
-        """What is said of this one."""
+        """The message for this very text."""
         return f"{self.message}, not {quoted(text)}" if self.is_told else self.message
 
     def fits(self, text: str) -> bool:
@@ -118,6 +118,6 @@ FORMS: Final[Mapping[str, Form]] = {
 
 
 def in_words(pattern: str, text: str) -> str:
-    """What is said of a `text` that does not match `pattern`: never the pattern."""
+    """The message for a `text` that does not match `pattern`. It never repeats the pattern."""
     form = FORMS.get(pattern)
     return f"does not have the form that is asked for: {quoted(text)}" if form is None else form.refusal(text)

@@ -1,4 +1,4 @@
-"""What expressions of boxes may ask about Kubernetes objects, beside the language's own functions (PH-5)."""
+"""Functions about Kubernetes objects for the expressions of boxes, beside those of CEL (PH-5)."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -95,7 +95,7 @@ _Scope: TypeAlias = Mapping[str, _Variable]
 
 
 def check(tree: Expression, source: str, variables: Mapping[str, CelType], functions: FunctionTable) -> Checked:
-    """What is known of an expression. Raises CelSyntaxError for what can never work."""
+    """The type of an expression, and what it reads. Raises CelSyntaxError for an expression that can never work."""
     checker = _Checker(source, functions)
     scope = {name: _Variable(kind, (name,)) for name, kind in variables.items()}
     result = checker.visit(tree, scope)

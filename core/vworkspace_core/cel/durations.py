@@ -38,7 +38,7 @@ def is_duration(text: str) -> bool:
 
 
 def parse_duration(text: str) -> Duration | None:
-    """The duration, None when `text` is none, or is longer than 64 bits of nanoseconds."""
+    """The duration; None when `text` is not a duration, or does not fit into 64 bits of nanoseconds."""
     if len(text) > 200 or not is_duration(text):
         return None
     total = 0

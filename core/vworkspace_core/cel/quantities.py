@@ -14,7 +14,7 @@ _FACTORS: Final = {
 
 
 def parse_quantity(text: str) -> Decimal | None:
-    """The number that `text` stands for, None when it is no quantity."""
+    """The value of `text`; None when it is not a quantity."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Job and CronJob. A Job that runs is not ready: whoever waits for it waits for its end."""
+"""Job and CronJob. A Job that runs is not ready: a dependent object waits for its end."""
 
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.fields import Conditions, count, mapping

@@ -17,7 +17,7 @@ def autoscaler(manifest: Manifest) -> Readiness:
 
 
 def disruption_budget(manifest: Manifest) -> Readiness:
-    """As many pods are healthy as it asks for."""
+    """Ready when as many pods are healthy as the budget requires."""
     status = mapping(manifest, "status")
     if "observedGeneration" not in status:
         return progressing("GenerationNotObserved", "its controller has not looked at it yet")

@@ -1,4 +1,4 @@
-"""Reading fields of objects that anybody may have written: what is not of its type counts as absent."""
+"""Fields of objects from any source. A value of the wrong type counts as absent."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,14 +11,14 @@ _LONGEST = 1_024
 
 
 def mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """The object at a path; an empty one where there is none."""
+    """The object at a path; empty where it is absent."""
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
 
 
 def number(where: Mapping[str, Any], key: str) -> int | None:
-    """A whole number, None where there is none."""
+    """A whole number; None where it is absent."""
     value = where.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -30,7 +30,7 @@ def count(where: Mapping[str, Any], key: str, default: int = 0) -> int:
 
 
 def text(where: Mapping[str, Any], key: str) -> str:
-    """A text, empty where there is none, cut where it is long."""
+    """A text; empty where it is absent, cut where it is long."""
     value = where.get(key)
     return value[:_LONGEST] if isinstance(value, str) else ""
 
@@ -66,5 +66,5 @@ class Conditions:
         return text(self.by_type.get(kind, {}), "reason")
 
     def observed(self, kind: str) -> int | None:
-        """The generation that a condition speaks of, where it tells."""
+        """The `observedGeneration` of a condition; None where it has none."""
         return number(self.by_type.get(kind, {}), "observedGeneration")

@@ -30,7 +30,7 @@ def readiness(manifest: Manifest | None, schema: Schema | None = None) -> Readin
 
 
 def _generation(manifest: Manifest) -> Readiness | None:
-    """A controller that tells which generation it has looked at has to have looked at this one."""
+    """A controller that reports `observedGeneration` must have observed the current generation."""
     observed = number(mapping(manifest, "status"), "observedGeneration")
     generation = number(mapping(manifest, "metadata"), "generation")
     if observed is None or generation is None or observed >= generation:

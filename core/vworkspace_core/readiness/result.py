@@ -26,7 +26,7 @@ class Readiness:
 
     @property
     def is_ready(self) -> bool:
-        """Whether whoever depends on it may go on."""
+        """Whether a dependent object may go on."""
         return self.state is State.READY
 
 

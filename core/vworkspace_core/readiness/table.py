@@ -1,4 +1,4 @@
-"""Which rule judges which kind. Kinds that are not here are judged by the conventions alone."""
+"""The readiness rule of each kind. For all other kinds only the conventions of `generic.py` hold."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias

@@ -31,7 +31,7 @@ _REFUSED: Final = {"\\p": "unicode classes", "\\P": "unicode classes", "\\Z": "\
 
 @lru_cache(maxsize=4096)
 def go_pattern(text: str) -> re.Pattern[str]:
-    """Compile a Go (RE2) pattern. Raises `re.error` for what is malformed or has no equivalent here."""
+    """Compile a Go (RE2) pattern. Raises `re.error` for a pattern that Python cannot express."""
     multiline = re.match(r"\(\?[a-zU]*m", text) is not None
     return re.compile(_translate(text, "$" if multiline else "\\Z"), re.ASCII)
 

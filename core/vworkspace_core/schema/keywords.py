@@ -55,7 +55,7 @@ class KeywordReader:
             return None
 
     def mapping(self, raw: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
-        """An object within the schema; empty where there is none."""
+        """The object under `key` of the schema; empty where the schema has no such object."""
         value = raw.get(key) or {}
         if isinstance(value, Mapping):
             return value

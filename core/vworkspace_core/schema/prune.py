@@ -55,7 +55,7 @@ def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unkno
 
 
 def drop_nulls(schema: Schema, value: Any) -> Any:
-    """`value` without nulls where the schema allows none; one that a default replaces stays for it."""
+    """`value` without nulls where the schema allows none. A null that a default will replace stays."""
     if isinstance(value, dict):
         return _drop_members(schema, value)
     if isinstance(value, list) and schema.items is not None:

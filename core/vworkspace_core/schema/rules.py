@@ -102,7 +102,7 @@ def _violation(schema: Schema, rule: CompiledRule, value: Any, variables: Mappin
 
 
 def _message(rule: CompiledRule, variables: Mapping[str, Any]) -> str:
-    """What `messageExpression` says; empty where there is none or it has no usable result."""
+    """The result of `messageExpression`; empty where the rule has none, or where its result is not usable."""
     if rule.message_run is None:
         return ""
     try:

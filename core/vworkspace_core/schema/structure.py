@@ -28,7 +28,7 @@ from vworkspace_core.schema.scalars import (
 
 
 def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[Cause]:
-    """Everything wrong with `value`; `old` is the value it replaces, MISSING where there is none."""
+    """All violations of the schema in `value`. `old` is the value that it replaces, MISSING for a new value."""
     if old is value:
         return []
     causes = _check(schema, value, old, path)

@@ -1,4 +1,4 @@
-"""Is an object valid: structure, embedded resources, list types, then CEL rules.
+"""Validation of an object: structure, embedded resources, list types, then CEL rules.
 
 CEL rules run only when nothing is wrong that could make them meaningless; otherwise a cause without a field
 says so, as on a real server.
@@ -23,7 +23,7 @@ _UNCHECKED: Final = (
 
 
 def validate(schema: Schema, value: Any, old: Any = None) -> list[Cause]:
-    """Everything wrong with the object `value`, which replaces `old` (None: it is new).
+    """All causes why the object `value`, which replaces `old` (None: it is new), is invalid.
 
     Reasons and paths are those of a real server. What did not change is not held against an update
     (ratcheting); transition rules (`oldSelf`) run only where an old value exists.

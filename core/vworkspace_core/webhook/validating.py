@@ -31,7 +31,7 @@ from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest
 
 @attrs.frozen
 class WebhookSettings:
-    """Whose webhook it is, and by which rules it judges."""
+    """The cluster and the rules of the webhook."""
 
     cluster_id: str
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)

@@ -59,7 +59,7 @@ def _trimmed(text: str) -> str:
 
 
 def parse_semver(text: str, *, generous: bool = False) -> Semver | None:
-    """A semantic version, None when `text` is none."""
+    """A semantic version; None when `text` is not one."""
     match = _SEMVER.fullmatch(_trimmed(text) if generous else text) if len(text) <= _LONGEST else None
     if match is None:
         return None
