@@ -72,8 +72,11 @@ def controlled(
     objects: Mapping[ObjectRef, Manifest], uid: str, kinds: Sequence[Kind]
 ) -> Iterator[tuple[ObjectRef, Manifest]]:
     """What the owner with `uid` controls, in the order of `kinds`."""
+    refs: dict[Kind, list[ObjectRef]] = {}
+    for ref in objects:
+        refs.setdefault(ref.kind, []).append(ref)
     for kind in kinds:
-        for ref in sorted(ref for ref in objects if ref.kind == kind):
+        for ref in sorted(refs.get(kind, ())):
             if is_controlled_by(objects[ref], uid):
                 yield ref, objects[ref]
 
