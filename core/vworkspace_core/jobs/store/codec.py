@@ -40,8 +40,8 @@ def role_of(secret: Manifest) -> str:
     """What the Secret is for; empty for one that is none of the store's."""
     if secret.get("type") != SECRET_TYPE:
         return ""
-    found = get_path(secret, "metadata", "labels", labels.JOB_STORE)
-    return found if isinstance(found, str) else ""
+    role = get_path(secret, "metadata", "labels", labels.JOB_STORE)
+    return role if isinstance(role, str) else ""
 
 
 def value_of(secret: Manifest, role: str) -> bytes:
@@ -54,10 +54,10 @@ def value_of(secret: Manifest, role: str) -> bytes:
 
 def later_format(value: Any) -> str | None:
     """What to say of a value that a later version wrote; None for one of this version. Raises ValueError."""
-    found = get_path(value, "v")
-    if isinstance(found, int) and found > FORMAT:
-        return f"it has format {found}, this version reads {FORMAT}"
-    if found != FORMAT:
+    format_number = get_path(value, "v")
+    if isinstance(format_number, int) and format_number > FORMAT:
+        return f"it has format {format_number}, this version reads {FORMAT}"
+    if format_number != FORMAT:
         raise ValueError("it does not say in which format it is")
     return None
 
@@ -238,9 +238,9 @@ def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecr
     return JobRecord(head.job_id, msgspec.json.decode(content), head.state)
 
 
-def corrupt_record(found: CorruptSecret) -> JobRecord:
+def corrupt_record(secret: CorruptSecret) -> JobRecord:
     """What can still be done for a job whose record is damaged: it was acked, so it is answered."""
-    why = f"Secret {found.name} cannot be read ({found.why}): whether the job had its effect is not known; ask again"
+    why = f"Secret {secret.name} cannot be read ({secret.why}): whether the job had its effect is not known; ask again"
     result = JobResult.failed(Reason.RECORD_DAMAGED, why)
     state = {"verdict": {"outcome": result.outcome.value, "error": result.error}}
-    return JobRecord(found.job_id, {"id": found.job_id}, state)
+    return JobRecord(secret.job_id, {"id": secret.job_id}, state)

@@ -65,21 +65,21 @@ class KubeJobStore:
         self._is_loaded = False
         secrets = await self._all()
         self._tombstones.take(read_segment(secret) for secret in secrets if role_of(secret) == "tombstones")
-        found = [codec.read_record(secret) for secret in secrets if role_of(secret) != "tombstones"]
-        parts = {part.name: part.content for part in found if isinstance(part, codec.Part)}
-        heads = sorted((head for head in found if isinstance(head, codec.Head)), key=lambda head: head.order)
+        contents = [codec.read_record(secret) for secret in secrets if role_of(secret) != "tombstones"]
+        parts = {part.name: part.content for part in contents if isinstance(part, codec.Part)}
+        heads = sorted((head for head in contents if isinstance(head, codec.Head)), key=lambda head: head.order)
         self._order = max((head.order for head in heads), default=0)
         records = [codec.record_of(head, parts) for head in heads if await self._is_open(head)]
-        bad = [one for one in (*records, *found) if isinstance(one, codec.CorruptSecret)]
+        bad = [secret for secret in (*records, *contents) if isinstance(secret, codec.CorruptSecret)]
         useless: list[codec.CorruptSecret | codec.ForeignSecret] = [
             *bad,
-            *(one for one in found if isinstance(one, codec.ForeignSecret)),
+            *(secret for secret in contents if isinstance(secret, codec.ForeignSecret)),
         ]
-        for one in useless:
-            self._report(f"Secret {self._namespace}/{one.name} is not used: {one.why}")
+        for secret in useless:
+            self._report(f"Secret {self._namespace}/{secret.name} is not used: {secret.why}")
         self._is_loaded = True
-        whole = [found for found in records if isinstance(found, JobRecord)]
-        return [*whole, *(codec.corrupt_record(one) for one in bad if one.job_id)]
+        whole = [record for record in records if isinstance(record, JobRecord)]
+        return [*whole, *(codec.corrupt_record(secret) for secret in bad if secret.job_id)]
 
     async def put(self, record: JobRecord) -> None:
         """Write or replace the record of one job. Raises Invalid when it is too large."""
@@ -122,16 +122,16 @@ class KubeJobStore:
             await self.load()
 
     async def _all(self) -> list[Manifest]:
-        found: list[Manifest] = []
+        secrets: list[Manifest] = []
         token = ""
         while True:
             page = await self._api.list(
                 SECRET, namespace=self._namespace, label_selector=JOB_STORE, limit=_PAGE, continue_token=token
             )
-            found += page.items
+            secrets += page.items
             token = page.continue_token
             if not token:
-                return found
+                return secrets
 
     async def _is_open(self, head: codec.Head) -> bool:
         """Whether the job is to go on; what is closed or was never whole is removed."""
@@ -148,12 +148,12 @@ class KubeJobStore:
         """The head as it stands in the cluster; None where there is none. Raises Permanent for a foreign Secret."""
         name = codec.head_name(job_id)
         try:
-            found = codec.read_record(await self._api.get(self._ref(name)))
+            content = codec.read_record(await self._api.get(self._ref(name)))
         except NotFound:
             return None
-        match found:
+        match content:
             case codec.Head():
-                return found
+                return content
             case codec.CorruptSecret(job_id=known, uid=uid, version=version) if known:
                 return codec.Head(job_id, name, uid, version, 0, {}, is_whole=False)
             case _:
@@ -211,10 +211,10 @@ class KubeJobStore:
             raise Unavailable(f"{where} was deleted by somebody while its job is open; it is written again") from error
 
     def _head(self, written: Manifest) -> codec.Head:
-        found = codec.read_record(written)
-        if not isinstance(found, codec.Head):
-            raise Permanent(f"Secret {self._namespace}/{found.name} does not hold what was written to it")
-        return found
+        content = codec.read_record(written)
+        if not isinstance(content, codec.Head):
+            raise Permanent(f"Secret {self._namespace}/{content.name} does not hold what was written to it")
+        return content
 
     async def _delete(self, name: str, uid: str | None = None) -> None:
         with suppress(NotFound, Stale):  # gone already, or another one by now: not ours to delete

@@ -45,14 +45,14 @@ class TombstoneLog:
     _unwritten: list[TombstoneEntry] = attrs.field(factory=list, init=False)
     _next: int = attrs.field(default=1, init=False)
 
-    def take(self, found: Iterable[Segment | CorruptSecret | ForeignSecret]) -> None:
+    def take(self, contents: Iterable[Segment | CorruptSecret | ForeignSecret]) -> None:
         """Start again from what stands in the cluster."""
         self.index, self._segments, self._unwritten = TombstoneIndex(), [], []
-        for one in found:
-            if isinstance(one, Segment):
-                self._segments.append(one)
+        for content in contents:
+            if isinstance(content, Segment):
+                self._segments.append(content)
             else:
-                self._report(f"Secret {self._namespace}/{one.name} is not used: {one.why}")
+                self._report(f"Secret {self._namespace}/{content.name} is not used: {content.why}")
         self._segments.sort(key=lambda segment: segment.number)
         self._next = self._segments[-1].number + 1 if self._segments else 1
         for segment in self._segments:
@@ -69,10 +69,10 @@ class TombstoneLog:
                     await self._flush()
         finally:
             if self._is_unwritten(entry):  # it failed: whoever asked will ask again
-                self._unwritten = [one for one in self._unwritten if one is not entry]
+                self._unwritten = [waiting_entry for waiting_entry in self._unwritten if waiting_entry is not entry]
 
     def _is_unwritten(self, entry: TombstoneEntry) -> bool:
-        return any(one is entry for one in self._unwritten)
+        return any(waiting_entry is entry for waiting_entry in self._unwritten)
 
     def _has(self, entry: TombstoneEntry) -> bool:
         if entry.record_uid:
@@ -145,27 +145,27 @@ class TombstoneLog:
             self._next += 1
 
     def _append(self, secret: Manifest) -> None:
-        found = read_segment(secret) if role_of(secret) else None
-        if not isinstance(found, Segment):
+        segment = read_segment(secret) if role_of(secret) else None
+        if not isinstance(segment, Segment):
             raise Permanent("not a segment")
-        self._segments.append(found)
-        self._next = found.number + 1
-        self.index.add(found.entries)
+        self._segments.append(segment)
+        self._next = segment.number + 1
+        self.index.add(segment.entries)
 
     async def _reread(self, last: Segment) -> bool:
         """Learn how the last segment stands after a write that nobody answered, or that somebody else made."""
         try:
-            found = read_segment(await self._api.get(ObjectRef(SECRET, self._namespace, last.name)))
+            segment = read_segment(await self._api.get(ObjectRef(SECRET, self._namespace, last.name)))
         except NotFound:
             return await self._restore(last)
-        if not isinstance(found, Segment):
-            self._report(f"Secret {self._namespace}/{last.name} is not used any more: {found.why}")
+        if not isinstance(segment, Segment):
+            self._report(f"Secret {self._namespace}/{last.name} is not used any more: {segment.why}")
             self._segments.pop()
             return False
         known = set(last.entries)
-        fresh = [entry for entry in found.entries if entry not in known]
+        fresh = [entry for entry in segment.entries if entry not in known]
         self.index.add(fresh)
-        last.entries, last.version = [*last.entries, *fresh], found.version
+        last.entries, last.version = [*last.entries, *fresh], segment.version
         return True
 
     async def _restore(self, last: Segment) -> bool:

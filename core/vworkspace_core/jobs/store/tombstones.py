@@ -77,8 +77,14 @@ def encoded(entries: Iterable[TombstoneEntry]) -> bytes:
     return canonical_json({"v": FORMAT, "entries": rows})
 
 
-def _row(found: Tombstone) -> tuple[str, str, str, int, str]:
-    return (found.idempotency_key, found.outcome, found.object_uid, found.generation, found.closed_at)
+def _row(tombstone: Tombstone) -> tuple[str, str, str, int, str]:
+    return (
+        tombstone.idempotency_key,
+        tombstone.outcome,
+        tombstone.object_uid,
+        tombstone.generation,
+        tombstone.closed_at,
+    )
 
 
 def segment_manifest(namespace: str, number: int, value: bytes, version: str = "") -> dict[str, Any]:
@@ -143,9 +149,9 @@ class TombstoneIndex:
     def add(self, entries: Iterable[TombstoneEntry]) -> None:
         """Remember these."""
         for entry in entries:
-            found = entry.tombstone
-            self.by_key[found.idempotency_key] = found
-            self._rank(found)
+            tombstone = entry.tombstone
+            self.by_key[tombstone.idempotency_key] = tombstone
+            self._rank(tombstone)
             if entry.record_uid:
                 self.closed.add(entry.record_uid)
 
@@ -164,17 +170,17 @@ class TombstoneIndex:
                 objects.add(_object_key(key))
         for name in objects:
             self.newest.pop(name, None)
-        for found in self._of(objects):
-            self._rank(found)
+        for tombstone in self._of(objects):
+            self._rank(tombstone)
 
     def _of(self, objects: set[str]) -> Iterator[Tombstone]:
-        return (found for key, found in self.by_key.items() if _object_key(key) in objects)
+        return (tombstone for key, tombstone in self.by_key.items() if _object_key(key) in objects)
 
-    def _rank(self, found: Tombstone) -> None:
-        name = _object_key(found.idempotency_key)
+    def _rank(self, tombstone: Tombstone) -> None:
+        name = _object_key(tombstone.idempotency_key)
         present = self.newest.get(name)
-        if present is None or found.generation >= present.generation:
-            self.newest[name] = found
+        if present is None or tombstone.generation >= present.generation:
+            self.newest[name] = tombstone
 
 
 def _object_key(key: str) -> str:
