@@ -94,14 +94,14 @@ class BadJob:
 def job_id_of(raw: Any) -> str:
     """Id under which `raw` can be answered, or empty. An integer id counts: databases number their rows."""
     fields = raw.fields if isinstance(raw, OversizedJob) else raw
-    found = fields.get("id") if isinstance(fields, Mapping) else None
-    if isinstance(found, int) and not isinstance(found, bool):
+    job_id = fields.get("id") if isinstance(fields, Mapping) else None
+    if isinstance(job_id, int) and not isinstance(job_id, bool):
         # Digits beyond the interpreter's conversion limit would raise; no row number comes near.
-        return str(found) if found.bit_length() <= 128 else ""
-    if not isinstance(found, str) or not 0 < len(found) <= LONGEST_ID or not found.isprintable():
+        return str(job_id) if job_id.bit_length() <= 128 else ""
+    if not isinstance(job_id, str) or not 0 < len(job_id) <= LONGEST_ID or not job_id.isprintable():
         return ""
     # A path segment of dots would be normalised away on the way to `jobs/<id>/ack`.
-    return "" if set(found) == {"."} else found
+    return "" if set(job_id) == {"."} else job_id
 
 
 def parse_job(raw: Any) -> Job | BadJob:
@@ -110,8 +110,8 @@ def parse_job(raw: Any) -> Job | BadJob:
         return BadJob(job_id_of(raw), (Problem("", raw.reason),))
     if not isinstance(raw, Mapping):
         return BadJob("", (Problem("", f"a job must be an object, not {type_name(raw)}"),))
-    if found := flaws(raw):
-        return BadJob(job_id_of(raw), found)
+    if problems := flaws(raw):
+        return BadJob(job_id_of(raw), problems)
     return read_job(raw)
 
 
@@ -175,40 +175,40 @@ class _Reader:
                 return RotateRequest()
 
     def manifest(self, payload: Mapping[str, Any], field: str, kind: str) -> JobRequest | None:
-        found = self.mapping(payload, "payload", field)
-        return None if found is None else ApplyRequest(found, f"payload.{field}", kind)
+        manifest = self.mapping(payload, "payload", field)
+        return None if manifest is None else ApplyRequest(manifest, f"payload.{field}", kind)
 
     def mapping(self, value: Mapping[str, Any], path: str, field: str) -> Mapping[str, Any] | None:
-        found = value.get(field)
-        if isinstance(found, Mapping):
-            return found
-        self.blame(join(path, field), "is required" if found is None else _must_be("an object", found))
+        member = value.get(field)
+        if isinstance(member, Mapping):
+            return member
+        self.blame(join(path, field), "is required" if member is None else _must_be("an object", member))
         return None
 
     def text(self, value: Mapping[str, Any], path: str, field: str, *, longest: int = 253) -> str | None:
-        found = value.get(field)
-        if not isinstance(found, str) or not found:
-            what = "is required" if found is None or found == "" else _must_be("a string", found)
+        text = value.get(field)
+        if not isinstance(text, str) or not text:
+            what = "is required" if text is None or text == "" else _must_be("a string", text)
             self.blame(join(path, field), what)
             return None
-        if len(found) > longest or not found.isprintable():
+        if len(text) > longest or not text.isprintable():
             self.blame(join(path, field), f"must be at most {longest} printable characters")
             return None
-        return found
+        return text
 
     def one_of(self, value: Mapping[str, Any], path: str, field: str, members: type[E]) -> E | None:
-        found = self.text(value, path, field)
-        if found is not None and found not in set(members):
-            self.blame(join(path, field), f"{found!r} is unknown; one of {', '.join(members)}")
+        text = self.text(value, path, field)
+        if text is not None and text not in set(members):
+            self.blame(join(path, field), f"{text!r} is unknown; one of {', '.join(members)}")
             return None
-        return None if found is None else members(found)
+        return None if text is None else members(text)
 
     def time(self, field: str) -> datetime | None:
-        found = self.text(self.raw, "", field)
-        if found is None:
+        text = self.text(self.raw, "", field)
+        if text is None:
             return None
         try:
-            return parse_time(found)
+            return parse_time(text)
         except ValueError as error:
             self.blame(field, str(error))
             return None
