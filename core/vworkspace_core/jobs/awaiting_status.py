@@ -145,10 +145,10 @@ def _result(job: JobState, live: Manifest, at: JobStepContext, fresh: bool) -> J
     if (holder := OWN_STATUS.holder(live)) is not None and fresh:
         # Nothing will ever be reported of this object while somebody holds its status: better now than by a Timeout.
         return JobResult.of(JobOutcome.CONFLICT, Reason.FIELD_CONFLICT, f"{job.ref}: {holder}")
-    found = result_of(live, job.applied.generation if job.applied else 0, job.status_before)
-    if found is None and out_of_time(job, at):
+    result = result_of(live, job.applied.generation if job.applied else 0, job.status_before)
+    if result is None and out_of_time(job, at):
         return SUCCEEDED if waits_for_schedule(live) else timeout(job)
-    return found
+    return result
 
 
 def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, has_slot: bool) -> JobStep:

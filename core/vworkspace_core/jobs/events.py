@@ -35,7 +35,7 @@ def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ..
 
 def reported_conditions(live: Manifest) -> dict[str, tuple[str, ...]]:
     """What a reader of `live` knows of its conditions."""
-    return {str(found["type"]): (*_says(found), began_at(found)) for found in conditions_of(live)}
+    return {str(condition["type"]): (*_says(condition), began_at(condition)) for condition in conditions_of(live)}
 
 
 def began_at(condition: Mapping[str, Any]) -> str:
@@ -48,17 +48,19 @@ def _says(condition: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _changed(before: ReportedConditions, live: Manifest) -> Iterator[Mapping[str, Any]]:
-    for found in conditions_of(live):
-        if before.get(str(found["type"]), ())[:2] != _says(found):
-            yield found
+    for condition in conditions_of(live):
+        if before.get(str(condition["type"]), ())[:2] != _says(condition):
+            yield condition
 
 
 def condition_events(before: ReportedConditions | None, live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
     """Events for what changed since `before`, or for what changed lately when the object is seen first (None)."""
     if before is not None:
-        return tuple(_transition_event(live, found, before, now) for found in _changed(before, live))
+        return tuple(_transition_event(live, condition, before, now) for condition in _changed(before, live))
     return tuple(
-        _transition_event(live, found, {}, now) for found in conditions_of(live) if _began_recently(found, now)
+        _transition_event(live, condition, {}, now)
+        for condition in conditions_of(live)
+        if _began_recently(condition, now)
     )
 
 
@@ -85,10 +87,10 @@ def unreported_since(cluster: Manifest | None, now: datetime) -> datetime:
 def _transition_event(
     live: Manifest, condition: Mapping[str, Any], before: ReportedConditions, now: datetime
 ) -> dict[str, Any]:
-    told = before.get(str(condition["type"]))
-    beside = {} if told is None else {"previous": {"status": told[0], "reason": told[1]}}
+    last_report = before.get(str(condition["type"]))
+    beside = {} if last_report is None else {"previous": {"status": last_report[0], "reason": last_report[1]}}
     moment = began_at(condition)
-    if told is not None and told[2:] == (moment,):
+    if last_report is not None and last_report[2:] == (moment,):
         # Whoever wrote it does not tell when the reason changed: it was just now.
         moment = exact_time(now)
     return event_body("ConditionTransition", event_key(live, condition, moment), now, live, [condition], **beside)
@@ -132,7 +134,7 @@ def event_body(
         "eventKey": key,
         "timestamp": format_time(now),
         "resourceRef": resource_ref(live),
-        "conditions": [condition_body(found) for found in conditions],
+        "conditions": [condition_body(condition) for condition in conditions],
         **beside,
     }
 
@@ -200,8 +202,12 @@ def _happened_lately(live: Manifest, at: str, since: datetime) -> bool:
 def _life_event(live: Manifest, kind: str, at: str, now: datetime) -> dict[str, Any]:
     meta, phase = metadata(live), phase_in(live)
     where = "/".join(str(meta.get(name)) for name in ("namespace", "name", "uid"))
-    ended = next((one for one in conditions_of(live) if one["type"] == phase), {}) if at == "finishedAt" else {}
-    told = {
+    ended = (
+        next((condition for condition in conditions_of(live) if condition["type"] == phase), {})
+        if at == "finishedAt"
+        else {}
+    )
+    details = {
         "type": get_path(live, "spec", "type"),
         "engine": get_path(live, "spec", "engine"),
         "target": get_path(live, "spec", "targetRef", "name"),
@@ -209,5 +215,5 @@ def _life_event(live: Manifest, kind: str, at: str, now: datetime) -> dict[str, 
         "reason": ended.get("reason"),
         "message": shown(str(ended.get("message") or "")) or None,
     }
-    beside = {name: value for name, value in told.items() if value is not None}
+    beside = {name: value for name, value in details.items() if value is not None}
     return event_body(kind, f"operation/{where}/{kind}", now, live, conditions_of(live), operation=beside)

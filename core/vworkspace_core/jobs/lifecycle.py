@@ -144,7 +144,7 @@ def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = F
             times.append(shifted(job.expires_at, -max(skew, timedelta(0)) if strict else -skew))
         if job.stage is JobStage.WAITING and not runs_on(job) and job.retry.at is None:
             times.append(shifted(shifted(job.expires_at, grace), -skew))
-    return min((found for found in times if found is not None), default=None)
+    return min((moment for moment in times if moment is not None), default=None)
 
 
 def tick(job: JobState, at: JobStepContext) -> JobStep:

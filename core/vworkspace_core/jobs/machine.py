@@ -71,7 +71,7 @@ def next_deadline(state: AgentState) -> datetime | None:
     """When a Tick is due, on the local clock; None while nothing waits for time."""
     strict = state.scope.security.require_signed
     times = (due_at(job, state.skew, state.grace, strict=strict) for job in state.jobs.values())
-    return min((found for found in times if found is not None), default=None)
+    return min((moment for moment in times if moment is not None), default=None)
 
 
 def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
@@ -123,26 +123,26 @@ def apart_message(ahead: timedelta) -> str:
 
 
 def _offered(state: AgentState, raw: Any) -> MachineStep:
-    found = accept(raw, state.arrivals, state.scope)
-    if isinstance(found, BadJob):
-        return _unanswerable(state, raw, found)
-    present = state.jobs.get(found.id)
+    job = accept(raw, state.arrivals, state.scope)
+    if isinstance(job, BadJob):
+        return _unanswerable(state, raw, job)
+    present = state.jobs.get(job.id)
     if present is not None:
         # Offered again although it is past its ack: that answer was lost, or the server forgot.
         late = present.stage not in (JobStage.RECORDING, JobStage.ACKING, JobStage.CLOSING)
-        return state, ((m.SendAck(found.id),) if late else ())
-    return _with(attrs.evolve(state, arrivals=state.arrivals + 1), found), (m.PutRecord(found.id, record_of(found)),)
+        return state, ((m.SendAck(job.id),) if late else ())
+    return _with(attrs.evolve(state, arrivals=state.arrivals + 1), job), (m.PutRecord(job.id, record_of(job)),)
 
 
-def _unanswerable(state: AgentState, raw: Any, found: BadJob) -> MachineStep:
+def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
     """Nobody can answer it, so it is offered with every poll: told once."""
-    mark = _content_mark(raw) or str(found)
+    mark = _content_mark(raw) or str(bad_job)
     if mark in state.dropped:
         return state, ()
-    kept = state.dropped if len(state.dropped) < _MOST_DROPPED else frozenset[str]()
+    marks = state.dropped if len(state.dropped) < _MOST_DROPPED else frozenset[str]()
     cure = "it comes with every poll until the control plane withdraws it"
-    note = LogNote(LogLevel.ERROR, f"a job without a usable id was dropped: {found}; {cure}")
-    return attrs.evolve(state, dropped=kept | {mark}), (note,)
+    note = LogNote(LogLevel.ERROR, f"a job without a usable id was dropped: {bad_job}; {cure}")
+    return attrs.evolve(state, dropped=marks | {mark}), (note,)
 
 
 def _content_mark(raw: Any) -> str:
@@ -183,18 +183,22 @@ def _with_open_jobs(state: AgentState, job: JobState, seen: Inspection) -> Inspe
     known = [*_tombstones(_others(state, job)), *_about(job, job.missed_tombstones)]
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
     same_key = (*_tombstones(twins), *job.missed_tombstones)
-    own = next((found for found in same_key if found.idempotency_key == job.key), None)
-    newest = max((*known, *_some(seen.newest)), key=lambda found: found.generation, default=None)
+    own = next((tombstone for tombstone in same_key if tombstone.idempotency_key == job.key), None)
+    newest = max((*known, *_some(seen.newest)), key=lambda tombstone: tombstone.generation, default=None)
     return attrs.evolve(seen, tombstone=seen.tombstone or own, newest=newest)
 
 
 def _tombstones(jobs: Iterable[JobState]) -> Iterator[Tombstone]:
-    return (found for job in jobs if (found := tombstone_of(job)) is not None)
+    return (tombstone for job in jobs if (tombstone := tombstone_of(job)) is not None)
 
 
-def _about(job: JobState, found: Iterable[Tombstone]) -> Iterator[Tombstone]:
+def _about(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[Tombstone]:
     """Those of the object that `job` is about."""
-    return (one for one in found if job.ref is not None and generation_in(one.idempotency_key, job.ref) is not None)
+    return (
+        tombstone
+        for tombstone in tombstones
+        if job.ref is not None and generation_in(tombstone.idempotency_key, job.ref) is not None
+    )
 
 
 def _closed(state: AgentState, job: JobState) -> AgentState:
@@ -271,13 +275,13 @@ def _first_to_come(state: AgentState) -> dict[_Side, int]:
 
     An Operation must not run before an edit that was asked for earlier: the edit would then take its ground away.
     """
-    found: dict[_Side, int] = {}
+    first_arrivals: dict[_Side, int] = {}
     for job in state.jobs.values():
         if job.stage not in _BEFORE_THE_EFFECT or job.had_effect or job.ref is None:
             continue
         side = (job.target is not None, job.target or job.ref)
-        found[side] = min(found.get(side, job.arrival), job.arrival)
-    return found
+        first_arrivals[side] = min(first_arrivals.get(side, job.arrival), job.arrival)
+    return first_arrivals
 
 
 def _waits_for(job: JobState) -> _Side:
@@ -307,13 +311,13 @@ def _without(state: AgentState, job_id: str) -> AgentState:
     return attrs.evolve(state, jobs={name: job for name, job in state.jobs.items() if name != job_id})
 
 
-def _some(found: Tombstone | None) -> tuple[Tombstone, ...]:
-    return () if found is None else (found,)
+def _some(tombstone: Tombstone | None) -> tuple[Tombstone, ...]:
+    return () if tombstone is None else (tombstone,)
 
 
 def job_lag(state: AgentState, now: datetime) -> float:
     """Seconds since the oldest job without a verdict was created, by the control plane's clock; 0.0 without any."""
-    created = [found for job in state.jobs.values() if not job.has_ended and (found := _created(job)) is not None]
+    created = [moment for job in state.jobs.values() if not job.has_ended and (moment := _created(job)) is not None]
     return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0
 
 

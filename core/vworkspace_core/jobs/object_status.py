@@ -25,8 +25,8 @@ _OBSTACLES: Final = (
 
 def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
     """The well-formed conditions of `live`, in their order, but for those of ours that somebody edited by hand."""
-    found, held = get_path(live, "status", "conditions"), OWN_STATUS.held_conditions(live)
-    for condition in found if isinstance(found, list | tuple) else ():
+    conditions, held = get_path(live, "status", "conditions"), OWN_STATUS.held_conditions(live)
+    for condition in conditions if isinstance(conditions, list | tuple) else ():
         if isinstance(condition, Mapping) and isinstance(condition.get("type"), str) and condition["type"] not in held:
             yield condition
 
@@ -35,7 +35,7 @@ def phase_of(live: Manifest) -> str:
     """One word for where the object stands, as status posts give it (PULL-2 step 6)."""
     if live.get("kind") == "Operation":
         return ("phase" not in OWN_STATUS.held_fields(live) and _text(get_path(live, "status", "phase"))) or "Pending"
-    true = {found["type"] for found in conditions_of(live) if found.get("status") == "True"}
+    true = {condition["type"] for condition in conditions_of(live) if condition.get("status") == "True"}
     for name in ("Deleting", "Blocked", "Stalled", "Suspended"):
         if name in true:
             return name
@@ -46,7 +46,7 @@ def phase_of(live: Manifest) -> str:
 
 def summary_of(live: Manifest) -> str:
     """The message that explains `phase_of`, redacted."""
-    texts = {str(found["type"]): _text(found.get("message")) for found in conditions_of(live)}
+    texts = {str(condition["type"]): _text(condition.get("message")) for condition in conditions_of(live)}
     wanted = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
     return shown(next((texts[name] for name in wanted if texts.get(name)), ""))
 
@@ -58,7 +58,7 @@ def is_recurring(live: Manifest) -> bool:
 
 def waits_for_schedule(live: Manifest) -> bool:
     """Whether it runs as asked, and nothing is to be done before its next time."""
-    running = next((found for found in conditions_of(live) if found["type"] == "Running"), {})
+    running = next((condition for condition in conditions_of(live) if condition["type"] == "Running"), {})
     idle = (running.get("status"), running.get("reason")) == ("True", BETWEEN_SYNCS)
     return bool(idle and is_recurring(live))
 
@@ -91,11 +91,11 @@ def is_called_off(live: Manifest) -> bool:
 
 def last_words(live: Manifest) -> str:
     """`<Reason>: <message>` of what keeps the object from settling, as far as it says; empty where it says nothing."""
-    found = {str(one["type"]): one for one in conditions_of(live)}
+    conditions = {str(condition["type"]): condition for condition in conditions_of(live)}
     for name, bad in _OBSTACLES:
-        one = found.get(name, {})
-        if one.get("status") == bad and one.get("reason"):
-            return f"{one['reason']}: {_text(one.get('message'))}".removesuffix(": ")
+        condition = conditions.get(name, {})
+        if condition.get("status") == bad and condition.get("reason"):
+            return f"{condition['reason']}: {_text(condition.get('message'))}".removesuffix(": ")
     return ""
 
 

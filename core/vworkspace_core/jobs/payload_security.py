@@ -69,19 +69,19 @@ class Security:
 
 def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
     """What the Cluster objects of this cluster ask for; the strictest counts where there are several."""
-    ours = [found for found in clusters if get_path(found, "spec", "clusterId") == cluster_id]
+    ours = [cluster for cluster in clusters if get_path(cluster, "spec", "clusterId") == cluster_id]
 
     def asked(field: str) -> bool:
         # Anything but an explicit no is a yes: a typing mistake must not switch a check off.
-        return any(get_path(found, "spec", "security", field) not in (None, False) for found in ours)
+        return any(get_path(cluster, "spec", "security", field) not in (None, False) for cluster in ours)
 
     return Security(asked("requireSignedPayloads"), asked("requireEncryptedSecretPayloads"))
 
 
-def in_force(required: Security, opener: PayloadOpener | None, told: Signatures = Signatures.AUTO) -> Security:
+def in_force(required: Security, opener: PayloadOpener | None, signatures: Signatures = Signatures.AUTO) -> Security:
     """What holds with these keys. A key that nobody has to use protects nothing: taking the signature off would do."""
-    by_key = opener is not None and opener.can_verify and told is not Signatures.UNSIGNED
-    signed = required.require_signed or told is Signatures.REQUIRED or by_key
+    by_key = opener is not None and opener.can_verify and signatures is not Signatures.UNSIGNED
+    signed = required.require_signed or signatures is Signatures.REQUIRED or by_key
     return attrs.evolve(required, require_signed=signed, opener=opener)
 
 

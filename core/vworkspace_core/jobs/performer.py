@@ -66,8 +66,8 @@ class JobPerformer:
                 # By patch: of what others hold of the object nothing is touched (REC-8).
                 meta = {"uid": uid, "resourceVersion": version, "annotations": {CANCEL: "true"}}
                 patch = {"metadata": meta}
-                found = await self._kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
-                return m.Applied(job_id, found)
+                live = await self._kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+                return m.Applied(job_id, live)
             case m.DeleteForJob(job_id, ref, uid):
                 await self._kube.delete(ref, uid=uid)
                 return m.DeleteSent(job_id)

@@ -166,14 +166,14 @@ def _act(holder: SlotHolder, seen: Inspection) -> Plan:
 def _resume(holder: SlotHolder, seen: Inspection) -> Plan | None:
     if holder.intent is None:
         return None
-    aimed, found = holder.intent.uid, _uid(seen.live)
+    aimed_uid, live_uid = holder.intent.uid, _uid(seen.live)
     match holder.task:
         case DeleteTask():
-            if found != aimed or seen.live is None:
+            if live_uid != aimed_uid or seen.live is None:
                 return Settle(SUCCEEDED)
             return AlreadyApplied(seen.live) if metadata(seen.live).get("deletionTimestamp") else None
         case ApplyTask(ref):
-            if aimed and found != aimed:
+            if aimed_uid and live_uid != aimed_uid:
                 return Settle(JobResult.failed(Reason.DELETED, f"{ref} was deleted while the job was open"), True)
             key = key_of(seen.live)
             if seen.live is not None and (key == holder.key or (holder.intent.happened and key is None)):
@@ -238,8 +238,10 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
     A job whose key gives no generation keeps the one the object has: leaving it out would remove it, and
     with it the protection against older jobs.
     """
-    kept = generation if generation is not None else applied_generation(live)
-    marks = {labels.IDEMPOTENCY_KEY: key} | ({labels.LAST_APPLIED_GENERATION: str(kept)} if kept is not None else {})
+    stamped_generation = generation if generation is not None else applied_generation(live)
+    marks = {labels.IDEMPOTENCY_KEY: key} | (
+        {labels.LAST_APPLIED_GENERATION: str(stamped_generation)} if stamped_generation is not None else {}
+    )
     meta = dict(metadata(manifest))
     meta["annotations"] = {**(meta.get("annotations") or {}), **marks}
     return with_preconditions({**manifest, "metadata": meta}, live)

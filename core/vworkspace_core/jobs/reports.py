@@ -18,7 +18,7 @@ def progress(live: Manifest, now: datetime) -> dict[str, Any]:
     """Where the object stands, for `POST jobs/<id>/status`."""
     return {
         "phase": phase_of(live),
-        "conditions": [condition_body(found) for found in conditions_of(live)],
+        "conditions": [condition_body(condition) for condition in conditions_of(live)],
         "message": summary_of(live),
         "timestamp": format_time(now),
     }
@@ -31,10 +31,10 @@ def waiting_body(message: str, now: datetime) -> dict[str, Any]:
 
 def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
     """One condition as it is posted: the standard fields, the message redacted."""
-    told = {name: condition[name] for name in _TOLD if name in condition}
-    if isinstance(told.get("message"), str):
-        told["message"] = shown(told["message"])
-    return told
+    body = {name: condition[name] for name in _TOLD if name in condition}
+    if isinstance(body.get("message"), str):
+        body["message"] = shown(body["message"])
+    return body
 
 
 def result_body(result: JobResult, applied: AppliedRef | None, now: datetime) -> dict[str, Any]:

@@ -192,11 +192,11 @@ class _Current:
 
     def __init__(self, live: Manifest, generation: int) -> None:
         overall = _number(get_path(live, "status", "observedGeneration"))
-        self._all = {str(found["type"]): found for found in conditions_of(live)}
+        self._all = {str(condition["type"]): condition for condition in conditions_of(live)}
         self._valid = {
-            name: found
-            for name, found in self._all.items()
-            if max(_number(found.get("observedGeneration", overall)), 0) >= generation
+            name: condition
+            for name, condition in self._all.items()
+            if max(_number(condition.get("observedGeneration", overall)), 0) >= generation
         }
 
     def status(self, name: str) -> str:

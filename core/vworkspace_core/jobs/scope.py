@@ -93,11 +93,11 @@ def admit(job: Job, scope: JobScope) -> Task | JobResult:
         case RotateRequest():
             return RotateTask()
         case DeleteRequest(api_version, kind, namespace, name):
-            found = _kind(api_version, kind)
+            known_kind = _kind(api_version, kind)
             return (
                 _kind_refused("payload", api_version, kind)
-                if found is None
-                else DeleteTask(ObjectRef(found, namespace, name))
+                if known_kind is None
+                else DeleteTask(ObjectRef(known_kind, namespace, name))
             )
         case ApplyRequest() as request:
             return _admit_manifest(request, scope)
@@ -203,11 +203,11 @@ def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, sco
 
 
 def _not_ours(task: ApplyTask | DeleteTask, ref: ObjectRef, live: Manifest, scope: JobScope) -> JobResult | None:
-    found = metadata(live).get("labels") or {}
-    owner = found.get(labels.CLUSTER_ID)
+    object_labels = metadata(live).get("labels") or {}
+    owner = object_labels.get(labels.CLUSTER_ID)
     if owner is not None and owner != scope.cluster_label:
         return _not_permitted(f"{ref} belongs to cluster {owner!r}, this cluster is {scope.cluster_id!r}")
-    known_to_us = found.get(labels.MANAGED_BY) == labels.MANAGED_BY_VALUE
+    known_to_us = object_labels.get(labels.MANAGED_BY) == labels.MANAGED_BY_VALUE
     finalized = labels.FINALIZER in (metadata(live).get("finalizers") or ())
     if isinstance(task, DeleteTask) and not known_to_us and not finalized:
         return _not_permitted(f"{ref} is not labelled {labels.MANAGED_BY}={labels.MANAGED_BY_VALUE}")
@@ -215,11 +215,13 @@ def _not_ours(task: ApplyTask | DeleteTask, ref: ObjectRef, live: Manifest, scop
 
 
 def _kind(api_version: Any, kind: Any) -> Kind | None:
-    return next((found for found in _KINDS if (found.api_version, found.kind) == (api_version, kind)), None)
+    return next(
+        (known_kind for known_kind in _KINDS if (known_kind.api_version, known_kind.kind) == (api_version, kind)), None
+    )
 
 
 def _kind_refused(path: str, api_version: Any, kind: Any, expected: str | None = None) -> JobResult:
-    wanted = expected or " or ".join(found.kind for found in _KINDS)
+    wanted = expected or " or ".join(known_kind.kind for known_kind in _KINDS)
     given = f"{str(api_version)[:253]}/{str(kind)[:253]}"
     return _not_permitted(f"{path}.kind: a job may touch {wanted} only, not {given}")
 
@@ -229,5 +231,7 @@ def _not_permitted(message: str) -> JobResult:
 
 
 def _refused(reason: Reason, path: str, problems: Iterable[Problem]) -> JobResult:
-    text = "; ".join(str(Problem(f"{path}.{found.path}" if found.path else path, found.message)) for found in problems)
+    text = "; ".join(
+        str(Problem(f"{path}.{problem.path}" if problem.path else path, problem.message)) for problem in problems
+    )
     return JobResult.failed(reason, text)

@@ -134,11 +134,11 @@ def _accept(raw: Any, arrival: int, scope: JobScope, opening: Opening) -> JobSta
     return JobState(job_id, arrival, raw, admitted, parsed.idempotency_key, parsed.expires_at, stage=JobStage.RECORDING)
 
 
-def _bad(found: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
-    if isinstance(found, Job):
+def _bad(job: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
+    if isinstance(job, Job):
         raise AssertionError("a job with flaws was read")
-    result = JobResult.failed(Reason.INVALID_JOB, str(found))
-    return _refused(job_id, arrival, found.idempotency_key, result) if job_id else found
+    result = JobResult.failed(Reason.INVALID_JOB, str(job))
+    return _refused(job_id, arrival, job.idempotency_key, result) if job_id else job
 
 
 def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | JobResult:
@@ -179,19 +179,19 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
     """
     intent = _stored_intent(record)
     rules = scope if intent is None else attrs.evolve(scope, admission=lambda _: ())
-    found = _accept({**record.raw, "id": record.job_id}, arrival, rules, _known_good)
-    if isinstance(found, BadJob):  # only a record that somebody else wrote has an id like that
-        found = _refused(record.job_id, arrival, "", JobResult.failed(Reason.INVALID_JOB, str(found)))
+    job = _accept({**record.raw, "id": record.job_id}, arrival, rules, _known_good)
+    if isinstance(job, BadJob):  # only a record that somebody else wrote has an id like that
+        job = _refused(record.job_id, arrival, "", JobResult.failed(Reason.INVALID_JOB, str(job)))
     return attrs.evolve(
-        found,
+        job,
         raw=record.raw,
         stage=JobStage.ACKING,
         ack_may_have_arrived=True,
-        result=_stored_result(record, "verdict") or found.result,
+        result=_stored_result(record, "verdict") or job.result,
         result_once_cancelled=_stored_result(record, "ending"),
         intent=intent,
         had_effect=intent is not None and intent.happened,
-        applied=_planned_ref(found, intent),
+        applied=_planned_ref(job, intent),
     )
 
 
@@ -203,20 +203,22 @@ def _planned_ref(job: JobState, intent: Intent | None) -> AppliedRef | None:
 
 
 def _stored_intent(record: JobRecord) -> Intent | None:
-    kept = record.state.get("intent")
-    if not isinstance(kept, Mapping):
+    fields = record.state.get("intent")
+    if not isinstance(fields, Mapping):
         return None
-    generation = kept.get("generation")
-    return Intent(str(kept.get("uid", "")), kept.get("had") is True, generation if isinstance(generation, int) else 0)
+    generation = fields.get("generation")
+    return Intent(
+        str(fields.get("uid", "")), fields.get("had") is True, generation if isinstance(generation, int) else 0
+    )
 
 
 def _stored_result(record: JobRecord, name: str) -> JobResult | None:
-    kept = record.state.get(name)
-    if not isinstance(kept, Mapping):
+    fields = record.state.get(name)
+    if not isinstance(fields, Mapping):
         return None
-    outcome = str(kept.get("outcome"))
+    outcome = str(fields.get("outcome"))
     # A record that a later version wrote may know outcomes that this one does not: the job is judged anew.
-    return JobResult(JobOutcome(outcome), str(kept.get("error", ""))) if outcome in set(JobOutcome) else None
+    return JobResult(JobOutcome(outcome), str(fields.get("error", ""))) if outcome in set(JobOutcome) else None
 
 
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:

@@ -75,8 +75,8 @@ def ref(job: JobState, uid: str, generation: int) -> AppliedRef | None:
 
 def generation(live: Manifest) -> int:
     """`metadata.generation`, 0 where there is none."""
-    found = metadata(live).get("generation")
-    return found if isinstance(found, int) else 0
+    number = metadata(live).get("generation")
+    return number if isinstance(number, int) else 0
 
 
 def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:

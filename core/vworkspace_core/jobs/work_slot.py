@@ -139,9 +139,12 @@ def _is_ours(conflict: FieldConflict) -> bool:
 
 def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: JobStepContext) -> JobStep:
     """Other managers hold fields of the apply: nothing is forced, and the result names who holds what (REC-8)."""
-    others = [found for found in conflicts if not _is_ours(found)]
+    others = [conflict for conflict in conflicts if not _is_ours(conflict)]
     if conflicts and not others:
         # Exactly the copy that was judged is written: nothing else can be taken by force (REC-6).
         return act(job, force=True)
-    held = ", ".join(f"{found.manager} holds {found.field}" for found in others) or "another manager holds a field"
+    held = (
+        ", ".join(f"{conflict.manager} holds {conflict.field}" for conflict in others)
+        or "another manager holds a field"
+    )
     return settle(job, JobResult.of(JobOutcome.CONFLICT, Reason.FIELD_CONFLICT, held), at)
