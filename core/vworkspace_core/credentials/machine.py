@@ -97,9 +97,9 @@ def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
         return register(state)
     if state.stage is not RotationStage.IDLE or not state.stored.token:
         return state, ()
-    served = tuple(one for one in state.requests if state.stored.has_served(one))
+    served = tuple(request for request in state.requests if state.stored.has_served(request))
     done = (r.RequestsServed(served),) if served else ()
-    state = attrs.evolve(state, requests=tuple(one for one in state.requests if one not in served))
+    state = attrs.evolve(state, requests=tuple(request for request in state.requests if request not in served))
     wanted = _wanted(state, now)
     if state.stored.requested and not wanted:  # an intent of before, which nobody stands behind any more
         forgetting, effects = forget(state)
@@ -118,7 +118,9 @@ def _wanted(state: CredentialState, now: datetime) -> tuple[str, ...]:
 
 
 def _unserved(requests: Iterable[str], state: CredentialState) -> tuple[str, ...]:
-    return tuple(one for one in requests if not state.stored.has_served(one) and one not in state.requests)
+    return tuple(
+        request for request in requests if not state.stored.has_served(request) and request not in state.requests
+    )
 
 
 def _redo(state: CredentialState) -> CredentialStep:
@@ -257,9 +259,9 @@ def _unanswered(state: CredentialState, event: r.RequestUnanswered, now: datetim
 def _refused(state: CredentialState, message: str, now: datetime) -> CredentialStep:
     match state.stage:
         case RotationStage.REQUESTING:
-            failed, told = given_up(state, message, now)
+            failed, failures = given_up(state, message, now)
             forgetting, effects = forget(failed)
-            return forgetting, (*told, *effects)
+            return forgetting, (*failures, *effects)
         case RotationStage.REGISTERING:
             return retry(state, f"the registration is refused: {message}", now, wait=SLOW.total_seconds())
         case _:
@@ -293,10 +295,10 @@ def ask(state: CredentialState) -> CredentialStep:
 
 def register(state: CredentialState) -> CredentialStep:
     """Ask the control plane for a first token, with the one-time token."""
-    found = state.bootstrap
+    bootstrap = state.bootstrap
     number, begun = _next_effect(state)
     asking = attrs.evolve(begun, stage=RotationStage.REGISTERING, writing=None)
-    return asking, (r.RequestRegistration(number, found.token, found.cluster_id),)
+    return asking, (r.RequestRegistration(number, bootstrap.token, bootstrap.cluster_id),)
 
 
 def _next_effect(state: CredentialState) -> tuple[int, CredentialState]:

@@ -66,7 +66,7 @@ class CredentialPerformer:
     async def _compare_and_set(self, effect: r.WriteSecret) -> r.CredentialAnswer:
         ref = secret_ref(self.namespace)
         try:
-            found = await self.kube.get(ref)
+            secret = await self.kube.get(ref)
         except NotFound:
             if effect.expected:
                 # Somebody took it away: what that means is theirs to say, by a new one.
@@ -74,14 +74,14 @@ class CredentialPerformer:
             first = new_secret(self.namespace, self.url, self.cluster_id, effect.stored, self.ca)
             await self.kube.create(first, kind=SECRET, field_manager=FIELD_MANAGER)
             return r.SecretWritten()
-        if stored_credential(found).token != effect.expected:
-            return r.SecretChanged(stored_credential(found))
-        await self.kube.update(self._changed(effect, found), kind=SECRET, field_manager=FIELD_MANAGER)
+        if stored_credential(secret).token != effect.expected:
+            return r.SecretChanged(stored_credential(secret))
+        await self.kube.update(self._changed(effect, secret), kind=SECRET, field_manager=FIELD_MANAGER)
         return r.SecretWritten()
 
-    def _changed(self, effect: r.WriteSecret, found: Manifest) -> Manifest:
+    def _changed(self, effect: r.WriteSecret, secret: Manifest) -> Manifest:
         """The Secret that was read, with its resourceVersion, as it is to be."""
-        changed = with_stored(found, effect.stored)
+        changed = with_stored(secret, effect.stored)
         if self.names or not effect.expected:
             first = new_secret(self.namespace, self.url, self.cluster_id, effect.stored, self.ca)
             changed["data"] = {**changed["data"], **first["data"]}

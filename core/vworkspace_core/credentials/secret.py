@@ -72,11 +72,11 @@ class StoredCredential:
 
     def with_served(self, requests: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
         """`served`, after a rotation for `requests`."""
-        found: dict[str, tuple[str, ...]] = {}
+        hashes: dict[str, tuple[str, ...]] = {}
         for request in requests:
             sort, _, what = request.partition("/")
-            found[sort] = (*found.get(sort, ()), content_hash(what))[-_MOST_SERVED:]
-        return {**self.served, **found}
+            hashes[sort] = (*hashes.get(sort, ()), content_hash(what))[-_MOST_SERVED:]
+        return {**self.served, **hashes}
 
 
 @attrs.frozen
@@ -183,8 +183,8 @@ def new_secret(namespace: str, url: str, cluster_id: str, stored: StoredCredenti
     return with_stored({**manifest, "type": "Opaque", "data": names}, stored)
 
 
-def _without_none(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if value is not None}
+def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _encoded(text: str) -> str | None:
@@ -193,19 +193,19 @@ def _encoded(text: str) -> str | None:
 
 def _served(text: Any) -> Mapping[str, tuple[str, ...]]:
     try:
-        found = msgspec.json.decode(text if isinstance(text, str) else "{}", type=dict[str, tuple[str, ...]])
+        hashes = msgspec.json.decode(text if isinstance(text, str) else "{}", type=dict[str, tuple[str, ...]])
     except msgspec.DecodeError:
         return {}
-    return found
+    return hashes
 
 
 def _bytes(secret: Manifest, key: CredentialKey) -> bytes:
-    found: Any = get_path(secret, "data", key.value)
-    if not isinstance(found, str):
+    text: Any = get_path(secret, "data", key.value)
+    if not isinstance(text, str):
         return b""
     try:
         # A trailing newline comes with every editor and every `--from-file`; it is never meant.
-        return base64.b64decode(found, validate=True).strip()
+        return base64.b64decode(text, validate=True).strip()
     except (binascii.Error, ValueError):
         return b""
 
@@ -232,8 +232,8 @@ def token_since(secret: Manifest) -> datetime | None:
     """
     entries = get_path(secret, "metadata", "managedFields")
     owned = [entry for entry in entries if _holds_token(entry)] if isinstance(entries, list) else []
-    told = [found for entry in owned if (found := _since(get_path(entry, "time"))) is not None]
-    return max(told, default=None) or _since(get_path(secret, "metadata", "creationTimestamp"))
+    times = [moment for entry in owned if (moment := _since(get_path(entry, "time"))) is not None]
+    return max(times, default=None) or _since(get_path(secret, "metadata", "creationTimestamp"))
 
 
 def _holds_token(entry: Json) -> bool:

@@ -79,7 +79,7 @@ def settled(state: CredentialState) -> CredentialState:
 def other_token(state: CredentialState) -> str:
     """The token that the Secret holds beside the one in use; empty for none."""
     stored = state.stored
-    return next((found for found in (stored.token, stored.previous) if found and found != state.in_use), "")
+    return next((token for token in (stored.token, stored.previous) if token and token != state.in_use), "")
 
 
 def retry(
