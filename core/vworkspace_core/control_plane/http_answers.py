@@ -38,10 +38,10 @@ def parse_http_date(text: str | None) -> datetime | None:
     if not text:
         return None
     try:
-        found = parsedate_to_datetime(text)
+        moment = parsedate_to_datetime(text)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return moment if moment.tzinfo is not None else None
 
 
 def seconds_of(retry_after: str | None, now: datetime) -> float | None:

@@ -42,8 +42,8 @@ class Outbox:
     def put(self, events: Sequence[Event]) -> "Outbox":
         """Take events; the oldest make room when there is none. A heartbeat replaces the one before it."""
         fresh = [event for event in events if event.get("kind") == "ClusterHeartbeat"]
-        kept = [old for old in self.events if not fresh or old.get("kind") != "ClusterHeartbeat"]
-        queued = (*kept, *events)
+        older_events = [old for old in self.events if not fresh or old.get("kind") != "ClusterHeartbeat"]
+        queued = (*older_events, *events)
         over = max(0, len(queued) - self.capacity)
         return attrs.evolve(self, events=queued[over:], dropped=self.dropped + over)
 

@@ -35,12 +35,12 @@ def _flaws(value: Any) -> Iterator[Problem]:
         return
     pending: list[tuple[_Place, Any, int]] = [(None, value, 1)]
     while pending:
-        place, found, level = pending.pop()
+        place, container, level = pending.pop()
         if level > DEEPEST:
             yield Problem(_path(place), f"is nested more than {DEEPEST} levels deep")
             continue
-        named = isinstance(found, Mapping)
-        for step, item in found.items() if named else enumerate(found):
+        named = isinstance(container, Mapping)
+        for step, item in container.items() if named else enumerate(container):
             is_step = not named or _is_text(step)
             if not is_step:
                 yield Problem(_path(place), "has a name that is not text")

@@ -134,7 +134,10 @@ def _fields_of(status: object) -> Mapping[str, Any]:
 
 def _wanted(words: BlockedWords, before: Sequence[Condition], blocked: BlockedPass) -> tuple[Wanted, ...]:
     wanted = {condition.type: _as_it_stands(condition) for condition in before}
-    wanted |= {one.type: one for one in words.conditions({one.type: one for one in before}, blocked)}
+    wanted |= {
+        condition.type: condition
+        for condition in words.conditions({condition.type: condition for condition in before}, blocked)
+    }
     return tuple(wanted[name] for name in words.types if name in wanted)
 
 

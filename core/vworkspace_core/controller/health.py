@@ -96,7 +96,10 @@ class HealthReport:
 
     def text(self) -> str:
         """For people: a line per check, as the health endpoints of Kubernetes print them, and the verdict."""
-        lines = [f"[-]{one.name} failed: {one.problem}" if one.problem else f"[+]{one.name} ok" for one in self.checks]
+        lines = [
+            f"[-]{check.name} failed: {check.problem}" if check.problem else f"[+]{check.name} ok"
+            for check in self.checks
+        ]
         return "\n".join((*lines, "check passed" if self.ok else "check failed", ""))
 
 
@@ -105,8 +108,11 @@ def healthy(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> Heal
 
     A kind whose CRD is missing, a server that refuses, and a passing outage are no reason to restart.
     """
-    informers = (Check(f"informer {one.name}", _stuck(one, bounds) or _lost(one, bounds)) for one in vitals.informers)
-    drivers = (Check(f"driver {one.name}", _idle(one, bounds)) for one in vitals.drivers)
+    informers = (
+        Check(f"informer {informer.name}", _stuck(informer, bounds) or _lost(informer, bounds))
+        for informer in vitals.informers
+    )
+    drivers = (Check(f"driver {driver.name}", _idle(driver, bounds)) for driver in vitals.drivers)
     return HealthReport((_loop(age, bounds), *informers, *drivers))
 
 
@@ -121,14 +127,14 @@ def _beginning_and_end(vitals: Vitals) -> Iterator[Check]:
 
 
 def _caches(vitals: Vitals, bounds: Bounds) -> Iterator[Check]:
-    for one in vitals.informers:
-        told = f"; last trouble: {one.trouble}" if one.trouble else ""
-        if not one.has_synced:
-            yield Check(f"cache {one.name}", f"not listed yet{told}")
-        elif one.heard_ago > bounds.stale:
-            yield Check(f"cache {one.name}", f"nothing was heard for {one.heard_ago:.0f} s{told}")
+    for informer in vitals.informers:
+        trouble = f"; last trouble: {informer.trouble}" if informer.trouble else ""
+        if not informer.has_synced:
+            yield Check(f"cache {informer.name}", f"not listed yet{trouble}")
+        elif informer.heard_ago > bounds.stale:
+            yield Check(f"cache {informer.name}", f"nothing was heard for {informer.heard_ago:.0f} s{trouble}")
         else:
-            yield Check(f"cache {one.name}")
+            yield Check(f"cache {informer.name}")
 
 
 def _loop(age: float, bounds: Bounds) -> Check:
@@ -136,21 +142,21 @@ def _loop(age: float, bounds: Bounds) -> Check:
     return Check("event loop", f"blocked: it gave no sign of life for {age:.0f} s" if late else "")
 
 
-def _stuck(one: InformerVitals, bounds: Bounds) -> str:
-    limit = one.patience + bounds.slack
-    return f"stuck: it did nothing for {one.moved_ago:.0f} s" if one.moved_ago > limit else ""
+def _stuck(informer: InformerVitals, bounds: Bounds) -> str:
+    limit = informer.patience + bounds.slack
+    return f"stuck: it did nothing for {informer.moved_ago:.0f} s" if informer.moved_ago > limit else ""
 
 
-def _lost(one: InformerVitals, bounds: Bounds) -> str:
-    if one.answered_ago <= bounds.stale:
+def _lost(informer: InformerVitals, bounds: Bounds) -> str:
+    if informer.answered_ago <= bounds.stale:
         return ""
-    told = f"; last trouble: {one.trouble}" if one.trouble else ""
-    return f"stale: the API server said nothing for {one.answered_ago:.0f} s{told}"
+    trouble = f"; last trouble: {informer.trouble}" if informer.trouble else ""
+    return f"stale: the API server said nothing for {informer.answered_ago:.0f} s{trouble}"
 
 
-def _idle(one: WorkerPoolVitals, bounds: Bounds) -> str:
-    if one.oldest > one.time_limit + bounds.slack:
-        return f"stuck: a reconcile runs for {one.oldest:.0f} s, and its limit is {one.time_limit:.0f} s"
-    if one.active and one.ready and one.running < one.workers and one.moved_ago > bounds.idle:
-        return f"stuck: {one.ready} keys wait and no worker took one for {one.moved_ago:.0f} s"
+def _idle(driver: WorkerPoolVitals, bounds: Bounds) -> str:
+    if driver.oldest > driver.time_limit + bounds.slack:
+        return f"stuck: a reconcile runs for {driver.oldest:.0f} s, and its limit is {driver.time_limit:.0f} s"
+    if driver.active and driver.ready and driver.running < driver.workers and driver.moved_ago > bounds.idle:
+        return f"stuck: {driver.ready} keys wait and no worker took one for {driver.moved_ago:.0f} s"
     return ""

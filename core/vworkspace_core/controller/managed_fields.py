@@ -22,8 +22,8 @@ Path: TypeAlias = tuple[str, ...]
 
 def entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
     """The entries of managedFields, each with its position."""
-    found = get_path(live, "metadata", _HELD)
-    yield from enumerate(found) if isinstance(found, list | tuple) else ()
+    managed_fields = get_path(live, "metadata", _HELD)
+    yield from enumerate(managed_fields) if isinstance(managed_fields, list | tuple) else ()
 
 
 def kubectl_patch(ref: ObjectRef, steps: list[dict[str, Any]]) -> str:
@@ -53,8 +53,8 @@ def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
     return {**plain, "metadata": {**metadata(plain), _HELD: held}} if held else plain
 
 
-def _foreign(found: Any, manager: str) -> Iterable[Mapping[str, Any]]:
-    for entry in found if isinstance(found, list) else ():
+def _foreign(managed_fields: Any, manager: str) -> Iterable[Mapping[str, Any]]:
+    for entry in managed_fields if isinstance(managed_fields, list) else ():
         fields = get_path(entry, "fieldsV1")
         if get_path(entry, "manager") == manager or get_path(entry, "subresource") or not isinstance(fields, Mapping):
             continue
