@@ -46,26 +46,26 @@ def decode(body: bytes, where: str) -> Mapping[str, Any]:
     nothing is built.
     """
     if (count := _values(body)) > MOST_VALUES:
-        told = f"the answer has some {count} values, at most {MOST_VALUES} are taken: send fewer jobs at a time"
-        raise Unavailable(f"{where}: {told}")
+        problem = f"the answer has some {count} values, at most {MOST_VALUES} are taken: send fewer jobs at a time"
+        raise Unavailable(f"{where}: {problem}")
     try:
         text = body.decode("utf-8")
-        found = _loads(text)
+        answer = _loads(text)
     except UnicodeDecodeError:
         raise Unavailable(f"{where}: the body is not UTF-8") from None
     except ValueError as error:
         raise Unavailable(f"{where}: the body is not JSON ({error})") from None
-    if not isinstance(found, Mapping):
+    if not isinstance(answer, Mapping):
         raise Unavailable(f"{where}: the body is not a JSON object")
-    return found
+    return answer
 
 
 def jobs_of(body: bytes, where: str) -> list[Any]:
     """The jobs of an answer that `fits`. Raises Unavailable, which says what is wrong with it."""
-    found = decode(body, where).get("jobs")
-    if not isinstance(found, list):
+    jobs = decode(body, where).get("jobs")
+    if not isinstance(jobs, list):
         raise Unavailable(f"{where}: the answer has no list of jobs")
-    return found[:MOST_JOBS]
+    return jobs[:MOST_JOBS]
 
 
 def fits(body: bytes) -> bool:
@@ -79,21 +79,21 @@ def jobs_that_fit(body: bytes, where: str, longest: int = LONGEST_BODY) -> list[
     One that is too large by itself is an `OversizedJob`, and the last: those behind it are offered again once it is
     answered. Takes up to a second, and memory for what fits. Raises Unavailable where nothing can be taken.
     """
-    found: list[Any] = []
+    jobs: list[Any] = []
     left = MOST_VALUES
     for span in islice(_spans(body), MOST_JOBS):
         values = _values(body, span.begin, span.end)
         if span.end is None or values > MOST_VALUES:
-            if (refused := _oversized(span, body, longest if not found else None)) is not None:
-                found.append(refused)
+            if (refused := _oversized(span, body, longest if not jobs else None)) is not None:
+                jobs.append(refused)
             break
         if (left := left - values) < 0:
             break
-        found.append(_job(body[span.begin : span.end], where))
-    if not found:
-        told = f"more than {longest} bytes or {MOST_VALUES} values, and no job that could be taken or refused alone"
-        raise Unavailable(f"{where}: the answer has {told}: send fewer jobs at a time")
-    return found
+        jobs.append(_job(body[span.begin : span.end], where))
+    if not jobs:
+        problem = f"more than {longest} bytes or {MOST_VALUES} values, and no job that could be taken or refused alone"
+        raise Unavailable(f"{where}: the answer has {problem}: send fewer jobs at a time")
+    return jobs
 
 
 @attrs.frozen
@@ -151,15 +151,15 @@ def _spans(body: bytes) -> Iterator[_Span]:
 
 def _field(body: bytes, name: re.Match[bytes]) -> dict[str, Any]:
     """What follows a name of `_FIELDS`, if it is one and no value."""
-    found = _FIELD.match(body, name.end())
+    field = _FIELD.match(body, name.end())
     try:
-        return {} if found is None else {json.loads(name[0]): json.loads(found[1])}
+        return {} if field is None else {json.loads(name[0]): json.loads(field[1])}
     except ValueError:
         return {}
 
 
 def _values(body: bytes, begin: int = 0, end: int | None = None) -> int:
-    return sum(body.count(one, begin, end) for one in _SEPARATORS)
+    return sum(body.count(separator, begin, end) for separator in _SEPARATORS)
 
 
 def _job(raw: bytes, where: str) -> Any:

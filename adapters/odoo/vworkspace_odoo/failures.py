@@ -58,8 +58,8 @@ def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
 
 def _request_id(headers: httpx2.Headers, body: bytes) -> str:
     """The name that the server gave to the request, for whoever has to find it there."""
-    found = _said(headers, body).get("requestId")
-    return found[:_LONGEST_ID] if isinstance(found, str) and found.isprintable() else ""
+    request_id = _said(headers, body).get("requestId")
+    return request_id[:_LONGEST_ID] if isinstance(request_id, str) and request_id.isprintable() else ""
 
 
 def _said(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
@@ -67,10 +67,10 @@ def _said(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
     if not is_json(headers.get("content-type", "")):
         return {}
     try:
-        found = json.loads(body[:_LONGEST_READ].decode("utf-8", "replace"))
+        answer = json.loads(body[:_LONGEST_READ].decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, Mapping) else {}
+    return answer if isinstance(answer, Mapping) else {}
 
 
 def transport_failure(error: httpx2.HTTPError, where: str) -> Unavailable:
@@ -88,19 +88,19 @@ def transport_failure(error: httpx2.HTTPError, where: str) -> Unavailable:
 
 def _cause(error: BaseException) -> str:
     """The innermost reason: `Connection refused` rather than `All connection attempts failed`."""
-    found: BaseException | None = error
+    cause: BaseException | None = error
     text = str(error) or type(error).__name__
-    while found is not None:
-        if isinstance(found, ssl.SSLError):
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
             # Its errno counts OpenSSL's errors: 1 would read "Operation not permitted".
-            text = _tls(found)
-        elif isinstance(found, OSError) and found.errno is not None:
+            text = _tls(cause)
+        elif isinstance(cause, OSError) and cause.errno is not None:
             # asyncio puts the address into strerror; name resolution has numbers below zero and its own texts.
-            text = os.strerror(found.errno) if found.errno > 0 else str(found.strerror)
-        elif isinstance(found, BaseExceptionGroup):
-            found = found.exceptions[0]
+            text = os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
+        elif isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
             continue
-        found = found.__cause__ or found.__context__
+        cause = cause.__cause__ or cause.__context__
     return str(redact(" ".join(text.split())))[:_LONGEST_EXCERPT]
 
 

@@ -38,26 +38,26 @@ class BoundKey:
 
 def signing_keys(text: str) -> tuple[BoundKey, ...]:
     """Public keys for signatures: Ed25519 or P-256. Raises Invalid, which shows nothing of `text`."""
-    found = []
+    keys = []
     for key in _keys(text, "signing-public-key"):
         if key.is_private:
             raise Invalid("signing-public-key in the credentials is a private key: give the public one")
         if key.curve_name not in _SIGNATURES:
             raise Invalid("signing-public-key in the credentials is neither an Ed25519 nor a P-256 key")
-        found.append(BoundKey(key, _SIGNATURES[key.curve_name]))
-    return tuple(found)
+        keys.append(BoundKey(key, _SIGNATURES[key.curve_name]))
+    return tuple(keys)
 
 
 def decryption_keys(text: str) -> tuple[BoundKey, ...]:
     """Private keys for payloads: P-256, P-384, P-521 or X25519. Raises Invalid, which shows nothing of `text`."""
-    found = []
+    keys = []
     for key in _keys(text, "decryption-key"):
         if not key.is_private:
             raise Invalid("decryption-key in the credentials is a public key: give the private one")
         if key.curve_name not in _AGREEMENTS:
             raise Invalid("decryption-key in the credentials is no P-256, P-384, P-521 or X25519 key")
-        found.append(BoundKey(key, frozenset({"ECDH-ES+A256KW"})))
-    return tuple(found)
+        keys.append(BoundKey(key, frozenset({"ECDH-ES+A256KW"})))
+    return tuple(keys)
 
 
 def _keys(text: str, name: str) -> Iterator[ECKey | OKPKey]:
@@ -80,10 +80,10 @@ def _sources(text: str) -> Iterator[Any]:
         yield from (match[0].encode() for match in _PEM.finditer(text))
         return
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return
-    keys = found.get("keys", [found])
+    keys = document.get("keys", [document])
     yield from keys if isinstance(keys, list) else ()
 
 

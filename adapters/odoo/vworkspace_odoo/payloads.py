@@ -86,9 +86,9 @@ def verify_detached(signature: str, content: bytes, keys: Sequence[BoundKey]) ->
         raise Invalid("the signature is not detached: its second part must be empty")
     header = _header(parts[0], _SIGNATURE_HEADER, "the signature")
 
-    def good(found: BoundKey) -> bool:
-        registry = _Signatures(algorithms=list(found.algorithms))
-        jws.deserialize_compact(signature, found.key, registry=registry, payload=content)
+    def good(key: BoundKey) -> bool:
+        registry = _Signatures(algorithms=list(key.algorithms))
+        jws.deserialize_compact(signature, key.key, registry=registry, payload=content)
         return True
 
     if _first(keys, header, good, "the signature is not by an algorithm or key of this cluster") is None:
@@ -106,9 +106,9 @@ def decrypt_compact(sealed: str, keys: Sequence[BoundKey]) -> bytes:
     if header.get("cty") not in _JSON_CONTENT:
         raise Invalid("encryptedPayload holds something else than JSON: nesting is not taken")
 
-    def plain(found: BoundKey) -> bytes | None:
-        registry = _Envelopes(algorithms=[*found.algorithms, "A256GCM"])
-        return jwe.decrypt_compact(sealed, found.key, registry=registry).plaintext
+    def plain(key: BoundKey) -> bytes | None:
+        registry = _Envelopes(algorithms=[*key.algorithms, "A256GCM"])
+        return jwe.decrypt_compact(sealed, key.key, registry=registry).plaintext
 
     opened: bytes | None = _first(
         keys, header, plain, "encryptedPayload is not for an algorithm or key of this cluster"
@@ -122,12 +122,12 @@ def _first(
     keys: Sequence[BoundKey], header: Mapping[str, Any], use: Callable[[BoundKey], Any], none_serves: str
 ) -> Any:
     """What the first key that works gives; None where none does. Raises Invalid where none may serve at all."""
-    serving = [found for found in keys if found.may_serve(header)]
+    serving = [key for key in keys if key.may_serve(header)]
     if not serving:
         raise Invalid(none_serves)
-    for found in serving:
+    for key in serving:
         try:
-            return use(found)
+            return use(key)
         except Exception:
             # Libraries refuse hostile input in many ways; which one it was helps only who sent it.
             continue
@@ -148,18 +148,18 @@ def _header(part: str, admitted: frozenset[str], what: str) -> Mapping[str, Any]
     """The protected header. Raises Invalid for one with any member that is not admitted."""
     try:
         raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
-        found = json.loads(raw.decode("utf-8"), object_pairs_hook=_unambiguous)
+        header = json.loads(raw.decode("utf-8"), object_pairs_hook=_unambiguous)
     except (ValueError, RecursionError):
         raise Invalid(f"{what} has no header that can be read") from None
-    if not isinstance(found, Mapping) or not admitted.issuperset(found):
+    if not isinstance(header, Mapping) or not admitted.issuperset(header):
         raise Invalid(f"{what} has a header with members that are not admitted")
-    if not all(isinstance(value, str) for name, value in found.items() if name != "epk"):
+    if not all(isinstance(value, str) for name, value in header.items() if name != "epk"):
         raise Invalid(f"{what} has a header with members of a wrong type")
-    return found
+    return header
 
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a name comes twice")
-    return found
+    return members
