@@ -41,13 +41,13 @@ def run_cluster(options: ClusterOptions) -> None:
     cluster = EmbeddedCluster.start(crds, chosen, rbac=options.rbac)
 
     async def work() -> None:
-        ready, told = anyio.Event(), list[str]()
+        ready, urls = anyio.Event(), list[str]()
         async with anyio.create_task_group() as group:
-            group.start_soon(cluster.run, host, port, ready, told, access)
+            group.start_soon(cluster.run, host, port, ready, urls, access)
             await ready.wait()
             if options.kubeconfig_out is not None:
-                write_kubeconfig(options.kubeconfig_out, told[0], access)
-            print(f"ready {told[0]}", flush=True)
+                write_kubeconfig(options.kubeconfig_out, urls[0], access)
+            print(f"ready {urls[0]}", flush=True)
 
     with audited(cluster.server.audit, options.audit_log):
         run_until_signal(work, listen=options.listen)

@@ -56,7 +56,7 @@ def render_manifests(
     if crds_only:
         return dump(crd_manifests(), output)
     if namespaces:
-        return dump([one for name in namespaces for one in tenant(name, options)], output)
+        return dump([manifest for name in namespaces for manifest in tenant(name, options)], output)
     return dump(list(installation(options)), output)
 
 
@@ -67,11 +67,13 @@ def _check_use(options: InstallOptions, *, crds_only: bool, tenant: bool) -> Non
     def given(flags: Mapping[str, str]) -> list[str]:
         return [flag for field, flag in flags.items() if getattr(options, field) != getattr(plain, field)]
 
-    if (crds_only or tenant) and (found := given(_OF_THE_OPERATOR)):
+    if (crds_only or tenant) and (ignored_flags := given(_OF_THE_OPERATOR)):
         other = "--crds-only" if crds_only else "--namespace"
-        raise CommandError(f"{', '.join(found)}: says nothing about what {other} prints", status=USAGE)
-    if not tenant and (found := given(_OF_A_NAMESPACE)):
-        raise CommandError(f"{', '.join(found)}: is for what a gated namespace needs; give --namespace", status=USAGE)
+        raise CommandError(f"{', '.join(ignored_flags)}: says nothing about what {other} prints", status=USAGE)
+    if not tenant and (ignored_flags := given(_OF_A_NAMESPACE)):
+        raise CommandError(
+            f"{', '.join(ignored_flags)}: is for what a gated namespace needs; give --namespace", status=USAGE
+        )
 
 
 def _check_agent(options: InstallOptions, *, whole: bool) -> None:
@@ -96,12 +98,12 @@ def labels_of(given: list[str], *, asked: bool) -> dict[str, str]:
     """The labels of `--service-monitor-label`. Raises CommandError."""
     if given and not asked:
         raise CommandError("--service-monitor-label is for --service-monitor: give both", status=USAGE)
-    found = dict(one.partition("=")[::2] for one in given)
-    if wrong := [key for key, value in found.items() if not key or not is_label_value(value)]:
+    labels = dict(pair.partition("=")[::2] for pair in given)
+    if wrong := [key for key, value in labels.items() if not key or not is_label_value(value)]:
         raise CommandError(
             f"--service-monitor-label {', '.join(wrong)}: give KEY=VALUE, such as release=prometheus", status=USAGE
         )
-    return found
+    return labels
 
 
 def read_authority(path: Path) -> bytes:

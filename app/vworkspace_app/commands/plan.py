@@ -124,7 +124,7 @@ def _of_instance(question: _Question) -> Decision:
         raise CommandError(f"the ApplicationInstance cannot be read: {told(error)}") from error
     _note_unmanaged(source.metadata)
     objects = {ref: manifest for ref, manifest in question.given.objects.items() if ref != question.ref}
-    operations = [one for one in _acted_on(question) if target_ref(one) == question.ref]
+    operations = [operation for operation in _acted_on(question) if target_ref(operation) == question.ref]
     override, withdrawn = release_request(source, operations)
     namespace = question.given.namespace(source.metadata.namespace)
     observed = InstanceObserved(namespace, objects, question.missing, override=override, withdrawn=withdrawn)
@@ -137,8 +137,8 @@ def _of_operation(question: _Question) -> Decision:
     except ValidationProblems as error:
         raise CommandError(f"the Operation cannot be read: {told(error)}") from error
     _note_unmanaged(source.metadata)
-    others = [one for one in _acted_on(question) if one.metadata.uid != source.metadata.uid]
-    siblings = tuple(one for one in others if target_ref(one) == target_ref(source))
+    others = [operation for operation in _acted_on(question) if operation.metadata.uid != source.metadata.uid]
+    siblings = tuple(operation for operation in others if target_ref(operation) == target_ref(source))
     namespace = question.given.namespace(source.metadata.namespace)
     observed = OperationObserved(namespace, question.given.objects, question.missing, siblings=siblings)
     context = OperationContext(
@@ -155,9 +155,9 @@ def _acted_on(question: _Question) -> list[Operation]:
     """The Operations among the documents that the operator of this cluster acts on."""
     cluster = bounded_name(question.cluster_id)
     return [
-        one
-        for one in question.given.operations()
-        if is_managed(one.metadata) and cluster_id_of(one.metadata) == cluster
+        operation
+        for operation in question.given.operations()
+        if is_managed(operation.metadata) and cluster_id_of(operation.metadata) == cluster
     ]
 
 

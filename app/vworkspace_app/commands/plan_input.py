@@ -51,21 +51,25 @@ def chosen(documents: Sequence[Manifest], wanted: str) -> tuple[ObjectRef, Manif
 
     Raises CommandError when there is none, and when there are several to choose from.
     """
-    found = [(ref_of(one, kind), one) for kind in _PLANNED for one in documents if _is(one, kind)]
+    candidates = [
+        (ref_of(manifest, kind), manifest) for kind in _PLANNED for manifest in documents if _is(manifest, kind)
+    ]
     if wanted:
-        found = [(ref, one) for ref, one in found if wanted in (ref.name, f"{ref.kind.kind}/{ref.name}")]
-    elif any(ref.kind == OPERATION for ref, _ in found):
-        found = [(ref, one) for ref, one in found if ref.kind == OPERATION]
-    if not found and wanted:
+        candidates = [
+            (ref, manifest) for ref, manifest in candidates if wanted in (ref.name, f"{ref.kind.kind}/{ref.name}")
+        ]
+    elif any(ref.kind == OPERATION for ref, _ in candidates):
+        candidates = [(ref, manifest) for ref, manifest in candidates if ref.kind == OPERATION]
+    if not candidates and wanted:
         raise CommandError(
             f"--for {wanted}: the files hold no Operation or ApplicationInstance of that name", status=USAGE
         )
-    if not found:
+    if not candidates:
         raise CommandError("there is nothing to plan: give an ApplicationInstance or an Operation")
-    if len(found) > 1:
-        names = ", ".join(f"{ref.kind.kind}/{ref.name}" for ref, _ in found)
+    if len(candidates) > 1:
+        names = ", ".join(f"{ref.kind.kind}/{ref.name}" for ref, _ in candidates)
         raise CommandError(f"several objects could be planned; say which with --for: {names}", status=USAGE)
-    return found[0]
+    return candidates[0]
 
 
 def _is(manifest: Manifest, kind: Kind) -> bool:
@@ -94,9 +98,9 @@ class Given:
 
     def namespace(self, name: str) -> Manifest:
         """That Namespace; where none was given, a gated one, which is noted."""
-        found = self.objects.get(ObjectRef(NAMESPACE, None, name))
-        if found is not None:
-            return found
+        namespace = self.objects.get(ObjectRef(NAMESPACE, None, name))
+        if namespace is not None:
+            return namespace
         note(f"no Namespace was given: {name} is taken to be gated")
         return {
             **NAMESPACE.manifest(name),
@@ -105,14 +109,14 @@ class Given:
 
     def operations(self) -> tuple[Operation, ...]:
         """Every Operation that can be read; the others are noted."""
-        found = []
+        operations = []
         for ref, manifest in self.objects.items():
             if ref.kind == OPERATION:
                 try:
-                    found.append(read_operation(manifest))
+                    operations.append(read_operation(manifest))
                 except ValidationProblems as error:
                     note(f"{ref} cannot be read and is left out: {told(error)}")
-        return tuple(found)
+        return tuple(operations)
 
     def approval_secret(self) -> bytes | None:
         """The key `approval-secret` of the credentials Secret, None where none was given."""

@@ -22,8 +22,8 @@ def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
 
 def summary(decision: Decision, afterwards: Decision, present: Manifest) -> str:
     """`2 applies (OCIRepository shop, HelmRelease shop), 0 deletes; Blocked: ValidationFailed: …`; nothing to do."""
-    told = [text for text in (_downstream(decision, afterwards), _own(decision)) if text]
-    return "; ".join([*told, *_obstacles(decision, present)]) or "nothing to do"
+    parts = [text for text in (_downstream(decision, afterwards), _own(decision)) if text]
+    return "; ".join([*parts, *_obstacles(decision, present)]) or "nothing to do"
 
 
 def obstacle(decision: Decision, present: Manifest) -> bool:
@@ -32,18 +32,18 @@ def obstacle(decision: Decision, present: Manifest) -> bool:
 
 
 def _downstream(decision: Decision, afterwards: Decision) -> str:
-    written = [*(one.ref for one in decision.applies), *(one.ref for one in decision.patches)]
-    creates = [one.ref for one in (*decision.creates, *afterwards.creates)]
-    deletes = [one.ref for one in decision.deletes]
+    written = [*(request.ref for request in decision.applies), *(request.ref for request in decision.patches)]
+    creates = [request.ref for request in (*decision.creates, *afterwards.creates)]
+    deletes = [request.ref for request in decision.deletes]
     if not (written or creates or deletes):
         return "no apply, no delete" if decision.status is not None or decision.finalizer else ""
-    told = [_counted("apply", "applies", written), _counted("delete", "deletes", deletes)]
-    return ", ".join([_counted("create", "creates", creates), *told] if creates else told)
+    counts = [_counted("apply", "applies", written), _counted("delete", "deletes", deletes)]
+    return ", ".join([_counted("create", "creates", creates), *counts] if creates else counts)
 
 
-def _counted(one: str, many: str, refs: Sequence[ObjectRef]) -> str:
+def _counted(singular: str, plural: str, refs: Sequence[ObjectRef]) -> str:
     names = ", ".join(f"{ref.kind.kind} {ref.name}" for ref in refs)
-    return f"{len(refs)} {one if len(refs) == 1 else many}" + (f" ({names})" if names else "")
+    return f"{len(refs)} {singular if len(refs) == 1 else plural}" + (f" ({names})" if names else "")
 
 
 def _own(decision: Decision) -> str:
@@ -56,11 +56,11 @@ def _own(decision: Decision) -> str:
 
 def _obstacles(decision: Decision, present: Manifest) -> Iterator[str]:
     status = get_path(decision.status if decision.status is not None else present, "status", "conditions") or ()
-    found = {str(one.get("type")): one for one in status}
+    conditions = {str(condition.get("type")): condition for condition in status}
     for kind in _OBSTACLES:
-        if kind in found and found[kind].get("status") == "True":
-            message = str(found[kind].get("message") or "")
-            yield f"{kind}: {found[kind].get('reason')}" + (f": {message}" if message else "")
+        if kind in conditions and conditions[kind].get("status") == "True":
+            message = str(conditions[kind].get("message") or "")
+            yield f"{kind}: {conditions[kind].get('reason')}" + (f": {message}" if message else "")
             return
 
 
@@ -85,7 +85,7 @@ def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, M
 
 
 def _lines(ref: ObjectRef, before: Any, after: Any) -> Iterator[str]:
-    old, new = ([] if one is None else dump([one], Format.YAML).splitlines() for one in (before, after))
+    old, new = ([] if manifest is None else dump([manifest], Format.YAML).splitlines() for manifest in (before, after))
     yield from difflib.unified_diff(old, new, f"{ref} now", f"{ref} then", lineterm="")
 
 

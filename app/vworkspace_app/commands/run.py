@@ -95,10 +95,10 @@ def run_operator(settings: RunSettings) -> None:
     _log.info("stopped")
 
 
-def _hide(secrets: SecretMask, found: Credentials) -> None:
+def _hide(secrets: SecretMask, credentials: Credentials) -> None:
     """Whatever an error may quote, what we hold is shown nowhere."""
-    secrets.add(found.token, found.stored.token, found.stored.previous)
-    secrets.add(found.private_key, found.approval_secret, found.decryption_key)
+    secrets.add(credentials.token, credentials.stored.token, credentials.stored.previous)
+    secrets.add(credentials.private_key, credentials.approval_secret, credentials.decryption_key)
 
 
 @contextmanager

@@ -39,37 +39,39 @@ def run_uninstall(options: UninstallOptions) -> None:
 
 async def _run(options: UninstallOptions, config: object) -> None:
     async with KubeApiClient(config) as api:  # type: ignore[arg-type]
-        found = await take_inventory(api, options.system_namespace)
-        if found.is_empty:
+        inventory = await take_inventory(api, options.system_namespace)
+        if inventory.is_empty:
             print("nothing of the operator is installed here")
             return
         if not options.dry_run:
-            _refuse_without_operator(options, found)
-            _confirm(options, found)
-        await _carry_out(api, options, found)
-        _tell_what_stays(options, found)
+            _refuse_without_operator(options, inventory)
+            _confirm(options, inventory)
+        await _carry_out(api, options, inventory)
+        _tell_what_stays(options, inventory)
 
 
-def _refuse_without_operator(options: UninstallOptions, found: Inventory) -> None:
+def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) -> None:
     """Before anything is deleted: what would then be left half gone, waiting for an operator that is not there."""
-    if options.keep_applications or not found.applications:
+    if options.keep_applications or not inventory.applications:
         return
-    if found.lease is not None and not is_held(found.lease, datetime.now(UTC)):
-        since = get_path(found.lease, "spec", "renewTime") or "a while"
+    if inventory.lease is not None and not is_held(inventory.lease, datetime.now(UTC)):
+        since = get_path(inventory.lease, "spec", "renewTime") or "a while"
         raise CommandError(
             f"no operator runs in {options.system_namespace} (its Lease was last renewed at {since}), and without one "
-            f"nobody uninstalls {_applications(found)}: start it again, or give --keep-applications"
+            f"nobody uninstalls {_applications(inventory)}: start it again, or give --keep-applications"
         )
 
 
-def _confirm(options: UninstallOptions, found: Inventory) -> None:
+def _confirm(options: UninstallOptions, inventory: Inventory) -> None:
     if options.yes:
         return
-    what, one = _applications(found), len(found.applications) == 1
+    what, is_single = _applications(inventory), len(inventory.applications) == 1
     if options.keep_applications:
-        question = f"The operator goes, and {what} {'stays' if one else 'stay'} with Flux alone."
+        question = f"The operator goes, and {what} {'stays' if is_single else 'stay'} with Flux alone."
     else:
-        question = f"The operator goes, and {what} {'is' if one else 'are'} UNINSTALLED, with what the charts delete."
+        question = (
+            f"The operator goes, and {what} {'is' if is_single else 'are'} UNINSTALLED, with what the charts delete."
+        )
     if not sys.stdin.isatty():
         raise CommandError(
             f"{question} Nobody can be asked here, so nothing was done: give --yes; --dry-run shows each step",
@@ -79,8 +81,8 @@ def _confirm(options: UninstallOptions, found: Inventory) -> None:
         raise CommandError("nothing was done")
 
 
-async def _carry_out(api: KubeApi, options: UninstallOptions, found: Inventory) -> None:
-    steps = steps_of(api, found, keep_applications=options.keep_applications, patience=options.timeout)
+async def _carry_out(api: KubeApi, options: UninstallOptions, inventory: Inventory) -> None:
+    steps = steps_of(api, inventory, keep_applications=options.keep_applications, patience=options.timeout)
     for number, step in enumerate(steps, 1):
         print(f"{number}. {'would ' if options.dry_run else ''}{step.title}", flush=True)
         if options.dry_run:
@@ -94,20 +96,22 @@ async def _carry_out(api: KubeApi, options: UninstallOptions, found: Inventory) 
             ) from error
 
 
-def _tell_what_stays(options: UninstallOptions, found: Inventory) -> None:
+def _tell_what_stays(options: UninstallOptions, inventory: Inventory) -> None:
     stays = []
-    if options.keep_applications and found.applications:
-        stays.append(f"the HelmReleases and sources of {_applications(found)}")
-    if options.keep_applications and found.release_rights:
-        stays.append("the accounts that Flux installs them as: " + ", ".join(map(str, sorted(found.release_rights))))
-    if found.gated:
-        stays.append("the label managed-by=vworkspace on " + ", ".join(found.gated))
-    if found.namespace is None:
-        stays.append(f"namespace {found.system_namespace} with its Secrets: `manifests` did not make it")
+    if options.keep_applications and inventory.applications:
+        stays.append(f"the HelmReleases and sources of {_applications(inventory)}")
+    if options.keep_applications and inventory.release_rights:
+        stays.append(
+            "the accounts that Flux installs them as: " + ", ".join(map(str, sorted(inventory.release_rights)))
+        )
+    if inventory.gated:
+        stays.append("the label managed-by=vworkspace on " + ", ".join(inventory.gated))
+    if inventory.namespace is None:
+        stays.append(f"namespace {inventory.system_namespace} with its Secrets: `manifests` did not make it")
     for what in stays:
         print(f"{'would stay' if options.dry_run else 'stays'}: {what}")
 
 
-def _applications(found: Inventory) -> str:
-    count = len(found.applications)
+def _applications(inventory: Inventory) -> str:
+    count = len(inventory.applications)
     return "no application" if count == 0 else "1 application" if count == 1 else f"{count} applications"
