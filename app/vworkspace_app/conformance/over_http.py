@@ -115,13 +115,13 @@ class HttpSubject:
 
     async def job(self, job_id: str) -> Mapping[str, Any]:
         """A job with what was reported of it."""
-        found: Mapping[str, Any] = await self._ask("GET", f"jobs/{job_id}")
-        return found
+        job: Mapping[str, Any] = await self._ask("GET", f"jobs/{job_id}")
+        return job
 
     async def events(self, cluster_id: str) -> Sequence[Mapping[str, Any]]:
         """Events of a cluster."""
-        found: Sequence[Mapping[str, Any]] = (await self._ask("GET", f"events?cluster={cluster_id}"))["events"]
-        return found
+        events: Sequence[Mapping[str, Any]] = (await self._ask("GET", f"events?cluster={cluster_id}"))["events"]
+        return events
 
     async def refuse(self, token: str) -> None:
         """Refuse a token."""

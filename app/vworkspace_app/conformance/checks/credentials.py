@@ -50,10 +50,10 @@ def test_a_token_that_is_refused_ends_even_a_waiting_poll(examine: Examine) -> N
 @needs(Offer.ACCOUNTS)
 def test_a_rotation_whose_answer_was_lost_can_be_repeated_with_the_old_token_PULL_8(examine: Examine) -> None:
     async def body(c: Examined) -> None:
-        lost, kept = (await c.control.rotate())["token"], (await c.control.rotate())["token"]
+        lost_token, current_token = (await c.control.rotate())["token"], (await c.control.rotate())["token"]
 
-        assert len({c.token, lost, kept}) == 3
-        await c.subject.control(kept).fetch(c.id, 0)
+        assert len({c.token, lost_token, current_token}) == 3
+        await c.subject.control(current_token).fetch(c.id, 0)
 
     examine(body)
 

@@ -24,9 +24,9 @@ def test_a_refusal_has_a_word_a_sentence_and_the_name_of_the_request_PULL_6(exam
 
         assert answered.status == status
         assert "json" in answered.content_type
-        told = json.loads(answered.body)
-        assert {"error", "message", "requestId"} <= set(told)
-        assert all(isinstance(told[field], str) and told[field] for field in ("error", "message", "requestId"))
+        error = json.loads(answered.body)
+        assert {"error", "message", "requestId"} <= set(error)
+        assert all(isinstance(error[field], str) and error[field] for field in ("error", "message", "requestId"))
 
     examine(body)
 

@@ -21,8 +21,8 @@ CLUSTER = {"apiVersion": "ops.vworkspace.io/v1alpha1", "kind": "Cluster", "names
 
 def condition(kind: str) -> dict[str, Any]:
     """A condition as the agent tells it."""
-    told = {"type": kind, "status": "True", "reason": "Conformance", "message": ""}
-    return {**told, "lastTransitionTime": AT, "observedGeneration": 1}
+    fields = {"type": kind, "status": "True", "reason": "Conformance", "message": ""}
+    return {**fields, "lastTransitionTime": AT, "observedGeneration": 1}
 
 
 def event(key: str, kind: str = "ConditionTransition") -> dict[str, Any]:
@@ -38,8 +38,8 @@ def event(key: str, kind: str = "ConditionTransition") -> dict[str, Any]:
 
 def heartbeat(key: str) -> dict[str, Any]:
     """A heartbeat as the agent posts it: about the Cluster, with its conditions."""
-    told = [condition("Connected"), condition("Authenticated")]
-    return {**event(key, "ClusterHeartbeat"), "resourceRef": CLUSTER, "conditions": told}
+    conditions = [condition("Connected"), condition("Authenticated")]
+    return {**event(key, "ClusterHeartbeat"), "resourceRef": CLUSTER, "conditions": conditions}
 
 
 def test_a_batch_of_a_hundred_events_is_taken_and_so_is_its_replay_PULL_6(examine: Examine) -> None:
@@ -58,8 +58,8 @@ def test_events_are_kept_once_per_key_in_order_PULL_6(examine: Examine) -> None:
         await c.control.events([event("a"), event("b")])
         await c.control.events([event("b"), event("c"), event("a")])
 
-        kept = [found["eventKey"] for found in await c.subject.events(c.id)]
-        assert kept == [f"conformance/{key}" for key in "abc"]
+        keys = [record["eventKey"] for record in await c.subject.events(c.id)]
+        assert keys == [f"conformance/{key}" for key in "abc"]
 
     examine(body)
 
@@ -75,9 +75,9 @@ def test_every_kind_of_event_is_taken_as_the_agent_posts_it_PULL_6(examine: Exam
             {**heartbeat(f"{run}/rotated"), "kind": "CredentialRotated", "clusterId": c.id},
             {**heartbeat(f"{run}/nobody-made-it"), "resourceRef": {**CLUSTER, "uid": ""}, "conditions": []},
         ]
-        told = {**event(f"{run}/told"), "previous": {"status": "False", "reason": "Installing"}}
+        transition = {**event(f"{run}/told"), "previous": {"status": "False", "reason": "Installing"}}
 
-        await c.control.events([told, *about_the_cluster, *life])
+        await c.control.events([transition, *about_the_cluster, *life])
 
     examine(body)
 
@@ -87,9 +87,9 @@ def test_an_event_keeps_what_it_is_about_and_every_condition_PULL_6(examine: Exa
     async def body(c: Examined) -> None:
         await c.control.events([event("a"), heartbeat("b")])
 
-        kept = await c.subject.events(c.id)
-        assert [found["resourceRef"] for found in kept] == [INSTANCE, CLUSTER]
-        types = [[told["type"] for told in found["conditions"]] for found in kept]
+        records = await c.subject.events(c.id)
+        assert [record["resourceRef"] for record in records] == [INSTANCE, CLUSTER]
+        types = [[entry["type"] for entry in record["conditions"]] for record in records]
         assert types == [["Ready"], ["Connected", "Authenticated"]]
 
     examine(body)

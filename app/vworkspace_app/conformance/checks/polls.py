@@ -50,17 +50,17 @@ def test_a_job_comes_over_whole_with_every_field_of_PULL_1(examine: Examine) -> 
 @needs(Offer.JOBS)
 def test_a_waiting_poll_wakes_when_a_job_comes(examine: Examine) -> None:
     async def body(c: Examined) -> None:
-        found: list[Any] = []
+        jobs: list[Any] = []
 
         async def poll() -> None:
-            found.extend((await c.control.fetch(c.id, 15)).jobs)
+            jobs.extend((await c.control.fetch(c.id, 15)).jobs)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(poll)
             await anyio.sleep(0.2)
             job_id = await c.enqueue()
             began = anyio.current_time()
-        assert job_id in [job["id"] for job in found]
+        assert job_id in [job["id"] for job in jobs]
         assert anyio.current_time() - began < PROMPT
 
     examine(body)
