@@ -44,8 +44,8 @@ def operations_board(spectator: Spectator, control: ControlPlaneServer, waiting_
 
 def _why(seen: Sighting) -> str:
     """The reason of the condition that says most."""
-    found = (condition(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
-    return next((str(one["reason"]) for one in found if one.get("status") == "True"), "")
+    entries = (condition(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
+    return next((str(entry["reason"]) for entry in entries if entry.get("status") == "True"), "")
 
 
 def _latest(spectator: Spectator, kind: Kind) -> Manifest | None:

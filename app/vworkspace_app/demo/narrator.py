@@ -30,8 +30,8 @@ class Narrator:
         """The job's result, once it is there."""
         with self.stage.waiting(f"waiting for the result of {job.id}"):
             await self.until(lambda: job.result is not None, f"a result of {job.id}")
-        found: Mapping[str, Any] = job.result
-        return found
+        result: Mapping[str, Any] = job.result
+        return result
 
     async def until(self, holds: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
         """Wait until something holds. Raises TooSlow naming `what`."""

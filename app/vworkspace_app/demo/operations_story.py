@@ -53,15 +53,17 @@ class OperationsTeller(Narrator):
     async def succeeded(self, job: JobEntry) -> Mapping[str, Any]:
         """The job's result, which is to be a success."""
         result = await self.result(job)
-        self.stage.check(f"{job.id} succeeded", wanted="succeeded", found=result.get("outcome"))
+        self.stage.check(f"{job.id} succeeded", wanted="succeeded", actual=result.get("outcome"))
         return result
 
     async def failed(self, job: JobEntry, reason: str) -> None:
         """The job's result, which is to be a failure for that reason."""
         result = await self.result(job)
         self.posted("·", result)
-        told = str(result.get("error")).partition(":")[0]
-        self.stage.check(f"{job.id} failed: {reason}", wanted=("failed", reason), found=(result.get("outcome"), told))
+        actual_reason = str(result.get("error")).partition(":")[0]
+        self.stage.check(
+            f"{job.id} failed: {reason}", wanted=("failed", reason), actual=(result.get("outcome"), actual_reason)
+        )
 
     def engine_objects(self, name: str) -> list[str]:
         """Every engine object ever seen to be made for the Operation of that name."""
@@ -110,8 +112,8 @@ class OperationsTeller(Narrator):
             made = await self.see(made_for(request.name), f"the object that makes {request.engine} work", since)
             stage.step("·", made.at, f"made: {made.kind.kind} {_where(made.object)}")
         ended = await self.see(phase_is(request.name, "Succeeded"), f"{request.name} Succeeded", since)
-        told = {"outputs": get_path(ended.object, "status", "outputs"), "conditions": conditions(ended.object)}
-        stage.step("·", ended.at, "Succeeded", told)
+        payload = {"outputs": get_path(ended.object, "status", "outputs"), "conditions": conditions(ended.object)}
+        stage.step("·", ended.at, "Succeeded", payload)
         await self.succeeded(job)
 
     async def conflict_and_approval(self) -> None:
@@ -130,27 +132,27 @@ class OperationsTeller(Narrator):
             "·", self.now, "alice agrees in Odoo, which sends it again with her claim", {"claim": claim[:21] + "…"}
         )
         await self.failed(first, "Superseded")
-        told = await self._blocked("restore", "ConflictingOperation", since)
-        stage.check("it names what it waits for", wanted=True, found="slow-backup" in told)
-        stage.check("nothing was created for it yet", wanted=[], found=self.engine_objects("restore"))
+        message = await self._blocked("restore", "ConflictingOperation", since)
+        stage.check("it names what it waits for", wanted=True, actual="slow-backup" in message)
+        stage.check("nothing was created for it yet", wanted=[], actual=self.engine_objects("restore"))
         self._let_end(SLOW)
         await self.succeeded(backup)
         await self.succeeded(again)
         together = self.ran_together("slow-backup", "restore")
-        stage.check("they never ran at the same time", wanted=False, found=together)
-        stage.check("one restore was made", wanted=1, found=len(self.engine_objects("restore")))
+        stage.check("they never ran at the same time", wanted=False, actual=together)
+        stage.check("one restore was made", wanted=1, actual=len(self.engine_objects("restore")))
 
     def _let_end(self, rule: DownstreamRule) -> None:
         engines = self.world.engines
         engines.behaviour = attrs.evolve(
-            engines.behaviour, rules=tuple(one for one in engines.behaviour.rules if one != rule)
+            engines.behaviour, rules=tuple(candidate for candidate in engines.behaviour.rules if candidate != rule)
         )
 
     async def _blocked(self, name: str, reason: str, since: int) -> str:
         """Wait until it is; the message that says why."""
         seen = await self.see(operation_says(name, "Blocked", f"True/{reason}"), f"Blocked/{reason}", since)
-        found = get_path(seen.object, "status", "conditions")
-        message = next(str(one.get("message")) for one in found if one["type"] == "Blocked")
+        entries = get_path(seen.object, "status", "conditions")
+        message = next(str(entry.get("message")) for entry in entries if entry["type"] == "Blocked")
         self.stage.step("·", seen.at, f"{name} is Blocked/{reason}: {message}")
         return message
 
@@ -182,7 +184,7 @@ class OperationsTeller(Narrator):
         stage.step("·", ended.at, "Failed", {"conditions": conditions(ended.object)})
         status = ended.object["status"]
         passed = datetime.fromisoformat(status["finishedAt"]) - datetime.fromisoformat(status["startedAt"])
-        stage.check("it ended at its deadline, not before", wanted=True, found=passed.total_seconds() >= 1.0)
+        stage.check("it ended at its deadline, not before", wanted=True, actual=passed.total_seconds() >= 1.0)
         # A machine that is slow enough may come to the deadline before the Job is made.
         for name in self.engine_objects("stuck-command"):
             went = await self.see(gone(JOB, name), "the Job gone", since)
@@ -197,10 +199,10 @@ class OperationsTeller(Narrator):
         ended = await self.see(phase_is("partial-backup", "Succeeded"), "Succeeded", since)
         outputs = get_path(ended.object, "status", "outputs")
         stage.step("·", ended.at, "Succeeded", {"conditions": conditions(ended.object), "outputs": outputs})
-        found = conditions(ended.object).get("Degraded")
-        stage.check("it is Degraded", wanted="True/PartialFailure", found=found)
+        degraded_state = conditions(ended.object).get("Degraded")
+        stage.check("it is Degraded", wanted="True/PartialFailure", actual=degraded_state)
         counts = {name: get_path(outputs, name) for name in ("totalItems", "errors", "warnings")}
-        stage.check("the counts are told", wanted={"totalItems": 120, "errors": 3, "warnings": 2}, found=counts)
+        stage.check("the counts are told", wanted={"totalItems": 120, "errors": 3, "warnings": 2}, actual=counts)
         await self.succeeded(job)
 
     async def afterwards(self) -> None:
@@ -214,14 +216,14 @@ class OperationsTeller(Narrator):
         stage.step("·", seen.at, "Operation nightly is gone")
         meta = backup.object["metadata"]
         live = await self.live(ObjectRef(backup.kind, meta["namespace"], meta["name"]))
-        stage.check("its Backup is there", wanted="Completed", found=get_path(live, "status", "phase"))
+        stage.check("its Backup is there", wanted="Completed", actual=get_path(live, "status", "phase"))
         made = {request.name: len(self.engine_objects(request.name)) for request in REQUESTS}
         wanted = {request.name: int(request.engine != "helm") for request in REQUESTS}
-        stage.check("every Operation made one engine object (an upgrade makes none)", wanted=wanted, found=made)
+        stage.check("every Operation made one engine object (an upgrade makes none)", wanted=wanted, actual=made)
 
 
-def _where(found: Manifest) -> str:
-    meta = found["metadata"]
+def _where(resource: Manifest) -> str:
+    meta = resource["metadata"]
     return f"{meta['namespace']}/{meta['name']}"
 
 

@@ -15,20 +15,23 @@ Wanted = Callable[[Sighting], bool]
 
 def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
     """The condition of that type; empty when there is none."""
-    found = get_path(manifest, "status", "conditions") or ()
-    return next((dict(one) for one in found if one.get("type") == kind), {})
+    entries = get_path(manifest, "status", "conditions") or ()
+    return next((dict(entry) for entry in entries if entry.get("type") == kind), {})
 
 
 def conditions(manifest: Manifest) -> dict[str, str]:
     """`status/reason` by condition type: what is shown of a status."""
-    return {one["type"]: f"{one['status']}/{one['reason']}" for one in get_path(manifest, "status", "conditions") or ()}
+    return {
+        entry["type"]: f"{entry['status']}/{entry['reason']}"
+        for entry in get_path(manifest, "status", "conditions") or ()
+    }
 
 
 def said(manifest: Manifest) -> str:
     """What of its conditions says most, in a line: those that are True, and why it is not Ready."""
-    found = {one["type"]: one for one in get_path(manifest, "status", "conditions") or ()}
-    told = [one for name, one in found.items() if one["status"] == "True" or name == "Ready"]
-    return ", ".join(f"{one['type']} {one['status']} ({one['reason']})" for one in told)
+    by_type = {entry["type"]: entry for entry in get_path(manifest, "status", "conditions") or ()}
+    entries = [entry for name, entry in by_type.items() if entry["status"] == "True" or name == "Ready"]
+    return ", ".join(f"{entry['type']} {entry['status']} ({entry['reason']})" for entry in entries)
 
 
 def appeared(kind: Kind, name: str = "") -> Wanted:
@@ -36,8 +39,8 @@ def appeared(kind: Kind, name: str = "") -> Wanted:
 
     def wanted(sighting: Sighting) -> bool:
         managers = {entry.get("manager") for entry in get_path(sighting.object, "metadata", "managedFields") or ()}
-        found = sighting.kind == kind and sighting.type is WatchEventType.ADDED and FIELD_MANAGER in managers
-        return found and name in ("", get_path(sighting.object, "metadata", "name"))
+        is_ours = sighting.kind == kind and sighting.type is WatchEventType.ADDED and FIELD_MANAGER in managers
+        return is_ours and name in ("", get_path(sighting.object, "metadata", "name"))
 
     return wanted
 
@@ -57,12 +60,12 @@ def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
     def wanted(sighting: Sighting) -> bool:
         if sighting.kind != APPLICATION_INSTANCE:
             return False
-        found = condition(sighting.object, kind)
+        entry = condition(sighting.object, kind)
         if get_path(sighting.object, "status", "observedGeneration") != get_path(
             sighting.object, "metadata", "generation"
         ):
             return False
-        return found.get("status") == status and reason in ("", found.get("reason"))
+        return entry.get("status") == status and reason in ("", entry.get("reason"))
 
     return wanted
 
@@ -77,12 +80,12 @@ def phase_is(name: str, phase: str) -> Wanted:
     return wanted
 
 
-def operation_says(name: str, kind: str, told: str) -> Wanted:
+def operation_says(name: str, kind: str, state: str) -> Wanted:
     """The Operation has that condition, `status/reason`."""
 
     def wanted(sighting: Sighting) -> bool:
         named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
-        return named and conditions(sighting.object).get(kind) == told
+        return named and conditions(sighting.object).get(kind) == state
 
     return wanted
 

@@ -20,12 +20,12 @@ class Verdicts:
     passed: int = 0
     failures: list[str] = attrs.field(factory=list)
 
-    def note(self, what: str, wanted: object, found: object) -> bool:
+    def note(self, what: str, wanted: object, actual: object) -> bool:
         """Compare; a difference is kept with both sides."""
-        if wanted == found:
+        if wanted == actual:
             self.passed += 1
             return True
-        self.failures.append(f"{what}: wanted {wanted!r}, found {found!r}")
+        self.failures.append(f"{what}: wanted {wanted!r}, found {actual!r}")
         return False
 
 
@@ -77,8 +77,8 @@ class Stage:
     def step(self, number: int | str, at: float, title: str, payload: Mapping[str, Any] | None = None) -> None:
         """One step with its time in milliseconds, and what was sent or stored."""
         margin = len(f"{at * 1000:7.0f} ms  {number}  ")
-        told = escape(self._wrapped(title, margin))
-        self._console.print(f"[dim]{at * 1000:7.0f} ms[/dim]  [bold]{number}[/bold]  {told}")
+        text = escape(self._wrapped(title, margin))
+        self._console.print(f"[dim]{at * 1000:7.0f} ms[/dim]  [bold]{number}[/bold]  {text}")
         if payload is not None and self._payloads:
             self._show(payload)
 
@@ -86,13 +86,13 @@ class Stage:
         text = dump([payload], Format.YAML).rstrip()
         self._console.print(escape(textwrap.indent(text, " " * _MARGIN)))
 
-    def check(self, what: str, *, wanted: object, found: object) -> None:
+    def check(self, what: str, *, wanted: object, actual: object) -> None:
         """Compare what was shown with what it should be, and say so."""
-        if self.verdicts.note(what, wanted, found):
+        if self.verdicts.note(what, wanted, actual):
             self._console.print(f"            [green]ok[/green]  {escape(self._wrapped(what, 16))}")
         else:
-            told = self._wrapped(self.verdicts.failures[-1], _MARGIN)
-            self._console.print(f"        [bold red]WRONG[/bold red]  {escape(told)}")
+            text = self._wrapped(self.verdicts.failures[-1], _MARGIN)
+            self._console.print(f"        [bold red]WRONG[/bold red]  {escape(text)}")
 
     def verdict(self) -> None:
         """What came of all checks."""

@@ -70,8 +70,8 @@ class Teller(Narrator):
         )
         ready = await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "Ready=True")
         stage.step(7, ready.at, "Flux confirmed it: Ready", {"conditions": conditions(ready.object)})
-        told = await self.see(event("ReleaseReady"), "the Event ReleaseReady")
-        stage.step(7, told.at, f"Kubernetes Event {told.object['reason']}: {told.object['note']}")
+        sighting = await self.see(event("ReleaseReady"), "the Event ReleaseReady")
+        stage.step(7, sighting.at, f"Kubernetes Event {sighting.object['reason']}: {sighting.object['note']}")
         result = await self.result(job)
         self.posted(8, result)
         self._check_eight_steps(job, created.object, release.object, ready.object, result)
@@ -81,9 +81,9 @@ class Teller(Narrator):
         """The last that was told of the way to Ready; on a slow machine Flux may be through before more is."""
         done = has_condition("Ready", "True", "HelmReleaseReady")
         at_work = has_condition("Reconciling", "True", "HelmReleaseInstalling")
-        found = await self.see(lambda seen: at_work(seen) or done(seen), "Reconciling=True")
-        if at_work(found):
-            return found
+        sighting = await self.see(lambda seen: at_work(seen) or done(seen), "Reconciling=True")
+        if at_work(sighting):
+            return sighting
         began = has_condition("Reconciling", "True")
         return next(seen for seen in reversed(self.world.spectator.sightings) if began(seen))
 
@@ -91,12 +91,14 @@ class Teller(Narrator):
         self, job: JobEntry, created: Manifest, release: Manifest, ready: Manifest, result: Mapping[str, Any]
     ) -> None:
         check = self.stage.check
-        check("the ack came before the apply", wanted=True, found=_is_before(job, created))
-        check("the chart goes by chartRef", wanted="OCIRepository", found=get_path(release, "spec", "chartRef", "kind"))
-        found = conditions(ready)
-        check("Ready=True/HelmReleaseReady", wanted="True/HelmReleaseReady", found=found.get("Ready"))
-        check("Reconciling=False/Stable", wanted="False/Stable", found=found.get("Reconciling"))
-        check("the outcome is succeeded", wanted="succeeded", found=result.get("outcome"))
+        check("the ack came before the apply", wanted=True, actual=_is_before(job, created))
+        check(
+            "the chart goes by chartRef", wanted="OCIRepository", actual=get_path(release, "spec", "chartRef", "kind")
+        )
+        states = conditions(ready)
+        check("Ready=True/HelmReleaseReady", wanted="True/HelmReleaseReady", actual=states.get("Ready"))
+        check("Reconciling=False/Stable", wanted="False/Stable", actual=states.get("Reconciling"))
+        check("the outcome is succeeded", wanted="succeeded", actual=result.get("outcome"))
         applied = {
             "apiVersion": APPLICATION_INSTANCE.api_version,
             "kind": APPLICATION_INSTANCE.kind,
@@ -105,7 +107,7 @@ class Teller(Narrator):
             "uid": get_path(created, "metadata", "uid"),
             "generation": 1,
         }
-        check("appliedRef names what was applied", wanted=applied, found=result.get("appliedRef"))
+        check("appliedRef names what was applied", wanted=applied, actual=result.get("appliedRef"))
 
     async def failing_upgrade(self) -> None:
         """Flux reports UpgradeFailed: the job fails with the underlying message."""
@@ -116,9 +118,9 @@ class Teller(Narrator):
         stage.step("·", seen.at, f"status: {said(seen.object)}", {"conditions": conditions(seen.object)})
         result = await self.result(job)
         self.posted("·", result)
-        stage.check("the outcome is failed", wanted="failed", found=result.get("outcome"))
-        stage.check("it tells the underlying message", wanted=True, found=FAILURE in str(result.get("error")))
-        stage.check("Flux went back to what worked", wanted=[FIRST], found=self._running())
+        stage.check("the outcome is failed", wanted="failed", actual=result.get("outcome"))
+        stage.check("it tells the underlying message", wanted=True, actual=FAILURE in str(result.get("error")))
+        stage.check("Flux went back to what worked", wanted=[FIRST], actual=self._running())
 
     def _running(self) -> list[str]:
         """Chart versions that run, without the digest that Flux appends for OCI sources."""
@@ -134,16 +136,18 @@ class Teller(Narrator):
         stage.step("·", self.now, f"kubectl annotate appinst {NAME} {RETRY}=after-mending")
         seen = await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "Ready=True", since)
         stage.step("·", seen.at, f"status: {said(seen.object)}", {"conditions": conditions(seen.object)})
-        stage.check("the new version runs", wanted=[BROKEN], found=self._running())
+        stage.check("the new version runs", wanted=[BROKEN], actual=self._running())
         wanted = "/Degraded/False/Recovered@"
         await self.until(lambda: self._transition(wanted) is not None, "the ConditionTransition event")
-        told = self._transition(wanted)
-        stage.step("·", self.now, "event posted to the control plane", told)
-        stage.check("the event is a ConditionTransition", wanted="ConditionTransition", found=(told or {}).get("kind"))
+        transition = self._transition(wanted)
+        stage.step("·", self.now, "event posted to the control plane", transition)
+        stage.check(
+            "the event is a ConditionTransition", wanted="ConditionTransition", actual=(transition or {}).get("kind")
+        )
 
     def _transition(self, part: str) -> Mapping[str, Any] | None:
         posted = self.world.control.events_of(CLUSTER)
-        return next((one for one in posted if part in str(one.get("eventKey"))), None)
+        return next((entry for entry in posted if part in str(entry.get("eventKey"))), None)
 
     async def replay(self) -> None:
         """The same key again: nothing happens, and the outcome says so."""
@@ -152,10 +156,10 @@ class Teller(Narrator):
         before = await self.live(INSTANCE)
         result = await self.result(self.enqueue(BROKEN, 8, "job-3"))
         self.posted("·", result)
-        stage.check("the outcome is noop", wanted="noop", found=result.get("outcome"))
+        stage.check("the outcome is noop", wanted="noop", actual=result.get("outcome"))
         after = await self.live(INSTANCE)
-        found = get_path(after, "metadata", "resourceVersion") == get_path(before, "metadata", "resourceVersion")
-        stage.check("the instance was not touched", wanted=True, found=found)
+        same_version = get_path(after, "metadata", "resourceVersion") == get_path(before, "metadata", "resourceVersion")
+        stage.check("the instance was not touched", wanted=True, actual=same_version)
 
     async def conflict(self) -> None:
         """A human holds a field: it is named, not forced; handed back, everything goes on by itself."""
@@ -172,11 +176,11 @@ class Teller(Narrator):
         result = await self.result(self.enqueue(WANTED, 9, "job-4"))
         self.posted("·", result)
         error = str(result.get("error"))
-        stage.check("the outcome is conflict", wanted="conflict", found=result.get("outcome"))
-        stage.check("it names the manager", wanted=True, found="kubectl-edit" in error)
-        stage.check("it names the path", wanted=True, found=".spec.chart.version" in error)
+        stage.check("the outcome is conflict", wanted="conflict", actual=result.get("outcome"))
+        stage.check("it names the manager", wanted=True, actual="kubectl-edit" in error)
+        stage.check("it names the path", wanted=True, actual=".spec.chart.version" in error)
         live = await self.live(INSTANCE)
-        stage.check("nothing was forced", wanted=EDITED, found=get_path(live, "spec", "chart", "version"))
+        stage.check("nothing was forced", wanted=EDITED, actual=get_path(live, "spec", "chart", "version"))
 
     async def deletion(self) -> None:
         """Everything goes, in order, and only then the job succeeds."""
@@ -204,14 +208,16 @@ class Teller(Narrator):
             stage.step("·", seen.at, f"{kind.kind} {name} is gone")
         result = await self.result(job)
         self.posted("·", result)
-        stage.check("release, source, instance went in this order", wanted=sorted(order), found=order)
-        stage.check("the outcome is succeeded", wanted="succeeded", found=result.get("outcome"))
-        stage.check("nothing runs any more", wanted=[], found=list(self.world.flux.workloads))
+        stage.check("release, source, instance went in this order", wanted=sorted(order), actual=order)
+        stage.check("the outcome is succeeded", wanted="succeeded", actual=result.get("outcome"))
+        stage.check("nothing runs any more", wanted=[], actual=list(self.world.flux.workloads))
 
 
-def _meta(found: Manifest) -> dict[str, Any]:
-    kept = ("name", "namespace", "labels", "annotations", "uid", "generation")
-    return {"metadata": {key: get_path(found, "metadata", key) for key in kept if get_path(found, "metadata", key)}}
+def _meta(resource: Manifest) -> dict[str, Any]:
+    fields = ("name", "namespace", "labels", "annotations", "uid", "generation")
+    return {
+        "metadata": {key: get_path(resource, "metadata", key) for key in fields if get_path(resource, "metadata", key)}
+    }
 
 
 def _is_before(job: JobEntry, created: Manifest) -> bool:
