@@ -46,12 +46,12 @@ async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", 
         page = await api.list(CLUSTER)
     except NotFound:
         return None
-    for found in sorted(page.items, key=lambda one: str(metadata(one).get("name"))):
+    for cluster in sorted(page.items, key=lambda item: str(metadata(item).get("name"))):
         own, endpoint = (
-            str(get_path(found, "spec", "clusterId") or ""),
-            str(get_path(found, "spec", "controlPlaneEndpoint") or ""),
+            str(get_path(cluster, "spec", "clusterId") or ""),
+            str(get_path(cluster, "spec", "controlPlaneEndpoint") or ""),
         )
-        if cluster_id in ("", own) and (url or endpoint) and (token := await _token(api, namespace, found)):
+        if cluster_id in ("", own) and (url or endpoint) and (token := await _token(api, namespace, cluster)):
             return Bootstrap(url or endpoint, own, token)
     return None
 
@@ -76,14 +76,14 @@ async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
 
 
 @lru_cache(maxsize=64)
-def _warn_wrong_type(cluster: str, namespace: str, name: str, key: str, found: str) -> None:
+def _warn_wrong_type(cluster: str, namespace: str, name: str, key: str, secret_type: str) -> None:
     """Once for each: it is looked at again and again until there is one."""
     made = f"kubectl -n {namespace} create secret generic {name} --type={REGISTRATION_TOKEN_TYPE} --from-file=./{key}"
     _log.warning(
         "a Secret that a Cluster names is not of the type that registration takes",
         cluster=cluster,
         object=f"Secret {namespace}/{name}",
-        type=found,
+        type=secret_type,
         wanted=REGISTRATION_TOKEN_TYPE,
         cure=f"delete it and make it anew: {made}",
     )
@@ -102,7 +102,8 @@ def rotation_requests(clusters: Iterable[Manifest], cluster_id: str) -> tuple[st
     Once for every generation with `spec.rotateCredentials`: the field is the user's, and is not taken back.
     """
     return tuple(
-        f"cluster/{metadata(found).get('uid')}/{metadata(found).get('generation')}"
-        for found in clusters
-        if get_path(found, "spec", "clusterId") == cluster_id and get_path(found, "spec", "rotateCredentials") is True
+        f"cluster/{metadata(cluster).get('uid')}/{metadata(cluster).get('generation')}"
+        for cluster in clusters
+        if get_path(cluster, "spec", "clusterId") == cluster_id
+        and get_path(cluster, "spec", "rotateCredentials") is True
     )

@@ -43,20 +43,20 @@ async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> No
 
     Does nothing when no Cluster names one. Raises what `find_bootstrap` raises, CommandError for what cannot be read.
     """
-    found = await _bootstrap(api, source)
-    if found is None:
+    registration = await _bootstrap(api, source)
+    if registration is None:
         return
-    _log.info("registering this cluster", control_plane=found.url, cluster_id=found.cluster_id)
+    _log.info("registering this cluster", control_plane=registration.url, cluster_id=registration.cluster_id)
     present = await source.look() or Credentials()
-    secret = Live(attrs.evolve(present, url=found.url, cluster_id=found.cluster_id))
+    secret = Live(attrs.evolve(present, url=registration.url, cluster_id=registration.cluster_id))
     trust = (present.ca, present.certificate, present.private_key)
-    endpoint = ControlPlaneEndpoint(found.url, "", *trust, allow_http=source.allow_http)
+    endpoint = ControlPlaneEndpoint(registration.url, "", *trust, allow_http=source.allow_http)
     async with ReloadingControlPlane(lambda: endpoint) as control, anyio.create_task_group() as group:
-        performer = CredentialPerformer(api, control, source.namespace, found.url, found.cluster_id)
+        performer = CredentialPerformer(api, control, source.namespace, registration.url, registration.cluster_id)
         manager = RotationManager(performer, secret, clock, jitter=random.random())
         stored = anyio.Event()
         manager.live.subscribe(lambda credentials: stored.set() if credentials.token else None)
-        manager.set_bootstrap_token(found.bootstrap_token)
+        manager.set_bootstrap_token(registration.bootstrap_token)
         group.start_soon(manager.run)
         await stored.wait()
         group.cancel_scope.cancel()

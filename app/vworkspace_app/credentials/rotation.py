@@ -108,10 +108,10 @@ class RotationManager:
         if requests != self._state.cluster_requests:
             self._feed(r.ClusterRequests(requests))
 
-    def set_bootstrap_token(self, found: r.BootstrapToken) -> None:
+    def set_bootstrap_token(self, token: r.BootstrapToken) -> None:
         """The one-time token that there is, for a cluster that has no credential or is locked out."""
-        if found != self._state.bootstrap:
-            self._feed(found)
+        if token != self._state.bootstrap:
+            self._feed(token)
 
     async def rotate(self, request: str) -> None:
         """Return when a new credential is kept, used and has worked. Raises Permanent when there will be none."""
@@ -149,10 +149,10 @@ class RotationManager:
             with anyio.move_on_after(3600 if left is None else min(left, 3600)):
                 await self._changed.wait()
 
-    def _secret_changed(self, found: Credentials) -> None:
+    def _secret_changed(self, credentials: Credentials) -> None:
         if self._tasks is None:
-            self._state = CredentialState(found.stored, found.token)
-        self._feed(r.SecretRead(found.stored))
+            self._state = CredentialState(credentials.stored, credentials.token)
+        self._feed(r.SecretRead(credentials.stored))
         self._publish()
 
     def _feed(self, event: r.CredentialEvent) -> None:
@@ -205,9 +205,9 @@ class RotationManager:
 
     def _publish(self) -> None:
         """Let everybody speak with the token in use, and have whatever else the Secret gives."""
-        found = self._secret.current
-        token = self._state.in_use if found.stored.token or self._state.in_use else found.token
-        self.live.set(attrs.evolve(found, token=token))
+        credentials = self._secret.current
+        token = self._state.in_use if credentials.stored.token or self._state.in_use else credentials.token
+        self.live.set(attrs.evolve(credentials, token=token))
 
     def _answer_waiters(self, requests: tuple[str, ...], failure: str) -> None:
         for request in requests:

@@ -44,16 +44,16 @@ class CredentialsSource:
 
         Raises CommandError for one that is missing or incomplete, Unavailable, Unauthorized.
         """
-        found = await self.look()
+        credentials = await self.look()
         if not self.agent:
-            secret = None if found is None else found.approval_secret
+            secret = None if credentials is None else credentials.approval_secret
             return Credentials(cluster_id=self.cluster_id, approval_secret=secret)
         ref = secret_ref(self.namespace)
-        if found is None:
+        if credentials is None:
             raise CommandError(f"{ref} does not exist")
-        if absent := [key for key, value in _needed(found).items() if not value]:
+        if absent := [key for key, value in _needed(credentials).items() if not value]:
             raise CommandError(f"{ref} lacks {', '.join(absent)}")
-        return found
+        return credentials
 
     async def look(self) -> Credentials | None:
         """What there is of the credential, however little; None without Secret and token file.
@@ -93,12 +93,12 @@ class CredentialsSource:
             raise CommandError(f"{ref} cannot be read: {error.message}") from error
 
 
-def _needed(found: Credentials) -> dict[str, str]:
+def _needed(credentials: Credentials) -> dict[str, str]:
     """What a connection needs, by its key in the Secret."""
     return {
-        CredentialKey.URL.value: found.url,
-        CredentialKey.CLUSTER_ID.value: found.cluster_id,
-        CredentialKey.TOKEN.value: found.token,
+        CredentialKey.URL.value: credentials.url,
+        CredentialKey.CLUSTER_ID.value: credentials.cluster_id,
+        CredentialKey.TOKEN.value: credentials.token,
     }
 
 
