@@ -43,8 +43,8 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     """Safe, many times faster where libyaml is there, and strict about keys that come twice."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and the type are PyYAML's
-        first: [(tag, pattern) for tag, pattern in found if tag.rpartition(":")[2] in ("bool", "null", "merge")]
-        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("bool", "null", "merge")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -67,7 +67,7 @@ def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:
 
     Raises CommandError naming file, line and what is wrong: unreadable file, broken YAML, no object.
     """
-    return [found for path in paths for place, value in read_values(path) for found in _items(value, place)]
+    return [document for path in paths for place, value in read_values(path) for document in _items(value, place)]
 
 
 def read_values(path: str) -> Iterator[tuple[str, Any]]:

@@ -15,10 +15,12 @@ F = TypeVar("F", bound=Callable[..., None])
 def with_flags(command: F) -> F:
     """Give `command`, which takes `**flags`, a flag for every row; one that is not given comes as None."""
     signature = inspect.signature(command)
-    own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    own = [
+        parameter for parameter in signature.parameters.values() if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     parameters = (*own, *_flags())
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
 
 
@@ -32,6 +34,6 @@ def _flags() -> Iterator[inspect.Parameter]:
 
 def _hint(row: Setting) -> str:
     """What it takes, and what it is without: `(between 1 and 64; default 4)`."""
-    told = [] if row.shape in (SWITCH, TEXT) else [row.shape.about]
-    told += [f"default {row.shown_default}"] if row.shown_default else []
-    return f"({'; '.join(told)})" if told else ""
+    hints = [] if row.shape in (SWITCH, TEXT) else [row.shape.about]
+    hints += [f"default {row.shown_default}"] if row.shown_default else []
+    return f"({'; '.join(hints)})" if hints else ""

@@ -90,7 +90,7 @@ def _said(
 def _filed(file: Path, problems: list[str]) -> dict[str, _Said]:
     """What the file says, by name; what is wrong with its keys goes to `problems`."""
     rows = {key: row for row in SETTINGS for key in row.keys}
-    found: dict[str, _Said] = {}
+    values: dict[str, _Said] = {}
     for key, value in _mapping(file).items():
         origin = f"{file}: {key}"
         if key not in rows:
@@ -98,8 +98,8 @@ def _filed(file: Path, problems: list[str]) -> dict[str, _Said]:
         elif isinstance(value, dict | list):
             problems.append(f"{origin}: one value is wanted, not a {'mapping' if isinstance(value, dict) else 'list'}")
         elif value is not None:
-            found[rows[key].name] = _Said(_text(value), origin)
-    return found
+            values[rows[key].name] = _Said(_text(value), origin)
+    return values
 
 
 def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
         if name.startswith(_PREFIX) and name not in (_PREFIX, *rows, CONFIG_VARIABLE, *_OF_OTHERS):
             close = get_close_matches(name, rows, n=1, cutoff=_ALL_BUT)
             if close or not _OF_A_SERVICE.search(name):
-                yield f"{name}: no such setting" + "".join(f"; did you mean {one}?" for one in close)
+                yield f"{name}: no such setting" + "".join(f"; did you mean {suggestion}?" for suggestion in close)
 
 
 def _mapping(file: Path) -> dict[str, Any]:

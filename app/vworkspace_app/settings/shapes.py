@@ -144,8 +144,8 @@ def _url(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    found = _ADDRESS.fullmatch(text)
-    if text and (found is None or int(found[2]) > 65535):
+    match = _ADDRESS.fullmatch(text)
+    if text and (match is None or int(match[2]) > 65535):
         raise ValueError("give HOST:PORT, such as 0.0.0.0:9443")
     return text
 
@@ -175,10 +175,10 @@ def some_of(*words: str) -> Shape[tuple[str, ...]]:
     about = f"of {', '.join(words)}"
 
     def read(text: str) -> tuple[str, ...]:
-        found = _words(text)
-        if not set(found) <= set(words):
+        selection = _words(text)
+        if not set(selection) <= set(words):
             raise ValueError(f"use some {about}, by comma")
-        return found
+        return selection
 
     return Shape(f"some {about}, by comma", read)
 
