@@ -183,7 +183,7 @@ class ClusterController:
     def _keys(self) -> Iterable[ObjectRef]:
         """Every Cluster object of our id; the one that is to be made where there is none."""
         wanted = ref_of(cluster_manifest(self._settings.cluster_id, ""), CLUSTER)
-        return [ref_of(found, CLUSTER) for found in self._ours()] or [wanted]
+        return [ref_of(cluster, CLUSTER) for cluster in self._ours()] or [wanted]
 
     def _concerns(self, change: CacheChange) -> bool:
         match change.ref.kind:
@@ -205,7 +205,7 @@ def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
 
 def of_cluster(clusters: Iterable[Manifest], cluster_id: str) -> Iterator[Manifest]:
     """Those that are about this cluster."""
-    return (found for found in clusters if get_path(found, "spec", "clusterId") == cluster_id)
+    return (cluster for cluster in clusters if get_path(cluster, "spec", "clusterId") == cluster_id)
 
 
 def by_spec(keys_of: Callable[[CacheChange], Iterator[ObjectRef]]) -> Callable[[CacheChange], Iterator[ObjectRef]]:

@@ -34,12 +34,12 @@ class BackgroundEvents:
 
     async def emit(self, event: KubernetesEvent) -> None:
         """Take one event; never waits, never raises."""
-        found = self._series.observe(event, self._clock.now())
-        if found is Observed.DROPPED:
+        outcome = self._series.observe(event, self._clock.now())
+        if outcome is Observed.DROPPED:
             self._drop(event, "too many about this object, or too many that wait")
             return
-        if found is Observed.REPEATED:
-            self.counts[found] += 1
+        if outcome is Observed.REPEATED:
+            self.counts[outcome] += 1
         self._news.set()
 
     async def run(self) -> None:

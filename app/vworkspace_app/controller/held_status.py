@@ -19,7 +19,7 @@ def without_foreign_conditions(manifest: Manifest) -> Manifest:
     if not held:
         return manifest
     status = manifest["status"]
-    left = [one for one in get_path(status, "conditions") or () if get_path(one, "type") not in held]
+    left = [condition for condition in get_path(status, "conditions") or () if get_path(condition, "type") not in held]
     return {**manifest, "status": {**status, "conditions": left}}
 
 
@@ -41,10 +41,10 @@ class HeldStatuses:
             live = await self.api.get(key)
         except OperatorError:
             return  # it is tried again, and told then
-        told = str(OWN_STATUS.holder(live) or result.error.message)
-        if self._told.get(key) == told:
+        note = str(OWN_STATUS.holder(live) or result.error.message)
+        if self._told.get(key) == note:
             return
-        self._told[key] = told
+        self._told[key] = note
         await self.events.emit(
             KubernetesEvent(
                 regarding=key,
@@ -52,6 +52,6 @@ class HeldStatuses:
                 type="Warning",
                 reason="StatusHeld",
                 action="Reconcile",
-                note=told,
+                note=note,
             )
         )

@@ -121,19 +121,19 @@ def _read_tokens(path: Path) -> dict[str, Caller]:
         raise CommandError(f"--tokens {path}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise CommandError(f"--tokens {path}: is no CSV file: {type(error).__name__}") from error
-    found: dict[str, Caller] = {}
+    callers: dict[str, Caller] = {}
     for number, row in enumerate(rows, 1):
         if not row:
             continue
         fields = [field.strip() for field in row]
         if len(fields) < 3 or not fields[0] or not fields[1]:
             raise CommandError(f'--tokens {path}:{number}: give token,user,uid or token,user,uid,"group,group"')
-        if fields[0] in found:
+        if fields[0] in callers:
             raise CommandError(f"--tokens {path}:{number}: the token is there twice")
-        found[fields[0]] = Caller(fields[1], _groups(fields[1], ",".join(fields[3:])))
-    if not found:
+        callers[fields[0]] = Caller(fields[1], _groups(fields[1], ",".join(fields[3:])))
+    if not callers:
         raise CommandError(f"--tokens {path}: holds no token")
-    return found
+    return callers
 
 
 def _groups(user: str, named: str) -> tuple[str, ...]:

@@ -105,12 +105,14 @@ class InstanceController:
     async def _look_after(self, key: ObjectRef, source: InstanceSource) -> None:
         """Read anew what an instance waits for, once it has waited for long."""
         instance = readable(source)
-        said = {one.type: one.status for one in instance.status.conditions}
+        said = {condition.type: condition.status for condition in instance.status.conditions}
         if said.get(Type.RECONCILING) is not ConditionStatus.TRUE:
             self.net.forget(key)
             return
         uid = instance.metadata.uid
-        owned = [ref_of(one, kind) for kind in DOWNSTREAM_KINDS for one in self.informers.store(kind).owned_by(uid)]
+        owned = [
+            ref_of(manifest, kind) for kind in DOWNSTREAM_KINDS for manifest in self.informers.store(kind).owned_by(uid)
+        ]
         await self.net.look(key, dict.fromkeys((key, *watched_refs(instance), *owned)))
 
     def _decide(self, source: InstanceSource, observed: InstanceObserved) -> Decision:
@@ -122,8 +124,8 @@ class InstanceController:
     def _policy(self) -> Policy:
         """What the Cluster objects of this cluster's id allow together (RES-3); everything where there is none."""
         clusters = self.informers.store(CLUSTER)
-        found = (clusters.raw(namespace, name) for namespace, name in clusters.names())
-        return strictest_policy(self.settings.policy, filter(None, found), self.settings.cluster_id)
+        manifests = (clusters.raw(namespace, name) for namespace, name in clusters.names())
+        return strictest_policy(self.settings.policy, filter(None, manifests), self.settings.cluster_id)
 
     async def _observe(self, source: InstanceSource) -> InstanceObserved:
         instance = readable(source)

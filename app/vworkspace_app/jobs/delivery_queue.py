@@ -122,8 +122,8 @@ class DeliveryQueue:
         now = self._clock.monotonic()
         if now < self._not_before:
             return None
-        waiting = (one for key, one in self._waiting.items() if key not in self._in_flight)
-        return next((one for one in waiting if one.not_before <= now), None)
+        waiting = (entry for key, entry in self._waiting.items() if key not in self._in_flight)
+        return next((entry for entry in waiting if entry.not_before <= now), None)
 
     async def _pause(self) -> None:
         self._changed = anyio.Event()

@@ -189,4 +189,4 @@ LEADER = Metric(
 )
 BUILD = Metric("vworkspace_operator_build_info", _G, ("version", "python"), "1; what runs.")
 
-CATALOGUE: Final = tuple(found for found in list(globals().values()) if isinstance(found, Metric))
+CATALOGUE: Final = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

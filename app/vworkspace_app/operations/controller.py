@@ -183,12 +183,12 @@ class OperationController:
     def _cached(self, operation: Operation, context: OperationContext) -> OperationObserved:
         """What is looked at once the engine object is known: that, the target and the namespace."""
         target = target_ref(operation)
-        found = {target: self.informers.store(target.kind).get(target.namespace, target.name)}
-        for lookup in lookups(operation, context, found[target]):
+        objects = {target: self.informers.store(target.kind).get(target.namespace, target.name)}
+        for lookup in lookups(operation, context, objects[target]):
             if self.informers.find(lookup.kind, lookup.namespace) is not None:
-                found[lookup] = self.informers.store(lookup.kind, lookup.namespace).get(lookup.namespace, lookup.name)
+                objects[lookup] = self.informers.store(lookup.kind, lookup.namespace).get(lookup.namespace, lookup.name)
         namespace = self.informers.store(NAMESPACE).get(None, operation.metadata.namespace)
-        return OperationObserved(namespace, {ref: live for ref, live in found.items() if live is not None})
+        return OperationObserved(namespace, {ref: live for ref, live in objects.items() if live is not None})
 
     # --- which Operations a change concerns -------------------------------------------------------------------------
 
@@ -207,11 +207,11 @@ class OperationController:
         if target is None or not _makes_room(change):
             return
         manifests = self.informers.store(OPERATION).indexed(OPEN_ON, str(target))
-        found = list(operations_on(target, manifests, self.settings.cluster_id))
-        for one in found:
-            ref = ObjectRef(OPERATION, one.metadata.namespace, one.metadata.name)
-            if ref != change.ref and one.status.phase is not Phase.RUNNING:
-                yield ref, first_ahead(one, found) is None
+        operations = list(operations_on(target, manifests, self.settings.cluster_id))
+        for operation in operations:
+            ref = ObjectRef(OPERATION, operation.metadata.namespace, operation.metadata.name)
+            if ref != change.ref and operation.status.phase is not Phase.RUNNING:
+                yield ref, first_ahead(operation, operations) is None
 
     def keys_of_engine_object(self, change: CacheChange) -> Iterator[ObjectRef]:
         """The Operation that made the object, wherever it lies, by its uid: names can be cut to fit a label."""
@@ -241,7 +241,8 @@ class OperationController:
         for manifest in self.informers.store(OPERATION).indexed(OPEN, EVERYWHERE):
             conditions = get_path(manifest, "status", "conditions") or ()
             if any(
-                get_path(one, "status") == "True" and get_path(one, "reason") in _WAIT_FOR_SECRET for one in conditions
+                get_path(condition, "status") == "True" and get_path(condition, "reason") in _WAIT_FOR_SECRET
+                for condition in conditions
             ):
                 meta = manifest["metadata"]
                 yield ObjectRef(OPERATION, meta["namespace"], meta["name"])
@@ -278,5 +279,5 @@ def _makes_room(change: CacheChange) -> bool:
 
 def _standing(manifest: Manifest | None) -> tuple[bool, bool]:
     """Whether the Operation runs and whether it wants to; neither where it is not there or cannot be read."""
-    found = None if manifest is None else _read(manifest)
-    return standing_of(found) if isinstance(found, Operation) else (False, False)
+    operation = None if manifest is None else _read(manifest)
+    return standing_of(operation) if isinstance(operation, Operation) else (False, False)
