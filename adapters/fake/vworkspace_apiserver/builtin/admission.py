@@ -66,30 +66,30 @@ def _reader(mutating: bool) -> Any:
         webhooks = manifest.get("webhooks")
         if not isinstance(webhooks, list):
             return manifest
-        return {**manifest, "webhooks": [_webhook(one, mutating) for one in webhooks]}
+        return {**manifest, "webhooks": [_webhook(webhook, mutating) for webhook in webhooks]}
 
     return read
 
 
 def _check(manifest: Manifest) -> list[Cause]:
-    found = []
+    causes = []
     for index, webhook in enumerate(manifest.get("webhooks") or ()):
         where = f"webhooks[{index}]"
         if len(webhook.get("name", "").split(".")) < 3:
             text = "should be a domain with at least three segments separated by dots"
-            found.append(invalid_value(f"{where}.name", webhook.get("name", ""), text))
+            causes.append(invalid_value(f"{where}.name", webhook.get("name", ""), text))
         client = webhook.get("clientConfig") or {}
         if ("url" in client) == ("service" in client):
-            found.append(required(f"{where}.clientConfig", "exactly one of url or service is required"))
+            causes.append(required(f"{where}.clientConfig", "exactly one of url or service is required"))
         for number, condition in enumerate(webhook.get("matchConditions") or ()):
             try:
                 compile_condition(condition["expression"])
             except CelSyntaxError as error:
                 at = f"{where}.matchConditions[{number}].expression"
-                found.append(invalid_value(at, condition["expression"], f"compilation failed: {error}"))
+                causes.append(invalid_value(at, condition["expression"], f"compilation failed: {error}"))
         if webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
-            found.append(required(f"{where}.sideEffects", "must specify one of None, NoneOnDryRun"))
-    return found
+            causes.append(required(f"{where}.sideEffects", "must specify one of None, NoneOnDryRun"))
+    return causes
 
 
 def _definition(kind: str, plural: str, *, mutating: bool) -> Any:

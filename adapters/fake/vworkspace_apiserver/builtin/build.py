@@ -52,8 +52,8 @@ def _published(document: Any) -> Any:
     """A document with the format that a server tells of its finer times."""
     if not isinstance(document, dict):
         return document
-    found = {key: _published(value) for key, value in document.items()}
-    return {**found, "format": TIME["format"]} if found.get("format") == MICRO_TIME["format"] else found
+    members = {key: _published(value) for key, value in document.items()}
+    return {**members, "format": TIME["format"]} if members.get("format") == MICRO_TIME["format"] else members
 
 
 def immutable_fields(new: Any, old: Any, *paths: str) -> list[str]:

@@ -26,13 +26,13 @@ _KEY_TEXT: Final = (
 
 
 def _check_keys(where: str, data: Mapping[str, Any]) -> list[Cause]:
-    found = []
+    causes = []
     for key in data:
         if not key or len(key) > 253 or not set(key) <= _KEY_CHARACTERS:
-            found.append(invalid_value(f"{where}[{key}]", key, _KEY_TEXT))
+            causes.append(invalid_value(f"{where}[{key}]", key, _KEY_TEXT))
         elif key in (".", ".."):
-            found.append(invalid_value(f"{where}[{key}]", key, f"must not be '{key}'"))
-    return found
+            causes.append(invalid_value(f"{where}[{key}]", key, f"must not be '{key}'"))
+    return causes
 
 
 def _decoded_size(data: Mapping[str, str]) -> int:
@@ -44,19 +44,19 @@ def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> list[Cause]:
     if not old.get("immutable"):
         return []
     text = "field is immutable when `immutable` is set"
-    found = [forbidden_value(key, text) for key in fields if not equal(new.get(key), old.get(key))]
-    return found if new.get("immutable") else [*found, forbidden_value("immutable", text)]
+    causes = [forbidden_value(key, text) for key in fields if not equal(new.get(key), old.get(key))]
+    return causes if new.get("immutable") else [*causes, forbidden_value("immutable", text)]
 
 
 def _check_config_map(manifest: Manifest) -> list[Cause]:
     data, binary = manifest.get("data") or {}, manifest.get("binaryData") or {}
-    found = _check_keys("data", data) + _check_keys("binaryData", binary)
-    found += [
+    causes = _check_keys("data", data) + _check_keys("binaryData", binary)
+    causes += [
         invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData") for key in data if key in binary
     ]
     if sum(len(value.encode()) for value in data.values()) + _decoded_size(binary) > MAX_DATA:
-        found.append(too_long("", MAX_DATA))
-    return found
+        causes.append(too_long("", MAX_DATA))
+    return causes
 
 
 def _check_config_map_update(new: Manifest, old: Manifest) -> list[Cause]:
@@ -83,21 +83,21 @@ _REQUIRED_KEYS: Final = {
 
 def _check_secret(manifest: Manifest) -> list[Cause]:
     data = manifest.get("data") or {}
-    found = _check_keys("data", data)
+    causes = _check_keys("data", data)
     if _decoded_size(data) > MAX_DATA:
-        found.append(too_long("data", MAX_DATA))
-    found += [required(f"data[{key}]") for key in _REQUIRED_KEYS.get(manifest["type"], ()) if key not in data]
+        causes.append(too_long("data", MAX_DATA))
+    causes += [required(f"data[{key}]") for key in _REQUIRED_KEYS.get(manifest["type"], ()) if key not in data]
     account = (manifest["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.name")
     if manifest["type"] == "kubernetes.io/service-account-token" and not account:
-        found.append(required("metadata.annotations[kubernetes.io/service-account.name]"))
-    return found
+        causes.append(required("metadata.annotations[kubernetes.io/service-account.name]"))
+    return causes
 
 
 def _check_secret_update(new: Manifest, old: Manifest) -> list[Cause]:
-    found = _check_secret(new) + _check_frozen(new, old, "data")
+    causes = _check_secret(new) + _check_frozen(new, old, "data")
     if new.get("type") != old.get("type"):
-        found.insert(0, invalid_value("type", new.get("type"), "field is immutable"))
-    return found
+        causes.insert(0, invalid_value("type", new.get("type"), "field is immutable"))
+    return causes
 
 
 def _update_secret(new: Manifest, old: Manifest) -> Manifest:

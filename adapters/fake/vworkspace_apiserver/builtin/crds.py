@@ -45,50 +45,50 @@ _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 def _check(manifest: Manifest) -> list[Cause]:
     spec = manifest.get("spec") or {}
     names, versions = spec.get("names") or {}, spec.get("versions") or []
-    found = _check_names(spec.get("group") or "", names, manifest["metadata"].get("name"))
+    causes = _check_names(spec.get("group") or "", names, manifest["metadata"].get("name"))
     listed = [version.get("name") for version in versions]
     if sum(bool(version.get("storage")) for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        found.append(invalid_value("spec.versions", listed, text))
+        causes.append(invalid_value("spec.versions", listed, text))
     if len(set(listed)) != len(listed):
-        found.append(invalid_value("spec.versions", listed, "must contain unique version names"))
+        causes.append(invalid_value("spec.versions", listed, "must contain unique version names"))
     for index, version in enumerate(versions):
-        found += _check_version(version, f"spec.versions[{index}]")
-    return found or _compiled(manifest)
+        causes += _check_version(version, f"spec.versions[{index}]")
+    return causes or _compiled(manifest)
 
 
 def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[Cause]:
     """The definition is named after its plural and group, and all its names can stand in a URL."""
-    found = [invalid_value("spec.group", group, text) for text in name_problems(group, NameRule.SUBDOMAIN)]
+    causes = [invalid_value("spec.group", group, text) for text in name_problems(group, NameRule.SUBDOMAIN)]
     if "." not in group:
-        found.append(invalid_value("spec.group", group, "should be a domain with at least one dot"))
+        causes.append(invalid_value("spec.group", group, "should be a domain with at least one dot"))
     if name != f"{names.get('plural')}.{group}":
-        found.append(invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
+        causes.append(invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     for key in ("plural", "singular", "kind", "listKind"):
         text = str(names.get(key) or "")
         plain = text.lower() if key in ("kind", "listKind") else text
         problems = name_problems(plain, NameRule.SERVICE)
-        found += [invalid_value(f"spec.names.{key}", text, problem) for problem in problems]
+        causes += [invalid_value(f"spec.names.{key}", text, problem) for problem in problems]
     for index, short in enumerate(names.get("shortNames") or ()):
         problems = name_problems(short, NameRule.SERVICE)
-        found += [invalid_value(f"spec.names.shortNames[{index}]", short, problem) for problem in problems]
-    return found
+        causes += [invalid_value(f"spec.names.shortNames[{index}]", short, problem) for problem in problems]
+    return causes
 
 
 def _check_version(version: Mapping[str, Any], path: str) -> list[Cause]:
     name = version.get("name") or ""
-    found = [invalid_value(f"{path}.name", name, text) for text in name_problems(name, NameRule.SERVICE)]
+    causes = [invalid_value(f"{path}.name", name, text) for text in name_problems(name, NameRule.SERVICE)]
     if not (version.get("schema") or {}).get("openAPIV3Schema"):
-        found.append(required(f"{path}.schema.openAPIV3Schema", "schemas are required"))
+        causes.append(required(f"{path}.schema.openAPIV3Schema", "schemas are required"))
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         where = f"{path}.additionalPrinterColumns[{index}]"
         if column.get("type") not in _COLUMN_TYPES:
             text = f"must be one of {','.join(_COLUMN_TYPES)}"
-            found.append(invalid_value(f"{where}.type", column.get("type"), text))
+            causes.append(invalid_value(f"{where}.type", column.get("type"), text))
         if not str(column.get("jsonPath") or "").startswith("."):
             text = "must be a simple json path starting with ."
-            found.append(invalid_value(f"{where}.jsonPath", column.get("jsonPath"), text))
-    return found
+            causes.append(invalid_value(f"{where}.jsonPath", column.get("jsonPath"), text))
+    return causes
 
 
 def _compiled(manifest: Manifest) -> list[Cause]:
@@ -102,14 +102,14 @@ def _compiled(manifest: Manifest) -> list[Cause]:
 
 
 def _check_update(new: Manifest, old: Manifest) -> list[Cause]:
-    found = _check(new)
+    causes = _check(new)
     for path in (("group",), ("scope",), ("names", "kind"), ("names", "plural")):
         now, before = new["spec"], old["spec"]
         for step in path:
             now, before = now.get(step), before.get(step)
         if now != before:
-            found.append(invalid_value("spec." + ".".join(path), now, "field is immutable"))
-    return found
+            causes.append(invalid_value("spec." + ".".join(path), now, "field is immutable"))
+    return causes
 
 
 CRDS: Final = (

@@ -48,19 +48,19 @@ def new_event_of(event: Manifest) -> dict[str, Any]:
 
 def _check_new(manifest: Manifest) -> list[Cause]:
     """Rules of `events.k8s.io`: who reports what, in how many words, about what."""
-    found = []
+    causes = []
     for key in ("reportingController", "reportingInstance", "action", "reason"):
         if not manifest.get(key):
-            found.append(required(key))
+            causes.append(required(key))
         elif len(manifest[key]) > 128:
-            found.append(invalid_value(key, "", "can have at most 128 characters"))
+            causes.append(invalid_value(key, "", "can have at most 128 characters"))
     if not manifest.get("eventTime"):
-        found.append(required("eventTime"))
+        causes.append(required("eventTime"))
     if manifest.get("type") not in ("Normal", "Warning"):
-        found.append(invalid_value("type", "", "has invalid value: " + str(manifest.get("type") or "")))
+        causes.append(invalid_value("type", "", "has invalid value: " + str(manifest.get("type") or "")))
     if len((manifest.get("note") or "").encode()) > MAX_NOTE:
-        found.append(invalid_value("note", "", "can have at most 1024 characters"))
-    return [*found, *_check_series(manifest), *_check_place(manifest, "regarding")]
+        causes.append(invalid_value("note", "", "can have at most 1024 characters"))
+    return [*causes, *_check_series(manifest), *_check_place(manifest, "regarding")]
 
 
 def _check_series(manifest: Manifest) -> list[Cause]:
@@ -68,8 +68,8 @@ def _check_series(manifest: Manifest) -> list[Cause]:
     series = manifest.get("series")
     if series is None:
         return []
-    found = [] if (series.get("count") or 0) >= 2 else [invalid_value("series.count", "", "should be at least 2")]
-    return found if series.get("lastObservedTime") else [*found, required("series.lastObservedTime")]
+    causes = [] if (series.get("count") or 0) >= 2 else [invalid_value("series.count", "", "should be at least 2")]
+    return causes if series.get("lastObservedTime") else [*causes, required("series.lastObservedTime")]
 
 
 def _check_core(manifest: Manifest) -> list[Cause]:

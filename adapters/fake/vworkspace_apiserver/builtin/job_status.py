@@ -22,7 +22,7 @@ def check_job_status(new: Manifest, old: Manifest) -> list[Cause]:
 
 
 def _true(status: Manifest) -> set[str]:
-    return {one["type"] for one in status.get("conditions") or () if one.get("status") == "True"}
+    return {condition["type"] for condition in status.get("conditions") or () if condition.get("status") == "True"}
 
 
 def _completion(now: Manifest, before: Manifest, said: set[str]) -> Iterator[Cause]:

@@ -81,32 +81,32 @@ def _update_job(new: Manifest, old: Manifest) -> Manifest:
 def _check_job(manifest: Manifest) -> list[Cause]:
     spec = manifest["spec"]
     policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
-    found = []
+    causes = []
     if policy is None:
-        found.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+        causes.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
     elif policy not in ("OnFailure", "Never"):
-        found.append(not_supported("spec.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
+        causes.append(not_supported("spec.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
     for key in ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds"):
         value = spec.get(key)
         if value is not None and value < 0:
-            found.append(invalid_value(f"spec.{key}", value, "must be greater than or equal to 0"))
-    return found
+            causes.append(invalid_value(f"spec.{key}", value, "must be greater than or equal to 0"))
+    return causes
 
 
 def _check_job_update(new: Manifest, old: Manifest) -> list[Cause]:
     """Selector, template, completions and the like are written once; a suspended job's scheduling may change."""
-    found = _check_job(new)
+    causes = _check_job(new)
     now, before = new["spec"], old["spec"]
     for key in ("completions", "selector", "completionMode", "backoffLimitPerIndex", "managedBy", "podFailurePolicy"):
         free = key == "completions" and now.get("completionMode") == "Indexed"
         if not free and not equal(now.get(key), before.get(key)):
-            found.append(invalid_value(f"spec.{key}", now.get(key), "field is immutable"))
+            causes.append(invalid_value(f"spec.{key}", now.get(key), "field is immutable"))
     suspended = before.get("suspend") and not (old.get("status") or {}).get("startTime")
     fixed, was = _fixed(now["template"], suspended), _fixed(before["template"], suspended)
     for key in ("metadata", "spec"):
         if not equal(fixed.get(key), was.get(key)):
-            found.append(invalid_value(f"spec.template.{key}", now["template"].get(key), "field is immutable"))
-    return found
+            causes.append(invalid_value(f"spec.template.{key}", now["template"].get(key), "field is immutable"))
+    return causes
 
 
 _SCHEDULING: Final = ("affinity", "nodeSelector", "tolerations", "schedulingGates")

@@ -13,13 +13,13 @@ from vworkspace_core.schema.causes import invalid_value
 
 def _check(manifest: Mapping[str, Any]) -> list[Cause]:
     spec = manifest.get("spec") or {}
-    found = []
+    causes = []
     seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if seconds is not None and seconds <= 0:
-        found.append(invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+        causes.append(invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
     if transitions is not None and transitions < 0:
-        found.append(invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
-    return found
+        causes.append(invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+    return causes
 
 
 LEASES: Final = (

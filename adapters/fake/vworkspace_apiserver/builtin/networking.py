@@ -59,24 +59,24 @@ def _address(uid: str) -> str:
 
 def _check_service(manifest: Manifest) -> list[Cause]:
     spec = manifest["spec"]
-    found = []
+    causes = []
     if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
-        found.append(required("spec.ports"))
+        causes.append(required("spec.ports"))
     if len(spec.get("ports") or ()) > 1:
-        found += [required(f"spec.ports[{i}].name") for i, port in enumerate(spec["ports"]) if not port.get("name")]
+        causes += [required(f"spec.ports[{i}].name") for i, port in enumerate(spec["ports"]) if not port.get("name")]
     for index, port in enumerate(spec.get("ports") or ()):
         if not 1 <= port.get("port", 0) <= 65535:
             text = "must be between 1 and 65535, inclusive"
-            found.append(invalid_value(f"spec.ports[{index}].port", port.get("port"), text))
-    return found
+            causes.append(invalid_value(f"spec.ports[{index}].port", port.get("port"), text))
+    return causes
 
 
 def _check_service_update(new: Manifest, old: Manifest) -> list[Cause]:
-    found = _check_service(new)
+    causes = _check_service(new)
     now, before = new["spec"], old["spec"]
     if before.get("clusterIP") and now["type"] != "ExternalName" and now.get("clusterIP") != before["clusterIP"]:
-        found.append(invalid_value("spec.clusterIPs[0]", now.get("clusterIPs"), "may not change once set"))
-    return found
+        causes.append(invalid_value("spec.clusterIPs[0]", now.get("clusterIPs"), "may not change once set"))
+    return causes
 
 
 def _read_policy(manifest: Manifest) -> Manifest:
@@ -106,13 +106,13 @@ def _check_ingress(manifest: Manifest) -> list[Cause]:
     if not spec.get("rules") and not spec.get("defaultBackend"):
         text = "either `defaultBackend` or `rules` must be specified"
         return [invalid_value("spec", spec, text)]
-    found = []
+    causes = []
     for at, rule in enumerate(spec.get("rules") or ()):
         for index, path in enumerate((rule.get("http") or {}).get("paths") or ()):
             where = f"spec.rules[{at}].http.paths[{index}]"
             if path.get("pathType") in ("Exact", "Prefix") and not str(path.get("path") or "").startswith("/"):
-                found.append(invalid_value(f"{where}.path", path.get("path") or "", "must be an absolute path"))
-    return found
+                causes.append(invalid_value(f"{where}.path", path.get("path") or "", "must be an absolute path"))
+    return causes
 
 
 NETWORKING: Final = (

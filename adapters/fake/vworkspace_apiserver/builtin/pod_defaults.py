@@ -38,9 +38,9 @@ def pod_spec(spec: Fields, *, restart_policy: str | None = "Always", service_lin
         out |= {"serviceAccountName": account, "serviceAccount": account}
     for key in ("containers", "initContainers", "ephemeralContainers"):
         if isinstance(out.get(key), list):
-            out[key] = [_container(one, ephemeral=key == "ephemeralContainers") for one in out[key]]
+            out[key] = [_container(container, ephemeral=key == "ephemeralContainers") for container in out[key]]
     if isinstance(out.get("volumes"), list):
-        out["volumes"] = [_volume(one) for one in out["volumes"]]
+        out["volumes"] = [_volume(volume) for volume in out["volumes"]]
     return out
 
 
@@ -57,7 +57,7 @@ def _container(container: Any, *, ephemeral: bool) -> Any:
     if isinstance(out.get("ports"), list):
         out["ports"] = [filled(port, protocol="TCP") for port in out["ports"]]
     if isinstance(out.get("env"), list):
-        out["env"] = [_variable(one) for one in out["env"]]
+        out["env"] = [_variable(variable) for variable in out["env"]]
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
         if isinstance(out.get(key), Mapping):
             out[key] = _probe(out[key])

@@ -24,15 +24,15 @@ _CHANGEABLE: Final = (
 
 def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
     """What every pod needs: at least one container, each with an image."""
-    found = []
+    causes = []
     containers = spec.get("containers") or []
     if not containers:
-        found.append(required(f"{path}.containers"))
+        causes.append(required(f"{path}.containers"))
     for key in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(key) or ()):
             if not container.get("image"):
-                found.append(required(f"{path}.{key}[{index}].image"))
-    return found
+                causes.append(required(f"{path}.{key}[{index}].image"))
+    return causes
 
 
 def _check(manifest: Manifest) -> list[Cause]:
@@ -51,7 +51,7 @@ def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
     out = {key: value for key, value in spec.items() if key not in ("activeDeadlineSeconds", "tolerations")}
     for key in ("containers", "initContainers"):
         if key in out:
-            out[key] = [{name: one[name] for name in one if name != "image"} for one in out[key]]
+            out[key] = [{name: container[name] for name in container if name != "image"} for container in out[key]]
     return out
 
 
@@ -66,11 +66,12 @@ def _create(manifest: Manifest) -> Manifest:
 def _quality(spec: Mapping[str, Any]) -> str:
     """Quality of service: all limited to what they request, some requesting, none."""
     resources = [container.get("resources") or {} for container in spec.get("containers") or ()]
-    if all(not (one.get("limits") or one.get("requests")) for one in resources):
+    if all(not (requirements.get("limits") or requirements.get("requests")) for requirements in resources):
         return "BestEffort"
     whole = all(
-        {"cpu", "memory"} <= set(one.get("limits") or ()) and (one.get("requests") or one["limits"]) == one["limits"]
-        for one in resources
+        {"cpu", "memory"} <= set(requirements.get("limits") or ())
+        and (requirements.get("requests") or requirements["limits"]) == requirements["limits"]
+        for requirements in resources
     )
     return "Guaranteed" if whole else "Burstable"
 

@@ -15,22 +15,22 @@ Manifest = Mapping[str, Any]
 
 
 def _check_role(manifest: Manifest) -> list[Cause]:
-    found = []
+    causes = []
     for index, rule in enumerate(manifest.get("rules") or ()):
         where = f"rules[{index}]"
         if not rule.get("verbs"):
-            found.append(required(f"{where}.verbs", "verbs must contain at least one value"))
+            causes.append(required(f"{where}.verbs", "verbs must contain at least one value"))
         if not rule.get("nonResourceURLs"):
             if not rule.get("apiGroups"):
-                found.append(required(f"{where}.apiGroups", "resource rules must supply at least one api group"))
+                causes.append(required(f"{where}.apiGroups", "resource rules must supply at least one api group"))
             if not rule.get("resources"):
-                found.append(required(f"{where}.resources", "resource rules must supply at least one resource"))
-    return found
+                causes.append(required(f"{where}.resources", "resource rules must supply at least one resource"))
+    return causes
 
 
 def _read_binding(manifest: Manifest) -> Manifest:
     reference = manifest.get("roleRef") or {}
-    subjects = [_subject(one) for one in manifest.get("subjects") or ()]
+    subjects = [_subject(subject) for subject in manifest.get("subjects") or ()]
     return {
         **manifest,
         "roleRef": filled(reference, apiGroup=schemas.GROUP),
@@ -45,22 +45,22 @@ def _subject(subject: Mapping[str, Any]) -> Mapping[str, Any]:
 def _check_binding(manifest: Manifest) -> list[Cause]:
     reference = manifest["roleRef"]
     kinds = ("Role", "ClusterRole") if manifest["metadata"].get("namespace") else ("ClusterRole",)
-    found = []
+    causes = []
     if reference.get("kind") not in kinds:
-        found.append(not_supported("roleRef.kind", reference.get("kind", ""), kinds))
+        causes.append(not_supported("roleRef.kind", reference.get("kind", ""), kinds))
     if not reference.get("name"):
-        found.append(required("roleRef.name"))
+        causes.append(required("roleRef.name"))
     for index, subject in enumerate(manifest.get("subjects") or ()):
         if subject.get("kind") == "ServiceAccount" and not subject.get("namespace"):
-            found.append(required(f"subjects[{index}].namespace"))
-    return found
+            causes.append(required(f"subjects[{index}].namespace"))
+    return causes
 
 
 def _check_binding_update(new: Manifest, old: Manifest) -> list[Cause]:
-    found = _check_binding(new)
+    causes = _check_binding(new)
     if not equal(new["roleRef"], old["roleRef"]):
-        found.append(invalid_value("roleRef", new["roleRef"], "cannot change roleRef"))
-    return found
+        causes.append(invalid_value("roleRef", new["roleRef"], "cannot change roleRef"))
+    return causes
 
 
 _ROLE: Final = Behaviour(

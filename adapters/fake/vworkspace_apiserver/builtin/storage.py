@@ -30,10 +30,10 @@ def _create_claim(manifest: Manifest) -> Manifest:
 
 def _check_claim(manifest: Manifest) -> list[Cause]:
     spec = manifest.get("spec") or {}
-    found = [] if spec.get("accessModes") else [required("spec.accessModes", "at least 1 access mode is required")]
+    causes = [] if spec.get("accessModes") else [required("spec.accessModes", "at least 1 access mode is required")]
     if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
-        found.append(required("spec.resources[storage]"))
-    return found
+        causes.append(required("spec.resources[storage]"))
+    return causes
 
 
 def _check_claim_update(new: Manifest, old: Manifest) -> list[Cause]:

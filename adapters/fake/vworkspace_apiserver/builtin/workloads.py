@@ -51,8 +51,8 @@ def _stateful_set(spec: Mapping[str, Any]) -> dict[str, Any]:
         persistentVolumeClaimRetentionPolicy={},
         updateStrategy={},
     )
-    kept = {"whenDeleted": "Retain", "whenScaled": "Retain"}
-    out["persistentVolumeClaimRetentionPolicy"] = filled(out["persistentVolumeClaimRetentionPolicy"], **kept)
+    retention = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    out["persistentVolumeClaimRetentionPolicy"] = filled(out["persistentVolumeClaimRetentionPolicy"], **retention)
     out["updateStrategy"] = _rolling(out["updateStrategy"], partition=0)
     return out
 
@@ -69,19 +69,19 @@ def _check(manifest: Manifest) -> list[Cause]:
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
     wanted = (spec.get("selector") or {}).get("matchLabels") or {}
-    found = [] if spec.get("selector") else [required("spec.selector")]
+    causes = [] if spec.get("selector") else [required("spec.selector")]
     if any(labels.get(key) != value for key, value in wanted.items()):
-        found.append(
+        causes.append(
             invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
         )
-    return found + check_pod_spec(template.get("spec") or {}, "spec.template.spec")
+    return causes + check_pod_spec(template.get("spec") or {}, "spec.template.spec")
 
 
 def _check_update(new: Manifest, old: Manifest) -> list[Cause]:
-    found = _check(new)
+    causes = _check(new)
     if not equal(new["spec"].get("selector"), old["spec"].get("selector")):
-        found.append(invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable"))
-    return found
+        causes.append(invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable"))
+    return causes
 
 
 _SET_CHANGES: Final = (
