@@ -31,12 +31,12 @@ def conditions_hold(declared: Manifest, request: AdmissionAttributes) -> bool:
         return True
     variables = request.variables()
     failed = ""
-    for one in conditions:
+    for condition in conditions:
         try:
-            if compile_condition(one["expression"]).evaluate(variables) is not True:
+            if compile_condition(condition["expression"]).evaluate(variables) is not True:
                 return False
         except CelError as error:
-            failed = failed or f"{one['name']}: {error}"
+            failed = failed or f"{condition['name']}: {error}"
     if failed and declared.get("failurePolicy") != "Ignore":
         name = request.name
         raise forbidden(request.target.resource.group, request.target.resource.plural, name, _unevaluated(failed))
@@ -65,7 +65,7 @@ def _rule_matches(rule: Manifest, request: AdmissionAttributes) -> bool:
     return (
         all("*" in rule.get(key, ()) or value in rule.get(key, ()) for key, value in wanted)
         and rule.get("scope", "*") in ("*", scope)
-        and any(one in rule.get("resources", ()) for one in _names(resource.plural, request.target.subresource))
+        and any(name in rule.get("resources", ()) for name in _names(resource.plural, request.target.subresource))
     )
 
 
@@ -81,7 +81,7 @@ def _selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
     """Whether a LabelSelector object selects these labels."""
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    return all(_expression_holds(one, labels) for one in selector.get("matchExpressions") or ())
+    return all(_expression_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
 
 
 def _expression_holds(expression: Manifest, labels: Mapping[str, str]) -> bool:

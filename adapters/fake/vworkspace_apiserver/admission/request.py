@@ -58,5 +58,5 @@ class AdmissionAttributes:
             "dryRun": self.dry_run,
             "options": None,
         }
-        kept = {key: value for key, value in request.items() if value != ""}
-        return {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview", "request": kept}
+        fields = {key: value for key, value in request.items() if value != ""}
+        return {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview", "request": fields}

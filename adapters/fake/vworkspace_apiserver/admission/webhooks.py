@@ -109,5 +109,7 @@ def _webhook(declared: Manifest, mutating: bool) -> Webhook:
         ca=b64decode(client.get("caBundle") or "").decode(),
         ignores_failure=declared.get("failurePolicy") == "Ignore",
         timeout=float(declared.get("timeoutSeconds") or 10),
-        version=next((one for one in declared["admissionReviewVersions"] if one in ("v1", "v1beta1")), "v1"),
+        version=next(
+            (version for version in declared["admissionReviewVersions"] if version in ("v1", "v1beta1")), "v1"
+        ),
     )

@@ -77,11 +77,11 @@ class _Repeated:
 
     def of_pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """The object of these pairs."""
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        members = dict(pairs)
+        if len(members) != len(pairs):
             seen: set[str] = set()
-            self._keys[id(found)] = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
-        return found
+            self._keys[id(members)] = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+        return members
 
     def paths(self, value: Any) -> tuple[str, ...]:
         """Paths of the repeated keys in the finished document."""

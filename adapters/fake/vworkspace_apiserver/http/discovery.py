@@ -71,8 +71,8 @@ def aggregated(registry: Registry, *, core: bool, version: str) -> dict[str, Any
 
 def versions_of(registry: Registry, group: str) -> list[str]:
     """Served versions of a group, the preferred one first."""
-    found = {resource.version for resource in registry if resource.group == group}
-    return sorted(found, key=_priority)
+    versions = {resource.version for resource in registry if resource.group == group}
+    return sorted(versions, key=_priority)
 
 
 def _groups(registry: Registry) -> list[str]:
@@ -97,8 +97,8 @@ def _group(registry: Registry, name: str) -> dict[str, Any]:
 
 
 def _served(registry: Registry, group: str, version: str) -> list[Resource]:
-    found = [resource for resource in registry if (resource.group, resource.version) == (group, version)]
-    return sorted(found, key=lambda resource: resource.plural)
+    resources = [resource for resource in registry if (resource.group, resource.version) == (group, version)]
+    return sorted(resources, key=lambda resource: resource.plural)
 
 
 def _entries(resource: Resource) -> Iterable[dict[str, Any]]:
@@ -131,7 +131,7 @@ def _group_discovery(registry: Registry, name: str) -> dict[str, Any]:
 
 def _resource_discovery(resource: Resource) -> dict[str, Any]:
     definition = resource.definition
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "resource": resource.plural,
         "responseKind": _kind_of(resource, resource.kind),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
@@ -141,7 +141,7 @@ def _resource_discovery(resource: Resource) -> dict[str, Any]:
         "categories": list(definition.categories),
         "subresources": [_subresource_discovery(resource, name) for name in resource.subresources],
     }
-    return {key: value for key, value in found.items() if value or key == "singularResource"}
+    return {key: value for key, value in entry.items() if value or key == "singularResource"}
 
 
 def _subresource_discovery(resource: Resource, name: str) -> dict[str, Any]:

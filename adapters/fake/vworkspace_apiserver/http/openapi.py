@@ -71,8 +71,8 @@ def _paths(resource: Resource, root: str) -> Iterator[tuple[str, Any]]:
     scope = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"/{root}{scope}/{resource.plural}"
     yield collection, _operations(resource, {"get": "list", "post": "create", "delete": "deletecollection"})
-    one = {"get": "get", "put": "update", "patch": "patch", "delete": "delete"}
-    yield f"{collection}/{{name}}", _operations(resource, one)
+    object_verbs = {"get": "get", "put": "update", "patch": "patch", "delete": "delete"}
+    yield f"{collection}/{{name}}", _operations(resource, object_verbs)
     for subresource in resource.subresources:
         verbs = {"get": "get", "put": "update", "patch": "patch"}
         yield f"{collection}/{{name}}/{subresource}", _operations(resource, verbs)

@@ -57,7 +57,9 @@ class DeleteCall:
         """One request for every object that would go."""
         resource = self.target.resource
         selection = selection_of(self.target, self.selector)
-        found = [record for record in server.store.scan(resource.storage, self.target.namespace) if self._means(record)]
+        records = [
+            record for record in server.store.scan(resource.storage, self.target.namespace) if self._means(record)
+        ]
         return [
             AdmissionAttributes(
                 "DELETE",
@@ -68,7 +70,7 @@ class DeleteCall:
                 resource.live(record),
                 self.options.dry_run,
             )
-            for record in found
+            for record in records
             if selection.matches(record)
         ]
 

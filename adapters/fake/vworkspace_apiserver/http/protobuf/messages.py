@@ -81,19 +81,19 @@ def _message(**numbers: Member) -> Read:
 
 
 def _read_members(raw: bytes, members: Mapping[int, Member]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    message: dict[str, Any] = {}
     for number, value in fields_of(raw):
         member = members.get(number)
         if member is None:
             continue
         read = member.read(value)
         if member.keyed:
-            found.setdefault(member.name, {})[read[0]] = read[1]
+            message.setdefault(member.name, {})[read[0]] = read[1]
         elif member.many:
-            found.setdefault(member.name, []).append(read)
+            message.setdefault(member.name, []).append(read)
         elif read not in ("", None):
-            found[member.name] = read
-    return found
+            message[member.name] = read
+    return message
 
 
 _OWNER: Final = _message(

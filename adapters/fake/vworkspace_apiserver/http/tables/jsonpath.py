@@ -26,10 +26,10 @@ def find(path: str, value: Any) -> list[Any]:
 
     A path this subset cannot read finds nothing, like one that leads nowhere.
     """
-    found = [value]
+    matches = [value]
     for step in _steps(path):
-        found = [result for item in found for result in step(item)]
-    return found
+        matches = [result for item in matches for result in step(item)]
+    return matches
 
 
 @lru_cache(maxsize=1024)

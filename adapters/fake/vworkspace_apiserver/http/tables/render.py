@@ -85,8 +85,8 @@ def _definition(column: Column) -> dict[str, Any]:
 
 def _cell(column: Column, manifest: Mapping[str, Any], now: datetime) -> Any:
     """One value as the column's type allows; null where there is none (or one of another type)."""
-    found = find(column.path, manifest)
-    value = found[0] if found else None
+    matches = find(column.path, manifest)
+    value = matches[0] if matches else None
     match column.type:
         case _ if value is None:
             return None
