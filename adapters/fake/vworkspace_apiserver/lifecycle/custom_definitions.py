@@ -152,7 +152,7 @@ def _conditions(old: Sequence[Mapping[str, Any]], now: str, problem: str) -> lis
             ("Established", "False", "NotAccepted", "the definition is not served"),
             ("NonStructuralSchema", "True", "Violations", problem),
         ]
-    times = {(one.get("type"), one.get("status")): one.get("lastTransitionTime") for one in old}
+    times = {(condition.get("type"), condition.get("status")): condition.get("lastTransitionTime") for condition in old}
     return [
         {
             "type": kind,

@@ -43,13 +43,16 @@ def in_progress(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 def _terminating(crd: Mapping[str, Any], now: datetime, reason: str, message: str) -> dict[str, Any]:
     status = crd.get("status") or {}
     conditions = status.get("conditions") or ()
-    since = next((one["lastTransitionTime"] for one in conditions if one["type"] == "Terminating"), format_time(now))
-    told = {
+    since = next(
+        (condition["lastTransitionTime"] for condition in conditions if condition["type"] == "Terminating"),
+        format_time(now),
+    )
+    termination = {
         "type": "Terminating",
         "status": "True",
         "lastTransitionTime": since,
         "reason": reason,
         "message": message,
     }
-    others = [one for one in conditions if one["type"] != "Terminating"]
-    return {**crd, "status": {**status, "conditions": [*others, told]}}
+    others = [condition for condition in conditions if condition["type"] != "Terminating"]
+    return {**crd, "status": {**status, "conditions": [*others, termination]}}

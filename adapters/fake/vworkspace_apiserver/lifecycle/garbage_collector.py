@@ -161,7 +161,10 @@ class Collector:
     def _in_circle(self, record: Record) -> bool:
         """Whether a dependent of this dependent already waits for its own: each would wait for the other."""
         dependents = (self._store.get(*node) for node in self._dependents.get(record.uid, ()))
-        return any(one is not None and one.deleting and FOREGROUND in one.finalizers for one in dependents)
+        return any(
+            dependent is not None and dependent.deleting and FOREGROUND in dependent.finalizers
+            for dependent in dependents
+        )
 
     def _state(self, hands: Hands, reference: Mapping[str, Any], dependent: Node) -> OwnerState:
         owner = hands.locate(reference, dependent)

@@ -33,10 +33,10 @@ class Registry:
 
     def at(self, group: str, version: str, plural: str) -> Resource:
         """The resource of a URL path. Raises the plain-text 404 (W-38)."""
-        found = self._by_path.get((group, version, plural))
-        if found is None:
+        resource = self._by_path.get((group, version, plural))
+        if resource is None:
             raise not_served()
-        return found
+        return resource
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
         """The resource an owner reference or a manifest means, if it is served."""

@@ -97,7 +97,7 @@ def definitions_of_crd(crd: Mapping[str, Any]) -> tuple[Definition, ...]:
     spec = crd["spec"]
     served = [version for version in spec["versions"] if version.get("served")]
     names = frozenset(f"{spec['group']}/{version['name']}" for version in served)
-    found: list[Definition] = []
+    definitions: list[Definition] = []
     problems: list[SchemaProblem] = []
     for index, version in enumerate(spec["versions"]):
         try:
@@ -107,10 +107,10 @@ def definitions_of_crd(crd: Mapping[str, Any]) -> tuple[Definition, ...]:
             problems += [SchemaProblem(_below(prefix, problem.path), problem.message) for problem in error.problems]
             continue
         if version.get("served"):
-            found.append(definition)
+            definitions.append(definition)
     if problems:
         raise SchemaError(problems)
-    return tuple(found)
+    return tuple(definitions)
 
 
 def _below(prefix: str, path: str) -> str:

@@ -124,12 +124,12 @@ def field_conflict(message: str, causes: Iterable[FailureCause]) -> ApiFailure:
 
 def invalid(group: str, kind: str, name: str, causes: Iterable[FailureCause]) -> ApiFailure:
     """422: the content breaks a rule of the kind; `causes` name the fields."""
-    found = tuple(causes)
-    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in found]
+    field_causes = tuple(causes)
+    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in field_causes]
     listed = texts[0] if len(set(texts)) == 1 else "[" + ", ".join(dict.fromkeys(texts)) + "]"
     details = {"name": name, "group": group, "kind": kind}
     message = f'{resource_of(group, kind)} "{name}" is invalid: {listed}'
-    return ApiFailure(422, "Invalid", message, causes=found, details=details)
+    return ApiFailure(422, "Invalid", message, causes=field_causes, details=details)
 
 
 def bad_request(message: str) -> ApiFailure:
