@@ -104,16 +104,18 @@ def apply(
 
 def fit(definition: Kindred, config: Mapping[str, Any]) -> None:
     """Raise TypedPatchError unless `config` fits the schema."""
-    found = misfits(definition.schema, config)
-    if not found:
+    problems = misfits(definition.schema, config)
+    if not problems:
         return
-    raise TypedPatchError(f"failed to create typed patch object ({_named(definition, config)}): {misfit_text(found)}")
+    raise TypedPatchError(
+        f"failed to create typed patch object ({_named(definition, config)}): {misfit_text(problems)}"
+    )
 
 
 def _named(definition: Kindred, manifest: Mapping[str, Any]) -> str:
     """An object as such failures name it: `namespace/name; group/version, Kind=Kind`."""
-    found = manifest.get("metadata")
-    meta = found if isinstance(found, Mapping) else {}
+    metadata = manifest.get("metadata")
+    meta = metadata if isinstance(metadata, Mapping) else {}
     version = definition.api_version if "/" in definition.api_version else f"/{definition.api_version}"
     return f"{meta.get('namespace', '')}/{meta.get('name', '')}; {version}, Kind={definition.kind_name}"
 
@@ -147,8 +149,8 @@ def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -
     """The applier's entry: its old one when it still says the same."""
     if last is None:
         return ManagedFieldsEntry(owned, api_version)
-    kept = without_metadata(owned)
-    if kept == last.fields and last.api_version == api_version:
+    fields = without_metadata(owned)
+    if fields == last.fields and last.api_version == api_version:
         return last
     return ManagedFieldsEntry(owned, api_version, last.time)
 
@@ -167,8 +169,8 @@ def _drop(schema: Schema, merged: Any, last: FieldSet, owned: list[FieldSet]) ->
     last = with_named_fields(schema, last)
     everybody = with_named_fields(schema, everybody)
     present = _named_set(schema, merged)
-    kept = _named_set(schema, remove(schema, merged, last))
-    pruned = remove(schema, merged, difference(present, union(kept, everybody)))
+    remainder = _named_set(schema, remove(schema, merged, last))
+    pruned = remove(schema, merged, difference(present, union(remainder, everybody)))
     gone = intersection(difference(present, _named_set(schema, pruned)), last)
     return remove(schema, merged, gone)
 

@@ -150,7 +150,7 @@ class _Comparing:
 
 
 def _by_element(schema: Schema, items: list[Any]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    groups: dict[str, list[Any]] = {}
     for item in items:
-        found.setdefault(element_of(schema, item), []).append(item)
-    return found
+        groups.setdefault(element_of(schema, item), []).append(item)
+    return groups

@@ -32,13 +32,13 @@ def misfits(schema: Schema, value: Any, path: str = "") -> list[str]:
             return _map_misfits(schema, value, path)
 
 
-def misfit_text(found: list[str]) -> str:
+def misfit_text(problems: list[str]) -> str:
     """One failure as it is, several one per line."""
-    return found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])
+    return problems[0] if len(problems) == 1 else "\n  ".join(["errors:", *problems])
 
 
 def _list_misfits(schema: Schema, value: list[Any], path: str) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     seen: set[str] = set()
     inner = items_schema(schema)
     for index, item in enumerate(value):
@@ -48,23 +48,23 @@ def _list_misfits(schema: Schema, value: list[Any], path: str) -> list[str]:
             try:
                 element = element_of(schema, item)
             except ItemError as error:
-                return [*found, f"{path}: element {index}: {error}"]
+                return [*problems, f"{path}: element {index}: {error}"]
             where = path + element_text(element)
             if element in seen:
-                found.append(f"{path}: duplicate entries for key {element_text(element)}")
+                problems.append(f"{path}: duplicate entries for key {element_text(element)}")
             seen.add(element)
-        found += misfits(inner, item, where)
-    return found
+        problems += misfits(inner, item, where)
+    return problems
 
 
 def _map_misfits(schema: Schema, value: dict[str, Any], path: str) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     for key, item in value.items():
         child = schema.applied(key)
         if child is None:
-            return [*found, f"{path}.{key}: field not declared in schema"]
-        found += misfits(child, item, f"{path}.{key}")
-    return found
+            return [*problems, f"{path}.{key}: field not declared in schema"]
+        problems += misfits(child, item, f"{path}.{key}")
+    return problems
 
 
 def _wrong_scalar(schema: Schema, value: Any) -> str:

@@ -35,12 +35,12 @@ def insert(fields: dict[str, Any], path: tuple[str, ...] | list[str]) -> None:
     if not path:
         return
     for element in path[:-1]:
-        found = fields.get(element)
-        if found is None:
-            fields[element] = found = {}
-        elif not found:
-            found[MEMBER] = {}
-        fields = found
+        node = fields.get(element)
+        if node is None:
+            fields[element] = node = {}
+        elif not node:
+            node[MEMBER] = {}
+        fields = node
     last = fields.get(path[-1])
     if last is None:
         fields[path[-1]] = {}
@@ -79,9 +79,9 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
         if element == MEMBER:
             continue
         other = right.get(element)
-        kept = node if other is None else _without(node, other)
-        if kept is not None:
-            out[element] = kept
+        remainder = node if other is None else _without(node, other)
+        if remainder is not None:
+            out[element] = remainder
     return out
 
 

@@ -84,5 +84,5 @@ def _annotated(manifest: dict[str, Any], config: Manifest) -> dict[str, Any]:
 
 def _annotations(manifest: Manifest) -> Mapping[str, str]:
     meta = manifest.get("metadata")
-    found = meta.get("annotations") if isinstance(meta, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    annotations = meta.get("annotations") if isinstance(meta, Mapping) else None
+    return annotations if isinstance(annotations, Mapping) else {}

@@ -101,7 +101,7 @@ def decode_managers(
 
     Raises ManagedFieldsError for what a client got wrong.
     """
-    found: dict[ManagerKey, ManagedFieldsEntry] = {}
+    entries: dict[ManagerKey, ManagedFieldsEntry] = {}
     for raw in managed_fields or ():
         if not trusted:
             _check_entry(raw)
@@ -110,12 +110,12 @@ def decode_managers(
         operation = ManagedFieldsOperation(raw["operation"])
         key = key_of(raw.get("manager", ""), operation, raw.get("subresource", ""), version)
         time = raw.get("time") or ""
-        found[key] = (
+        entries[key] = (
             ManagedFieldsEntry(fields, version, time, raw)
             if trusted
             else ManagedFieldsEntry(_canonical(fields), version, time)
         )
-    return found
+    return entries
 
 
 def _check_entry(raw: Any) -> None:

@@ -102,16 +102,16 @@ class Clash(Conflict):
 def conflict(clashes: Clashes) -> Clash:
     """The conflict in the server's words (S-78, S-79)."""
     by_manager = sorted(clashes.items(), key=lambda clash: clash[0].identifier())
-    found = [(key, path_text(path)) for key, fields in by_manager for path in iterate(fields)]
-    causes = tuple(FieldConflict(key.manager, path, f"conflict with {key}") for key, path in found)
-    if len(found) == 1:
-        key, path = found[0]
+    conflicts = [(key, path_text(path)) for key, fields in by_manager for path in iterate(fields)]
+    causes = tuple(FieldConflict(key.manager, path, f"conflict with {key}") for key, path in conflicts)
+    if len(conflicts) == 1:
+        key, path = conflicts[0]
         return Clash(f"Apply failed with 1 conflict: conflict with {key}: {path}", causes, clashes)
     lines: list[str] = []
     for key, fields in by_manager:
         lines.append(f"conflicts with {key}:")
         lines += [f"- {path_text(path)}" for path in iterate(fields)]
-    return Clash(f"Apply failed with {len(found)} conflicts: " + "\n".join(lines), causes, clashes)
+    return Clash(f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines), causes, clashes)
 
 
 def without_metadata(fields: FieldSet) -> FieldSet:

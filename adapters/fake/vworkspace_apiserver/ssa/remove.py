@@ -23,27 +23,27 @@ def _remove_items(schema: Schema, value: Any, fields: FieldSet) -> Any:
     if not isinstance(value, list) or schema.list_type is ListType.ATOMIC:
         return value
     inner = items_schema(schema)
-    kept = []
+    remainder = []
     for item in value:
         node = fields.get(element_of(schema, item))
         if node is None:
-            kept.append(item)
+            remainder.append(item)
         elif not is_member(node):
-            kept.append(remove(inner, item, node))
-    return kept
+            remainder.append(remove(inner, item, node))
+    return remainder
 
 
 def _remove_members(schema: Schema, value: Any, fields: FieldSet) -> Any:
     if not isinstance(value, dict) or schema.atomic_map:
         return value
-    kept = {}
+    remainder = {}
     for key, item in value.items():
         node = fields.get(field(key))
         if node is None:
-            kept[key] = item
+            remainder[key] = item
         elif not is_member(node):
-            kept[key] = remove(schema.applied(key) or ANYTHING, item, node)
-    return kept
+            remainder[key] = remove(schema.applied(key) or ANYTHING, item, node)
+    return remainder
 
 
 def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
