@@ -113,14 +113,14 @@ class _Parser:
         self._at = 0
 
     def requirements(self) -> list[Requirement]:
-        found = [self._first()]
+        requirements = [self._first()]
         while self._peek() != _END:
             if self._next() != ",":
                 raise _unexpected(self._tokens[self._at - 1], "',' or 'end of string'")
             if self._peek() in (_SYMBOLS - {"!"}) | {_END}:
                 raise _unexpected(self._peek(), "identifier after ','")
-            found.append(self._requirement())
-        return found
+            requirements.append(self._requirement())
+        return requirements
 
     def _first(self) -> Requirement:
         if self._peek() in _SYMBOLS - {"!"}:
@@ -175,8 +175,8 @@ class _Parser:
         return word
 
 
-def _unexpected(found: str, wanted: str) -> Exception:
-    return bad_request(f"found '{found}', expected: {wanted}")
+def _unexpected(token: str, wanted: str) -> Exception:
+    return bad_request(f"found '{token}', expected: {wanted}")
 
 
 def _checked_key(key: str) -> str:

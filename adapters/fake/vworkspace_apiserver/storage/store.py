@@ -108,13 +108,13 @@ class Store:
     def since(self, where: GroupResource, version: int) -> list[StoredChange]:
         """Changes of one resource after `version`, which must not be below `floor`, oldest first."""
         table = self._tables.get(where)
-        found: list[StoredChange] = []
+        changes: list[StoredChange] = []
         for change in reversed(table.changes if table else ()):
             if change.version <= version:
                 break
-            found.append(change)
-        found.reverse()
-        return found
+            changes.append(change)
+        changes.reverse()
+        return changes
 
     def count(self, where: GroupResource) -> int:
         """How many objects the resource holds."""

@@ -81,8 +81,8 @@ def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ..
             added = ()
         case _:
             added = tuple(name for name in (ORPHAN, FOREGROUND) if name in finalizers)
-    kept = tuple(name for name in finalizers if name not in (ORPHAN, FOREGROUND))
-    wanted = kept + added
+    others = tuple(name for name in finalizers if name not in (ORPHAN, FOREGROUND))
+    wanted = others + added
     return tuple(finalizers) if set(wanted) == set(finalizers) else wanted
 
 

@@ -175,8 +175,8 @@ def _with_old_times(live: Manifest, manifest: Manifest) -> Manifest:
         return manifest
     if [_timeless(entry) for entry in old] != [_timeless(entry) for entry in new]:
         return manifest
-    kept = {**manifest, "metadata": {**manifest["metadata"], "managedFields": old}}
-    return kept if equal(kept, live) else manifest
+    candidate = {**manifest, "metadata": {**manifest["metadata"], "managedFields": old}}
+    return candidate if equal(candidate, live) else manifest
 
 
 def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,20 +57,20 @@ def _holds(value: Any) -> bool:
 
 def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: bool) -> list[Cause]:
     """Name, labels, annotations, owner references and finalizers."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     if metadata.get("generateName"):
         prefix = metadata["generateName"]
         texts = name_problems(prefix.rstrip("-") or "a", rule)
-        found += [invalid_value("metadata.generateName", prefix, text) for text in texts]
+        causes += [invalid_value("metadata.generateName", prefix, text) for text in texts]
     name = metadata.get("name")
     if not name:
-        found.append(required("metadata.name", "name or generateName is required"))
+        causes.append(required("metadata.name", "name or generateName is required"))
     else:
-        found += [invalid_value("metadata.name", name, text) for text in name_problems(name, rule)]
+        causes += [invalid_value("metadata.name", name, text) for text in name_problems(name, rule)]
     if namespaced and metadata.get("namespace"):
         space = metadata["namespace"]
-        found += [invalid_value("metadata.namespace", space, text) for text in name_problems(space, NameRule.LABEL)]
-    return found + check_common(metadata)
+        causes += [invalid_value("metadata.namespace", space, text) for text in name_problems(space, NameRule.LABEL)]
+    return causes + check_common(metadata)
 
 
 def check_common(metadata: Mapping[str, Any]) -> list[Cause]:
@@ -99,33 +99,33 @@ def name_problems(name: str, rule: NameRule) -> list[str]:
 
 
 def _name(name: str, pattern: re.Pattern[str], limit: int, text: str) -> list[str]:
-    found = [f"must be no more than {limit} bytes"] if len(name) > limit else []
-    return found if pattern.fullmatch(name) else [*found, text]
+    problems = [f"must be no more than {limit} bytes"] if len(name) > limit else []
+    return problems if pattern.fullmatch(name) else [*problems, text]
 
 
 def qualified_problems(key: str) -> list[str]:
     """What is wrong with a label key, annotation key or finalizer."""
     prefix, slash, name = key.rpartition("/")
-    found: list[str] = []
+    problems: list[str] = []
     if "/" in prefix:
         return [f"a valid label key must consist of an optional prefix and a name: {key!r} has several '/'"]
     if slash and not prefix:
-        found.append("prefix part must be non-empty")
+        problems.append("prefix part must be non-empty")
     elif slash:
-        found += [f"prefix part {text}" for text in _name(prefix, _SUBDOMAIN, 253, _SUBDOMAIN_TEXT)]
+        problems += [f"prefix part {text}" for text in _name(prefix, _SUBDOMAIN, 253, _SUBDOMAIN_TEXT)]
     if not name:
-        found.append("name part must be non-empty")
+        problems.append("name part must be non-empty")
     elif len(name) > 63:
-        found.append("name part must be no more than 63 bytes")
+        problems.append("name part must be no more than 63 bytes")
     if not _QUALIFIED.fullmatch(name):
-        found.append(_QUALIFIED_TEXT)
-    return found
+        problems.append(_QUALIFIED_TEXT)
+    return problems
 
 
 def label_value_problems(value: str) -> list[str]:
     """What is wrong with a label's value."""
-    found = ["must be no more than 63 bytes"] if len(value.encode()) > 63 else []
-    return found if not value or _QUALIFIED.fullmatch(value) else [*found, _VALUE_TEXT]
+    problems = ["must be no more than 63 bytes"] if len(value.encode()) > 63 else []
+    return problems if not value or _QUALIFIED.fullmatch(value) else [*problems, _VALUE_TEXT]
 
 
 def _check_labels(labels: Mapping[str, str]) -> Iterable[Cause]:
@@ -161,7 +161,7 @@ def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[Cause]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {mine}"
                 )
-                yield invalid_value("metadata.ownerReferences", [dict(one) for one in owners], detail)
+                yield invalid_value("metadata.ownerReferences", [dict(reference) for reference in owners], detail)
             else:
                 controller = mine
 
@@ -188,7 +188,7 @@ def check_kube_finalizers(finalizers: Iterable[str]) -> list[Cause]:
 
 def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     """What an update may not change, and no new finalizers once deletion has begun (S-09, S-75, S-76)."""
-    found = [
+    causes = [
         invalid_value(f"metadata.{key}", new.get(key), "field is immutable")
         for key in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
         if not equal(new.get(key), old.get(key))
@@ -197,8 +197,8 @@ def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> lis
     if old.get("deletionTimestamp") and fresh:
         listed = ", ".join(f'"{name}"' for name in fresh)
         detail = "no new finalizers can be added if the object is being deleted, found new finalizers "
-        found.append(forbidden_value("metadata.finalizers", f"{detail}[]string{{{listed}}}"))
-    return found
+        causes.append(forbidden_value("metadata.finalizers", f"{detail}[]string{{{listed}}}"))
+    return causes
 
 
 def finalizer_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
@@ -220,13 +220,13 @@ def unique_owners(metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple
     owners = metadata.get("ownerReferences")
     if not isinstance(owners, list) or len(owners) < 2:
         return metadata, ()
-    kept: list[Any] = []
+    references: list[Any] = []
     repeated: list[str] = []
     for owner in owners:
-        if any(equal(owner, one) for one in kept):
+        if any(equal(owner, reference) for reference in references):
             repeated.append(owner.get("uid", ""))
         else:
-            kept.append(owner)
+            references.append(owner)
     if not repeated:
         return metadata, ()
     text = (
@@ -234,4 +234,4 @@ def unique_owners(metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple
         "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
         f"{', '.join(repeated)}"
     )
-    return {**metadata, "ownerReferences": kept}, (text,)
+    return {**metadata, "ownerReferences": references}, (text,)

@@ -138,8 +138,8 @@ def _remove(document: Any, path: tuple[str, ...]) -> Any:
     step, rest = path[0], path[1:]
     if isinstance(document, list):
         index = _index(document, step, last=len(document) - 1)
-        kept = [_remove(document[index], rest)] if rest else []
-        return [*document[:index], *kept, *document[index + 1 :]]
+        replacement = [_remove(document[index], rest)] if rest else []
+        return [*document[:index], *replacement, *document[index + 1 :]]
     if not isinstance(document, Mapping) or step not in document:
         raise cannot()
     if rest:

@@ -142,7 +142,7 @@ def _applied(definition: Definition, live: Manifest | None, config: Manifest, wr
             now=write.now,
         )
     except Conflict as conflict:
-        causes = [FailureCause(one.field, one.detail, "FieldManagerConflict") for one in conflict.conflicts]
+        causes = [FailureCause(entry.field, entry.detail, "FieldManagerConflict") for entry in conflict.conflicts]
         raise field_conflict(conflict.message, causes) from conflict
     except ssa.TypedPatchError as error:
         raise internal(error.message) from error

@@ -41,7 +41,7 @@ def _merge_map(schema: Schema, document: Mapping[str, Any], patch: Mapping[str, 
     for key, items in patch.items():
         if key.startswith(DELETE_ITEMS):
             name = key.removeprefix(DELETE_ITEMS)
-            out[name] = [item for item in out.get(name) or [] if not any(equal(item, one) for one in items)]
+            out[name] = [item for item in out.get(name) or [] if not any(equal(item, deletion) for deletion in items)]
     for key, value in plain.items():
         merged = _merge_value(schema.applied(key) or ANYTHING, out.get(key), value)
         if value is None:
@@ -63,7 +63,7 @@ def _merge_value(schema: Schema, value: Any, patch: Any) -> Any:
         if key:
             return _merge_items(schema, key, value, patch)
         if schema.list_type is ListType.SET:
-            return value + [item for item in patch if not any(equal(item, one) for one in value)]
+            return value + [item for item in patch if not any(equal(item, member) for member in value)]
     if isinstance(patch, list):
         return [_without_directive(item) for item in patch if not _is_delete(item)]
     return patch
@@ -93,9 +93,9 @@ def _merge_items(schema: Schema, key: str, value: list[Any], patch: list[Any]) -
     for item in patch:
         if not isinstance(item, Mapping) or key not in item:
             raise bad_request(f"map: {item} does not contain declared merge key: {key}")
-        at = next((i for i, one in enumerate(out) if equal(one.get(key), item[key])), None)
+        at = next((i for i, candidate in enumerate(out) if equal(candidate.get(key), item[key])), None)
         if _is_delete(item):
-            out = [one for one in out if not equal(one.get(key), item[key])]
+            out = [candidate for candidate in out if not equal(candidate.get(key), item[key])]
         elif at is None:
             out.append(_merge_map(inner, {}, item))
         else:
@@ -108,10 +108,10 @@ def _ordered(schema: Schema, items: Any, order: Any) -> Any:
     if not isinstance(items, list) or not isinstance(order, list):
         return items
     key = _merge_key(schema)
-    names = [one.get(key) if isinstance(one, Mapping) else one for one in order]
+    names = [entry.get(key) if isinstance(entry, Mapping) else entry for entry in order]
 
     def rank(item: Any) -> int:
         name = item.get(key) if isinstance(item, Mapping) else item
-        return next((i for i, one in enumerate(names) if equal(one, name)), len(names))
+        return next((i for i, entry in enumerate(names) if equal(entry, name)), len(names))
 
     return sorted(items, key=rank)
