@@ -47,5 +47,9 @@ class MemoryJobStore:
 
     async def newest(self, object_key: str) -> Tombstone | None:
         """The tombstone of the highest generation for an object."""
-        mine = (found for key, found in self.tombstones.items() if key.rpartition("@")[0].lower() == object_key.lower())
-        return max(mine, key=lambda found: found.generation, default=None)
+        mine = (
+            tombstone
+            for key, tombstone in self.tombstones.items()
+            if key.rpartition("@")[0].lower() == object_key.lower()
+        )
+        return max(mine, key=lambda tombstone: tombstone.generation, default=None)

@@ -78,12 +78,12 @@ async def _json(request: Request) -> Any:
     if not body:
         return {}
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the body is not JSON that can be read: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise TypeError("the body must be an object")
-    return found
+    return document
 
 
 class _Admin:

@@ -60,9 +60,9 @@ class ScriptedFault:
     def wrap(self, effect: Callable[[], T]) -> T:
         """Run `effect` under this fault."""
         self.before()
-        found = effect()
+        result = effect()
         self.after()
-        return found
+        return result
 
     def _strike(self) -> None:
         if self.status is None:

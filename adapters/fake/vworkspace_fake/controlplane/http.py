@@ -81,12 +81,12 @@ class _AgentFace:
         cluster_id, wait = request.query_params.get("cluster"), _wait(request)
         if not cluster_id:
             raise ApiRefusal(400, "cluster: is required")
-        found = self._server.fetch(token, cluster_id)
-        if not found and wait > 0:
-            found = await _unless_gone(
+        jobs = self._server.fetch(token, cluster_id)
+        if not jobs and wait > 0:
+            jobs = await _unless_gone(
                 request, self._polls.jobs(lambda: self._server.poll(token, cluster_id), cluster_id, wait)
             )
-        return {"jobs": found}
+        return {"jobs": jobs}
 
     async def ack(self, request: Request) -> Response:
         """Take a job."""
@@ -133,13 +133,13 @@ class _AgentFace:
         try:
             fault.before()
             _check_accept(request)
-            found = await perform(request, _bearer(request))
+            answer = await perform(request, _bearer(request))
             fault.after()
         except ApiRefusal as refusal:
             return _refused(refusal, self._server)
         except Dropped:
             return _NoAnswer()
-        return _response(200 if found is not None else 204, found, self._server.now())
+        return _response(200 if answer is not None else 204, answer, self._server.now())
 
 
 class _NoAnswer(Response):
@@ -218,6 +218,6 @@ def _refused(refusal: ApiRefusal, server: ControlPlaneServer) -> Response:
     headers = _headers(server.now())
     if refusal.retry_after is not None:
         headers["retry-after"] = str(round(refusal.retry_after))
-    told = error_body(refusal.status, refusal.message, server.request_id())
-    body = json.dumps(told).encode() if refusal.body is None else refusal.body
+    document = error_body(refusal.status, refusal.message, server.request_id())
+    body = json.dumps(document).encode() if refusal.body is None else refusal.body
     return Response(body, refusal.status, headers=headers, media_type=refusal.content_type or MEDIA_TYPE)

@@ -45,10 +45,10 @@ class InProcessControlPlane:
             return ask(self._token, cluster_id)
 
         fault = await self._fault(AgentCall.FETCH)
-        found = _perform(fault, look)
-        if not found and wait_seconds > 0:
-            found = await self._waited(look, cluster_id, wait_seconds)
-        return Fetched(found, self._date())
+        jobs = _perform(fault, look)
+        if not jobs and wait_seconds > 0:
+            jobs = await self._waited(look, cluster_id, wait_seconds)
+        return Fetched(jobs, self._date())
 
     async def _waited(self, look: Callable[[], list[Any]], cluster_id: str, wait_seconds: int) -> list[Any]:
         try:

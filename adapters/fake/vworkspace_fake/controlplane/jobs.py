@@ -33,7 +33,7 @@ class JobEntry:
     def as_json(self) -> dict[str, Any]:
         """The entry for the admin API."""
         times = {name: getattr(self, name) for name in ("offered_at", "acked_at", "closed_at")}
-        told = {name.replace("_at", "At"): at.isoformat() if at else None for name, at in times.items()}
+        moments = {name.replace("_at", "At"): at.isoformat() if at else None for name, at in times.items()}
         counts = {"offers": self.offers, "acks": self.acks, "resultsRefused": self.results_refused}
         return {
             "id": self.id,
@@ -41,7 +41,7 @@ class JobEntry:
             "job": self.raw,
             "statuses": list(self.statuses),
             "result": self.result,
-            **told,
+            **moments,
             **counts,
         }
 

@@ -167,10 +167,10 @@ class ControlPlaneServer:
 
     def enqueue_raw(self, cluster_id: str, raw: Any) -> JobEntry:
         """Offer anything at all as a job: what the agent must survive (PULL-7)."""
-        found = raw.get("id") if isinstance(raw, Mapping) else None
+        job_id = raw.get("id") if isinstance(raw, Mapping) else None
         self._numbers += 1
-        usable = isinstance(found, str | int) and not isinstance(found, bool)
-        entry = JobEntry(str(found) if usable else f"unnamed-{self._numbers}", cluster_id, raw)
+        usable = isinstance(job_id, str | int) and not isinstance(job_id, bool)
+        entry = JobEntry(str(job_id) if usable else f"unnamed-{self._numbers}", cluster_id, raw)
         self.jobs.add(entry)
         self.wake()
         return entry

@@ -84,15 +84,15 @@ class TokenBook:
 
     def register(self, text: str, cluster_id: str | None) -> IssuedToken:
         """The long-lived token for a one-time one. Raises a 401 or 403 Refusal."""
-        found = self._registrations.get(text)
-        if found is None or (found.issued is not None and found.issued.used):
+        registration = self._registrations.get(text)
+        if registration is None or (registration.issued is not None and registration.issued.used):
             raise ApiRefusal(401, "the registration token is not known or was used")
-        if cluster_id is not None and cluster_id != found.cluster_id:
+        if cluster_id is not None and cluster_id != registration.cluster_id:
             raise ApiRefusal(403, "the registration token is for another cluster")
-        if found.issued is not None:
-            self.revoke(found.issued.text)
-        found.issued = self._issue(found.cluster_id)
-        return found.issued
+        if registration.issued is not None:
+            self.revoke(registration.issued.text)
+        registration.issued = self._issue(registration.cluster_id)
+        return registration.issued
 
     def _issue(self, cluster_id: str) -> IssuedToken:
         token = self.add(cluster_id, self.mint())

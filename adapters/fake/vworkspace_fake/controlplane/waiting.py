@@ -23,15 +23,15 @@ class LongPolls:
 
     async def jobs(self, look: Callable[[], list[Any]], cluster_id: str, wait_seconds: float) -> list[Any]:
         """What `look` finds, at the latest after `wait_seconds`. Outside any running loop it does not wait."""
-        found = look()
-        if found or wait_seconds <= 0 or self.closed:
-            return found
+        jobs = look()
+        if jobs or wait_seconds <= 0 or self.closed:
+            return jobs
         import asyncio
 
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return found
+            return jobs
         return await self._wait(loop, look, cluster_id, loop.time() + wait_seconds)
 
     async def _wait(self, loop: Any, look: Callable[[], list[Any]], cluster_id: str, until: float) -> list[Any]:
@@ -49,8 +49,8 @@ class LongPolls:
                 finally:
                     alarm.cancel()
                 news.clear()
-                if found := look():
-                    return found
+                if jobs := look():
+                    return jobs
             return []
         finally:
             stop()
