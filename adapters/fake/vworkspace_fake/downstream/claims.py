@@ -55,8 +55,8 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 def _waits_for_a_pod(view: ObjectView) -> bool:
     """Whether the storage class binds only when a pod uses the claim; none does here."""
     name = view.spec.get("storageClassName")
-    found = view.world.get(ObjectRef(STORAGE_CLASS, None, str(name)))
-    return bool(get_path(found, "volumeBindingMode") == "WaitForFirstConsumer")
+    storage_class = view.world.get(ObjectRef(STORAGE_CLASS, None, str(name)))
+    return bool(get_path(storage_class, "volumeBindingMode") == "WaitForFirstConsumer")
 
 
 def _source_is_ready(view: ObjectView) -> bool:

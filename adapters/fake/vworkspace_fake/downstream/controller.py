@@ -45,14 +45,14 @@ class ObjectView:
     @property
     def spec(self) -> Mapping[str, Any]:
         """The object's spec; empty where it has none."""
-        found = get_path(self.live, "spec")
-        return found if isinstance(found, Mapping) else {}
+        spec = get_path(self.live, "spec")
+        return spec if isinstance(spec, Mapping) else {}
 
     @property
     def status(self) -> Mapping[str, Any]:
         """The object's status; empty where it has none."""
-        found = get_path(self.live, "status")
-        return found if isinstance(found, Mapping) else {}
+        status = get_path(self.live, "status")
+        return status if isinstance(status, Mapping) else {}
 
     @property
     def deleting(self) -> bool:

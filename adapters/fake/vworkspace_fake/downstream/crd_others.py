@@ -114,8 +114,8 @@ def _restic() -> dict[str, JsonSchema]:
 
 
 def _restic_source() -> JsonSchema:
-    kept = dict.fromkeys(("daily", "hourly", "monthly", "weekly", "yearly"), _INT32)
-    retain = record({**kept, "last": STRING, "within": STRING})
+    counts = dict.fromkeys(("daily", "hourly", "monthly", "weekly", "yearly"), _INT32)
+    retain = record({**counts, "last": STRING, "within": STRING})
     return record({**_restic(), "pruneIntervalDays": _INT32, "retain": retain, "unlock": STRING})
 
 
@@ -142,12 +142,14 @@ def _once(name: str) -> JsonSchema:
     return string(**{"x-kubernetes-validations": [rule]})
 
 
-def _either(one: str, other: str, first: str) -> list[dict[str, Any]]:
+def _either(field: str, other: str, first: str) -> list[dict[str, Any]]:
     """Exactly one of two fields, and whichever it is stays."""
-    kept = [_rule(f"{name} is required once set", f"!has(oldSelf.{name}) || has(self.{name})") for name in (one, other)]
-    a, b = (one, other) if first == one else (other, one)
+    rules = [
+        _rule(f"{name} is required once set", f"!has(oldSelf.{name}) || has(self.{name})") for name in (field, other)
+    ]
+    a, b = (field, other) if first == field else (other, field)
     rule = f"(has(self.{a}) && !has(self.{b})) || (!has(self.{a}) && has(self.{b}))"
-    return [*kept, _rule(f"exactly one of {a} and {b} must be set", rule)]
+    return [*rules, _rule(f"exactly one of {a} and {b} must be set", rule)]
 
 
 def _snapshot() -> dict[str, Any]:

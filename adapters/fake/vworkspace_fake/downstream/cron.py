@@ -32,16 +32,16 @@ def next_run(schedule: str, after: datetime) -> datetime:
         if day.month in months and ((of_month or of_week) if either else (of_month and of_week)):
             for hour in sorted(hours):
                 for minute in sorted(minutes):
-                    found = day.replace(hour=hour, minute=minute)
-                    if found >= moment:
-                        return found
+                    run = day.replace(hour=hour, minute=minute)
+                    if run >= moment:
+                        return run
         day += timedelta(days=1)
     raise ValueError(f"a schedule that is never due: {schedule!r}")
 
 
 def _values(field: str, low: int, high: int) -> set[int]:
     """The numbers that one field names. Raises ValueError for anything but `*`, numbers, ranges, lists and steps."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in field.split(","):
         span, _, step = part.partition("/")
         first, _, last = span.partition("-")
@@ -49,5 +49,5 @@ def _values(field: str, low: int, high: int) -> set[int]:
         end = high if span == "*" or (step and not last) else int(last or first)
         if not (low <= start <= end <= high):
             raise ValueError(f"{part!r} is not within {low} to {high}")
-        found |= set(range(start, end + 1, int(step or 1)))
-    return found
+        numbers |= set(range(start, end + 1, int(step or 1)))
+    return numbers

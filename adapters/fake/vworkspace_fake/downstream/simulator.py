@@ -108,9 +108,9 @@ class DownstreamSimulator(Simulator):
         return result
 
     def _remember(self, ref: ObjectRef, memories: Mapping[str, Any]) -> None:
-        kept = {uid: memory for uid, memory in memories.items() if memory is not None}
-        if kept:
-            self._memories[ref] = kept
+        entries = {uid: memory for uid, memory in memories.items() if memory is not None}
+        if entries:
+            self._memories[ref] = entries
         else:
             self._memories.pop(ref, None)
 

@@ -73,18 +73,18 @@ def _fail(view: ObjectView, memory: _Memory, message: str) -> PassStep[PassResul
     """An error that the next try may well take away."""
     backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
     retry = view.at(backoff.delay(memory.failures + 1))
-    told = get_path(view.status, "error", "message") == message
-    error = view.status.get("error") if told else {"message": message, "time": view.timestamp()}
+    repeat = get_path(view.status, "error", "message") == message
+    error = view.status.get("error") if repeat else {"message": message, "time": view.timestamp()}
     status = {**view.status, "error": error, "readyToUse": False}
-    kept = attrs.evolve(memory, attempt=None, retry_at=retry, failures=memory.failures + 1)
+    next_memory = attrs.evolve(memory, attempt=None, retry_at=retry, failures=memory.failures + 1)
     yield from change(view, {"status": status}, subresource="status")
-    return PassResult(memory=kept, requeue_at=retry, error=message)
+    return PassResult(memory=next_memory, requeue_at=retry, error=message)
 
 
 def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
-    found = _class(view)
-    if isinstance(found, _Trouble):
-        return (yield from _fail(view, memory, found.message))
+    snapshot_class = _class(view)
+    if isinstance(snapshot_class, _Trouble):
+        return (yield from _fail(view, memory, snapshot_class.message))
     claim = _claim(view)
     if isinstance(claim, _Trouble):
         return (yield from _fail(view, memory, claim.message))
@@ -93,7 +93,7 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
         attempt = begin(view, memory.used, view.behaviour.snapshot.cut_seconds)
         memory = attrs.evolve(memory, attempt=attempt, used=attempt.used_up(memory.used), retry_at=None)
     if view.status.get("boundVolumeSnapshotContentName") is None:
-        yield from _bind(view, found)
+        yield from _bind(view, snapshot_class)
         return PassResult(memory=memory, requeue_at=attempt.until)
     if attempt.until is None or view.now < attempt.until:
         return PassResult(memory=memory, requeue_at=attempt.until)
@@ -114,33 +114,33 @@ def _class(view: ObjectView) -> Manifest | _Trouble:
         marked = (
             item for item in classes.values() if get_path(item, "metadata", "annotations", _DEFAULT_CLASS) == "true"
         )
-        found = next(marked, None)
+        snapshot_class = next(marked, None)
     else:
-        found = classes.get(wanted)
-    if found is None and not settings.checks_references:
+        snapshot_class = classes.get(wanted)
+    if snapshot_class is None and not settings.checks_references:
         return {"metadata": {"name": wanted or "default"}, "driver": settings.driver, "deletionPolicy": "Delete"}
-    if found is None and wanted is None:
+    if snapshot_class is None and wanted is None:
         return _Trouble("Failed to set default snapshot class with error cannot find default snapshot class")
-    if found is None:
+    if snapshot_class is None:
         missing = f'{VOLUME_SNAPSHOT_CLASS.plural}.{VOLUME_SNAPSHOT_CLASS.group} "{wanted}" not found'
         return _Trouble(f"Failed to create snapshot content with error failed to get snapshot class: {missing}")
-    return found
+    return snapshot_class
 
 
 def _claim(view: ObjectView) -> Manifest | _Trouble | None:
     """The claim to cut: it has to be there, and bound. None where that is not asked for."""
     name = str(get_path(view.spec, "source", "persistentVolumeClaimName"))
-    found = view.world.get(ObjectRef(PERSISTENT_VOLUME_CLAIM, view.ref.namespace, name))
+    claim = view.world.get(ObjectRef(PERSISTENT_VOLUME_CLAIM, view.ref.namespace, name))
     if not view.behaviour.snapshot.checks_references:
-        return found
+        return claim
     prefix = "Failed to create snapshot content with error snapshot controller failed to update"
-    if found is None:
+    if claim is None:
         return _Trouble(f'{prefix} {view.ref.name}: persistentvolumeclaims "{name}" not found')
-    if get_path(found, "status", "phase") != "Bound":
+    if get_path(claim, "status", "phase") != "Bound":
         return _Trouble(
             f"{prefix} {view.ref.name}: the PVC {name} is not yet bound to a PV, will not attempt to take one"
         )
-    return found
+    return claim
 
 
 def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:

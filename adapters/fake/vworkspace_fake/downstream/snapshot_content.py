@@ -56,10 +56,10 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
 
 def size_of(claim: Manifest | None, view: ObjectView) -> str:
     """How large the claim is, which is how large a restored one has to be."""
-    found = get_path(claim, "status", "capacity", "storage") or get_path(
+    size = get_path(claim, "status", "capacity", "storage") or get_path(
         claim, "spec", "resources", "requests", "storage"
     )
-    return str(found or view.behaviour.snapshot.default_size)
+    return str(size or view.behaviour.snapshot.default_size)
 
 
 def _bytes(quantity: str) -> int:

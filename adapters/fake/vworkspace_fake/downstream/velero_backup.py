@@ -156,15 +156,15 @@ def _namespaces(spec: Mapping[str, Any]) -> tuple[str | None, ...]:
 
 
 def _problems(view: ObjectView, spec: Mapping[str, Any]) -> list[str]:
-    found = []
+    problems = []
     for what in ("Namespace", "Resource"):
         both = set(spec.get(f"included{what}s") or ()) & set(spec.get(f"excluded{what}s") or ())
-        found += [
+        problems += [
             f"Invalid included/excluded {what.lower()} lists: excludes list cannot contain an item in the includes"
             f" list: {name}"
             for name in sorted(both)
         ]
-    return [*found, *_location_problems(view, str(spec["storageLocation"]))]
+    return [*problems, *_location_problems(view, str(spec["storageLocation"]))]
 
 
 def _location_problems(view: ObjectView, name: str) -> list[str]:

@@ -76,11 +76,11 @@ def _next_sync(view: ObjectView) -> datetime:
 def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
     """The object as it lies in the storage, its status included: there is no subresource that would drop it."""
     meta = metadata(stored.manifest)
-    kept = {key: meta[key] for key in ("labels", "annotations") if key in meta}
+    marks = {key: meta[key] for key in ("labels", "annotations") if key in meta}
     manifest = VELERO_BACKUP.manifest(view.ref.name, view.ref.namespace)
     return {
         **manifest,
-        "metadata": {**manifest["metadata"], **kept},
+        "metadata": {**manifest["metadata"], **marks},
         "spec": stored.manifest["spec"],
         "status": stored.manifest["status"],
     }
@@ -88,5 +88,5 @@ def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
 
 def stored_data(memories: Mapping[ObjectRef, Mapping[str, Any]], backup: ObjectRef) -> Sequence[tuple[Kind, Manifest]]:
     """What lies in the object storage under the name of a Backup."""
-    found = [memory for memory in memories.get(backup, {}).values() if isinstance(memory, Stored)]
-    return found[-1].items if found else ()
+    records = [memory for memory in memories.get(backup, {}).values() if isinstance(memory, Stored)]
+    return records[-1].items if records else ()

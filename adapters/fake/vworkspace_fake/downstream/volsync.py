@@ -217,14 +217,14 @@ def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> Pas
 def _restic(view: ObjectView) -> dict[str, Any]:
     if "restic" not in view.spec:
         return {}
-    kept = dict(view.status.get("restic") or {})
-    pruned = moment_of(kept.get("lastPruned"))
+    restic = dict(view.status.get("restic") or {})
+    pruned = moment_of(restic.get("lastPruned"))
     days = get_path(view.spec, "restic", "pruneIntervalDays") or _PRUNE_DAYS
     if pruned is None or view.now >= pruned + timedelta(days=days):
-        kept["lastPruned"] = view.timestamp()
+        restic["lastPruned"] = view.timestamp()
     if unlock := get_path(view.spec, "restic", "unlock"):
-        kept["lastUnlocked"] = unlock
-    return {"restic": kept}
+        restic["lastUnlocked"] = unlock
+    return {"restic": restic}
 
 
 def _image(view: ObjectView) -> dict[str, Any]:

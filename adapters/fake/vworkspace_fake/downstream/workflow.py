@@ -114,10 +114,10 @@ def _steps_of(view: ObjectView, outcome: DownstreamOutcome) -> tuple[WorkflowSte
     entry = templates.get(view.spec.get("entrypoint")) or {}
     inner = [step for group in entry.get("steps") or () for step in group]
     named = [(step["name"], templates.get(step.get("template")) or {}) for step in inner] or [("main", entry)]
-    found = [WorkflowStep(name, outcome.seconds, "suspend" in template) for name, template in named]
+    steps = [WorkflowStep(name, outcome.seconds, "suspend" in template) for name, template in named]
     if outcome.ending is not Ending.SUCCEED:
-        found[-1] = attrs.evolve(found[-1], ending=outcome.ending, message=outcome.message)
-    return tuple(found)
+        steps[-1] = attrs.evolve(steps[-1], ending=outcome.ending, message=outcome.message)
+    return tuple(steps)
 
 
 def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
@@ -234,8 +234,8 @@ def _write(view: ObjectView, memory: _Memory | None, end: _End | None) -> PassSt
 
 def _conditions(records: Sequence[StepRecord], end: _End | None) -> list[dict[str, str]]:
     running = bool(records) and records[-1].finished is None and not records[-1].step.suspend
-    found = [{"type": "PodRunning", "status": "True" if running else "False"}]
-    return [*found, {"type": "Completed", "status": "True"}] if end is not None else found
+    conditions = [{"type": "PodRunning", "status": "True" if running else "False"}]
+    return [*conditions, {"type": "Completed", "status": "True"}] if end is not None else conditions
 
 
 def _told(view: ObjectView, end: _End) -> PostEvent:

@@ -99,10 +99,10 @@ def written_nodes(workflow: Manifest) -> Mapping[str, Any]:
     """The nodes in a status, compressed or not."""
     packed = get_path(workflow, "status", "compressedNodes")
     if isinstance(packed, str):
-        found = json.loads(gzip.decompress(base64.b64decode(packed)))
+        nodes = json.loads(gzip.decompress(base64.b64decode(packed)))
     else:
-        found = get_path(workflow, "status", "nodes")
-    return found if isinstance(found, Mapping) else {}
+        nodes = get_path(workflow, "status", "nodes")
+    return nodes if isinstance(nodes, Mapping) else {}
 
 
 def resume_patch(workflow: Manifest) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def _reconciling(
             return PassResult(memory=noticed, requeue_at=noticed.until)
         memory = _rollout(view, want_of(view))
         pods = memory.at(view.now)
-        status = {key: one for key, one in status_of(view, memory, pods).items() if one != 0 or key in always}
+        status = {key: value for key, value in status_of(view, memory, pods).items() if value != 0 or key in always}
         due = earliest(memory.next_step(view.now), _deadline(view, memory, pods))
         yield from _write_status(view, status)
         return PassResult(memory=memory, requeue_at=due)
