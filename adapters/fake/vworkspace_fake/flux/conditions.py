@@ -34,8 +34,8 @@ _MAX_MESSAGE: Final = 32768
 
 def conditions_of(manifest: Manifest) -> Sequence[FluxCondition]:
     """The object's conditions in the order they are stored."""
-    found = get_path(manifest, "status", "conditions")
-    return found if isinstance(found, Sequence) else ()
+    conditions = get_path(manifest, "status", "conditions")
+    return conditions if isinstance(conditions, Sequence) else ()
 
 
 def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
@@ -45,8 +45,8 @@ def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
 
 def status_of(manifest: Manifest, type_: str) -> str:
     """`True`, `False` or `Unknown`; empty where the object has no such condition."""
-    found = condition(manifest, type_)
-    return "" if found is None else str(found["status"])
+    flux_condition = condition(manifest, type_)
+    return "" if flux_condition is None else str(flux_condition["status"])
 
 
 def is_stalled(manifest: Manifest) -> bool:
@@ -71,8 +71,8 @@ def _order(item: FluxCondition) -> tuple[int, int, int, str]:
     return (1, 0, -int(item.get("observedGeneration", 0)), type_)
 
 
-def _same_state(one: FluxCondition, other: FluxCondition) -> bool:
-    return all(one.get(key) == other.get(key) for key in ("type", "status", "reason", "message"))
+def _same_state(left: FluxCondition, right: FluxCondition) -> bool:
+    return all(left.get(key) == right.get(key) for key in ("type", "status", "reason", "message"))
 
 
 def with_condition(

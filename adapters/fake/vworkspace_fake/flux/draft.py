@@ -58,8 +58,8 @@ class Draft:
     @property
     def annotations(self) -> Mapping[str, str]:
         """The object's annotations."""
-        found = metadata(self.object).get("annotations")
-        return found if isinstance(found, Mapping) else {}
+        annotations = metadata(self.object).get("annotations")
+        return annotations if isinstance(annotations, Mapping) else {}
 
     @property
     def deleting(self) -> bool:

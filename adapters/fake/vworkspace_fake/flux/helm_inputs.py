@@ -37,10 +37,10 @@ def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
     else:
         namespace, _, name = str(draft.status.get("helmChart", "")).partition("/")
         ref = ObjectRef(HELM_CHART, namespace, name)
-    found = yield from get_object(ref)
-    if found is None:
+    source = yield from get_object(ref)
+    if source is None:
         return Refused(f"could not get Source object: {not_found(ref.kind, ref.name)}")
-    return {"kind": ref.kind.kind, **found}
+    return {"kind": ref.kind.kind, **source}
 
 
 def source_problem(source: Manifest) -> str:
@@ -96,13 +96,13 @@ def _digest(parts: Sequence[Any], inline: Mapping[str, Any]) -> str:
 def _referenced(spec: HelmSpec, reference: Mapping[str, Any]) -> PassStep[str | Refused | None]:
     kind = _CONFIG_KINDS[str(reference.get("kind"))]
     name, key = str(reference.get("name")), str(reference.get("valuesKey") or "values.yaml")
-    found = yield from get_object(ObjectRef(kind, spec.namespace, name))
-    content = get_path(found, "data", key)
+    config = yield from get_object(ObjectRef(kind, spec.namespace, name))
+    content = get_path(config, "data", key)
     if content is not None:
         return str(content)
     if reference.get("optional"):
         return None
-    reason = f'{kind.plural} "{name}" not found' if found is None else "key not found"
+    reason = f'{kind.plural} "{name}" not found' if config is None else "key not found"
     subject = f"{kind.kind} chart values reference '{spec.namespace}/{name}' with key '{key}'"
     return Refused(f"could not resolve {subject}: {reason}")
 
@@ -114,11 +114,11 @@ def unready_dependency(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     """The first HelmRelease of `dependsOn` that is not ready, in Flux's words; empty when all are."""
     for dependency in draft.spec.get("dependsOn") or ():
         place = str(dependency.get("namespace") or spec.namespace), str(dependency.get("name"))
-        found = yield from get_object(ObjectRef(HELM_RELEASE, *place))
-        if found is None:
+        release = yield from get_object(ObjectRef(HELM_RELEASE, *place))
+        if release is None:
             missing = not_found(HELM_RELEASE, place[1])
             return f"unable to get '{'/'.join(place)}' dependency: {missing}"
-        current = get_path(found, "status", "observedGeneration") == metadata(found).get("generation")
-        if not current or status_of(found, READY) != "True":
+        current = get_path(release, "status", "observedGeneration") == metadata(release).get("generation")
+        if not current or status_of(release, READY) != "True":
             return f"dependency '{'/'.join(place)}' is not ready"
     return ""

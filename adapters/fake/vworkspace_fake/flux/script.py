@@ -108,8 +108,8 @@ class Script:
     def drift(self, owner: ObjectRef) -> Sequence[str]:
         """Resources of a HelmRelease that were changed by hand and not put back since."""
         key = f"{owner.namespace}/{owner.name}"
-        found = self.behaviour.drifted.get(key, ())
-        return () if self._corrected.get(key) is found else found
+        resources = self.behaviour.drifted.get(key, ())
+        return () if self._corrected.get(key) is resources else resources
 
     def correct(self, owner: ObjectRef) -> None:
         """Remember that the drift of a HelmRelease was put right."""

@@ -88,11 +88,11 @@ def prune(releases: Sequence[StoredRelease], limit: int) -> tuple[StoredRelease,
         return tuple(releases)
     deployed = [item.version for item in releases if item.status is HelmReleaseStatus.DEPLOYED]
     keep = max(deployed, default=0)
-    kept = list(releases)
+    remainder = list(releases)
     for item in releases:
-        if len(kept) >= limit and item.version != keep:
-            kept.remove(item)
-    return tuple(kept)
+        if len(remainder) >= limit and item.version != keep:
+            remainder.remove(item)
+    return tuple(remainder)
 
 
 def secret_name(release: StoredRelease) -> str:

@@ -114,8 +114,8 @@ def _users_of_source(ref: ObjectRef, old: Manifest, new: Manifest, world: FluxOb
 
 
 def _observed(chart: Manifest) -> str | None:
-    found: str | None = get_path(chart, "status", "observedSourceArtifactRevision")
-    return found
+    revision: str | None = get_path(chart, "status", "observedSourceArtifactRevision")
+    return revision
 
 
 def _chart_source(chart: Manifest) -> ObjectRef | None:
