@@ -115,8 +115,8 @@ def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings
     if isinstance(spec, Mapping) and spec_class is not None:
         yield from check_parts(spec_class, spec, "spec")
     for path in (("values", "inline"), ("parameters", "valuesPatch")):
-        where, found = ".".join(("spec", *path)), get_path(spec, *path)
-        yield from _too_large(found, settings.max_inline_bytes, where) or _inline_secrets(found, where)
+        where, value = ".".join(("spec", *path)), get_path(spec, *path)
+        yield from _too_large(value, settings.max_inline_bytes, where) or _inline_secrets(value, where)
 
 
 def _readable(cls: type[Any], old: Manifest | None) -> Any:

@@ -50,14 +50,14 @@ def structure_strict(cls: type[T], value: Any) -> T:
     """Like `structure`, and a field the class does not have is a problem too (metadata excepted)."""
     if cls not in CLASSES or not isinstance(value, Mapping):
         return _structure_patiently(STRICT, cls, value)
-    found = tuple(_type_problems(CLASSES[cls], value))
+    problems = tuple(_type_problems(CLASSES[cls], value))
     body = {name: item for name, item in value.items() if name not in ("apiVersion", "kind")}
     try:
         result = _structure_patiently(STRICT, cls, body)
     except ValidationProblems as error:
-        raise ValidationProblems((*found, *error.problems)) from None
-    if found:
-        raise ValidationProblems(found)
+        raise ValidationProblems((*problems, *error.problems)) from None
+    if problems:
+        raise ValidationProblems(problems)
     return result
 
 

@@ -47,9 +47,9 @@ def _environment(env: Any, path: str) -> Iterator[tuple[str, str, Any]]:
     if isinstance(env, Mapping):
         yield from ((join(path, str(name)), str(name), value) for name, value in env.items())
     elif isinstance(env, list | tuple):
-        for number, one in enumerate(env):
-            if isinstance(one, Mapping):
-                yield join(index(path, number), "value"), str(one.get("name", "")), one.get("value")
+        for number, variable in enumerate(env):
+            if isinstance(variable, Mapping):
+                yield join(index(path, number), "value"), str(variable.get("name", "")), variable.get("value")
 
 
 def _is_secret(name: str, value: Any) -> bool:
@@ -69,6 +69,6 @@ def _word_problems(words: list[Any] | tuple[Any, ...], path: str) -> Iterator[Pr
     texts = [word if isinstance(word, str) else "" for word in words]
     for number, text in enumerate(texts):
         follows = number > 0 and _FLAG.match(texts[number - 1]) is not None and not text.startswith("-")
-        assigned = any(_is_given(found["value"]) for found in _ASSIGNED.finditer(text))
+        assigned = any(_is_given(match["value"]) for match in _ASSIGNED.finditer(text))
         if assigned or (follows and _is_given(text)) or find_secret_material(text):
             yield Problem(index(path, number), _CURE)

@@ -169,11 +169,11 @@ _DECISIVE: Final = (
 
 def headline(conditions: Sequence[Condition | Wanted]) -> dict[str, str]:
     """`reason` and `message` of a status: those of the condition that decides, so that a table can show why (U9)."""
-    found = {(one.type, one.status): one for one in conditions}
-    running = next((one for one in conditions if one.type == "Running"), None)
-    decides = next((found[key] for key in _DECISIVE if key in found), running)
-    told = {} if decides is None else {"reason": str(decides.reason), "message": decides.message}
-    return {name: text for name, text in told.items() if text}
+    by_type_and_status = {(condition.type, condition.status): condition for condition in conditions}
+    running = next((condition for condition in conditions if condition.type == "Running"), None)
+    decides = next((by_type_and_status[key] for key in _DECISIVE if key in by_type_and_status), running)
+    fields = {} if decides is None else {"reason": str(decides.reason), "message": decides.message}
+    return {name: text for name, text in fields.items() if text}
 
 
 @attrs.frozen

@@ -36,19 +36,19 @@ def _former_hash(spec: ApplicationInstanceSpec) -> str:
     return content_hash({"chart": chart, "values": values})
 
 
-def _holds(told: str, spec: ApplicationInstanceSpec) -> tuple[bool, bool]:
+def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, bool]:
     """Whether chart and values of the spec are those of a hash."""
-    chart, between, values = told.partition(_BETWEEN)
+    chart, between, values = recorded_hash.partition(_BETWEEN)
     if not between:
-        same = told == _former_hash(spec)
+        same = recorded_hash == _former_hash(spec)
         return same, same
     now_chart, _, now_values = spec_hash(spec).partition(_BETWEEN)
     return chart == now_chart, values == now_values
 
 
-def is_overtaken(spec: ApplicationInstanceSpec, told: str, version: Any, values_patch: Any) -> bool:
+def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any, values_patch: Any) -> bool:
     """Whether new intent has ended something of what was asked for against the spec of that hash."""
-    same_chart, same_values = _holds(told, spec)
+    same_chart, same_values = _holds(recorded_hash, spec)
     return bool(version and not same_chart) or bool(values_patch is not None and not same_values)
 
 

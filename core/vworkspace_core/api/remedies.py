@@ -29,7 +29,7 @@ def capability_command(target: str, namespace: str, capability: str, engine: str
 def not_installed(definitions: Iterable[str]) -> str:
     """Which CRDs are missing, and what brings them; it goes on by itself once they are there (REC-12)."""
     missing = list(definitions)
-    brought = [name for group, name in _BY_GROUP if any(one.endswith(group) for one in missing)]
+    brought = [name for group, name in _BY_GROUP if any(definition.endswith(group) for definition in missing)]
     cure = f": install {' and '.join(brought)}" if brought else ""
     return f"not installed in this cluster: {', '.join(missing)}{cure}"
 

@@ -36,19 +36,19 @@ class _Field:
 
 def check(value: Any, old: Any = None, path: str = "") -> Iterator[Problem]:
     """Problems of an attrs `value` by its class; `old` is the value it replaces, for the transition rules."""
-    found: list[Problem] = []
-    _check(value, old, path, found)
-    return iter(found)
+    problems: list[Problem] = []
+    _check(value, old, path, problems)
+    return iter(problems)
 
 
-def _check(value: Any, old: Any, path: str, found: list[Problem]) -> None:
+def _check(value: Any, old: Any, path: str, problems: list[Problem]) -> None:
     plan = _PLANS[type(value)]
     if plan.rules:
-        found += _broken(plan.rules, value, old, path)
+        problems += _broken(plan.rules, value, old, path)
     for field in plan.fields:
         item = getattr(value, field.name)
         if item is not None:
-            _check_item(item, None if old is None else getattr(old, field.name, None), field, path, found)
+            _check_item(item, None if old is None else getattr(old, field.name, None), field, path, problems)
 
 
 def check_parts(cls: type[Any], body: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -67,9 +67,9 @@ def check_parts(cls: type[Any], body: Mapping[str, Any], path: str) -> Iterator[
             if isinstance(raw, Mapping) and (inner := _class_in(annotation)) is not None:
                 yield from check_parts(inner, raw, join(path, field.json_name))
         else:
-            found: list[Problem] = []
-            _check_item(item, None, field, path, found)
-            yield from found
+            problems: list[Problem] = []
+            _check_item(item, None, field, path, problems)
+            yield from problems
 
 
 def _class_in(annotation: Any) -> type[Any] | None:
@@ -77,37 +77,37 @@ def _class_in(annotation: Any) -> type[Any] | None:
     return next((candidate for candidate in candidates if attrs.has(candidate)), None)
 
 
-def _check_item(item: Any, before: Any, field: _Field, path: str, found: list[Problem]) -> None:
+def _check_item(item: Any, before: Any, field: _Field, path: str, problems: list[Problem]) -> None:
     broken = [message for test in field.tests if (message := test(item)) is not None]
-    found += [Problem(join(path, field.json_name), message) for message in broken]
+    problems += [Problem(join(path, field.json_name), message) for message in broken]
     if field.rules:
-        found += _broken(field.rules, item, before, join(path, field.json_name))
+        problems += _broken(field.rules, item, before, join(path, field.json_name))
     if _PLANS[type(item)].is_class:
-        _check(item, before, join(path, field.json_name), found)
+        _check(item, before, join(path, field.json_name), problems)
     elif isinstance(item, tuple) and not broken:
-        _check_members(item, field, join(path, field.json_name), found)
+        _check_members(item, field, join(path, field.json_name), problems)
 
 
-def _check_members(members: tuple[Any, ...], field: _Field, path: str, found: list[Problem]) -> None:
+def _check_members(members: tuple[Any, ...], field: _Field, path: str, problems: list[Problem]) -> None:
     """A list that has too many is not looked into, and what is wrong is counted no further than anybody reads."""
     seen: set[Any] = set()
     for position, member in enumerate(members):
-        if len(found) >= MOST_PROBLEMS:
+        if len(problems) >= MOST_PROBLEMS:
             return
         where = index(path, position)
         if field.is_set:
             if member in seen:
-                found.append(Problem(where, "is there twice"))
+                problems.append(Problem(where, "is there twice"))
             seen.add(member)
-        _check_member(member, field, where, found)
+        _check_member(member, field, where, problems)
 
 
-def _check_member(member: Any, field: _Field, where: str, found: list[Problem]) -> None:
+def _check_member(member: Any, field: _Field, where: str, problems: list[Problem]) -> None:
     for test in field.member_tests:
         if (message := test(member)) is not None:
-            found.append(Problem(where, message))
+            problems.append(Problem(where, message))
     if _PLANS[type(member)].is_class:
-        _check(member, None, where, found)
+        _check(member, None, where, problems)
 
 
 def _broken(rules: Sequence[CelRule], value: Any, old: Any, path: str) -> Iterator[Problem]:

@@ -50,7 +50,7 @@ def _clocks(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wante
     """Told where they differ, and afterwards that they do not any more."""
     if agent.apart:
         yield Wanted(Type.CLOCK_SKEW, _TRUE, Reason.CLOCKS_DIFFER, agent.apart)
-    elif any(one.type == Type.CLOCK_SKEW for one in previous) and agent.connection.last_ok is not None:
+    elif any(condition.type == Type.CLOCK_SKEW for condition in previous) and agent.connection.last_ok is not None:
         yield Wanted(Type.CLOCK_SKEW, _FALSE, Reason.CLOCKS_AGREE)
 
 
@@ -85,7 +85,7 @@ def _disconnected(inventory: ClusterInventory, agent: AgentReport, previous: Seq
 
 
 def _says(conditions: Sequence[Condition], kind: Type, status: ConditionStatus) -> bool:
-    return any(one.type == kind and one.status is status for one in conditions)
+    return any(condition.type == kind and condition.status is status for condition in conditions)
 
 
 def _authenticated(inventory: ClusterInventory, agent: AgentReport) -> Iterator[Wanted]:

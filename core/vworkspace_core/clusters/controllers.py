@@ -90,10 +90,10 @@ def _missing(watched: Mapping[Kind, Watched]) -> Iterator[str]:
 
 def _degraded(watched: Mapping[Kind, Watched]) -> Iterator[str]:
     names = {kind: controller.name for controller in _CONTROLLERS for kind in controller.kinds}
-    for kind, one in sorted(watched.items()):
-        if one.served and one.trouble and one.failures >= IN_A_ROW:
-            right = refused_right(one.trouble)
-            message = one.trouble if right is None else not_permitted(right)
+    for kind, state in sorted(watched.items()):
+        if state.served and state.trouble and state.failures >= IN_A_ROW:
+            right = refused_right(state.trouble)
+            message = state.trouble if right is None else not_permitted(right)
             yield f"{names.get(kind, 'kube-apiserver')}: {kind.kind} cannot be watched: {message}"
 
 

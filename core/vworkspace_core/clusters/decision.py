@@ -120,12 +120,12 @@ def _ref(source: Cluster) -> ObjectRef:
 
 
 def _own(status: ClusterStatus) -> tuple[Condition, ...]:
-    return tuple(one for one in status.conditions if one.type in _OWN)
+    return tuple(condition for condition in status.conditions if condition.type in _OWN)
 
 
 def _kept(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condition, ...]:
     """The conditions that can go on as they are."""
-    return tuple(one for one in _own(status) if inventory.agent or one.type not in OF_THE_AGENT)
+    return tuple(condition for condition in _own(status) if inventory.agent or condition.type not in OF_THE_AGENT)
 
 
 def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> float:

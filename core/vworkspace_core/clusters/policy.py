@@ -40,4 +40,4 @@ def _policy_of(cluster: bytes, cluster_id: str) -> Policy | None:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    return tuple(sorted(one for one in value if isinstance(one, str))) if isinstance(value, list) else ()
+    return tuple(sorted(text for text in value if isinstance(text, str))) if isinstance(value, list) else ()

@@ -120,11 +120,11 @@ def _with_its_namespace(
         events = tuple(_left_behind(source, ref, observed.namespace, context) for ref, _ in releases)
         return Decision(finalizer=Finalizer.REMOVE, events=events)
     # The namespace controller deletes what the operator may not: nothing has to be tried again for that.
-    others = tuple(one for one in observed.failures if not isinstance(one.error, Forbidden))
+    others = tuple(failure for failure in observed.failures if not isinstance(failure.error, Forbidden))
     decision = _take_down(source, releases, left, attrs.evolve(observed, failures=others), context)
-    if refused := {one.ref for one in observed.failures} - {one.ref for one in others}:
-        patches = tuple(one for one in decision.patches if one.ref not in refused)
-        deletes = tuple(one for one in decision.deletes if one.ref not in refused)
+    if refused := {failure.ref for failure in observed.failures} - {failure.ref for failure in others}:
+        patches = tuple(patch for patch in decision.patches if patch.ref not in refused)
+        deletes = tuple(delete for delete in decision.deletes if delete.ref not in refused)
         decision = attrs.evolve(decision, patches=patches, deletes=deletes)
     return attrs.evolve(decision, requeue=attrs.evolve(decision.requeue, after=seconds))
 
@@ -169,8 +169,8 @@ def _take_down(
     elif doomed:
         reason, message = Reason.UNINSTALLING, "deleting " + ", ".join(str(ref) for ref, _ in doomed)
     else:
-        reason, message = Reason.WAITING_FOR_CHILD_RESOURCES, "waiting for " + ", ".join(_since(*one) for one in left)
-        message += _cure(source, left)
+        children = ", ".join(_since(ref, live) for ref, live in left)
+        reason, message = Reason.WAITING_FOR_CHILD_RESOURCES, f"waiting for {children}{_cure(source, left)}"
     decision = Decision(
         patches=tuple(_unsuspend(ref, live) for ref, live in step if _is_suspended(live) and ref not in failed),
         deletes=deletes((ref, live) for ref, live in doomed if ref not in failed),

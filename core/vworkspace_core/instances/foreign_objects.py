@@ -78,7 +78,7 @@ def slim_chart(manifest: Manifest) -> Manifest:
     slim = {} if not isinstance(status, Mapping) else dict(status)
     conditions = slim.get("conditions")
     if isinstance(conditions, list):
-        slim["conditions"] = [_short(one) for one in conditions[:16]]
+        slim["conditions"] = [_short(condition) for condition in conditions[:16]]
     said = {"status": slim} if slim else {}
     return {**_who(manifest), "spec": {name: value for name, value in asked.items() if value is not None}, **said}
 

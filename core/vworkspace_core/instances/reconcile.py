@@ -140,7 +140,7 @@ def _rehearsals(pending: tuple[Apply, ...], live_release: Manifest | None) -> tu
     """The HelmRelease's apply, where it may meet a conflict and something else would be written before it (REC-3)."""
     if len(pending) < 2:
         return ()
-    return tuple(one for one in pending if one.kind == HELM_RELEASE and _is_held(one, live_release))
+    return tuple(apply for apply in pending if apply.kind == HELM_RELEASE and _is_held(apply, live_release))
 
 
 def _is_held(apply: Apply, live: Manifest | None) -> bool:
