@@ -235,8 +235,8 @@ def _conditions(target: ApplicationInstance) -> dict[str, Condition]:
 
 
 def _is_true(conditions: Mapping[str, Condition], kind: str) -> bool:
-    found = conditions.get(kind)
-    return found is not None and found.status is ConditionStatus.TRUE
+    condition = conditions.get(kind)
+    return condition is not None and condition.status is ConditionStatus.TRUE
 
 
 def _holds(operation: Operation, objects: Objects) -> bool:

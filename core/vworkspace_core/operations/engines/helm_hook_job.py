@@ -115,16 +115,16 @@ def _record_ref(target: ApplicationInstance, recorded: Mapping[str, Any]) -> Obj
 
 
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
-    found = _found(operation, target, context)
-    if found.missing:
+    hook = _found(operation, target, context)
+    if hook.missing:
         # A release that Flux is just changing is recorded in two steps: that is no reason to give up.
         ready = is_ready(target)
         return EngineRefusal(
-            Reason.HOOK_NOT_FOUND if ready else Reason.TARGET_NOT_READY, found.missing, blocks=not ready
+            Reason.HOOK_NOT_FOUND if ready else Reason.TARGET_NOT_READY, hook.missing, blocks=not ready
         )
-    if not found.problems or context.template.allow_unrestricted_hooks:
+    if not hook.problems or context.template.allow_unrestricted_hooks:
         return None
-    problems = "; ".join(map(str, found.problems))
+    problems = "; ".join(map(str, hook.problems))
     return EngineRefusal(
         Reason.VALIDATION_FAILED,
         f"the chart's hook {parameters_of(operation)['hookName']} may not run as it is: {problems}. Set this in the"
@@ -134,8 +134,8 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
 
 def _found(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
     """Looked for once a decision, however often it is asked."""
-    found: _Hook = context.once("hook", lambda: _find(operation, target, context))
-    return found
+    hook: _Hook = context.once("hook", lambda: _find(operation, target, context))
+    return hook
 
 
 def _find(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
@@ -156,14 +156,14 @@ def _named(name: str, target: ApplicationInstance, context: EngineContext) -> Re
     if recorded is None:
         raise _NoHook(f"Flux has recorded no deployed revision of release {release.name} of this target")
     hooks = _recorded(release.name, _record_ref(target, recorded), recorded, context)
-    jobs = [one for one in hooks if one.kind == JOB.kind]
-    found = next((one for one in jobs if one.name == name), None)
-    if found is None:
-        names = ", ".join(sorted(one.name for one in jobs if not _unfit(one))[:8]) or "none"
+    jobs = [hook for hook in hooks if hook.kind == JOB.kind]
+    hook = next((job for job in jobs if job.name == name), None)
+    if hook is None:
+        names = ", ".join(sorted(job.name for job in jobs if not _unfit(job))[:8]) or "none"
         raise _NoHook(f"the deployed release {release.name} has no Job hook {name}; it has {names}")
-    if events := _unfit(found):
+    if events := _unfit(hook):
         raise _NoHook(f"the hook {name} runs on {events}; a migration runs hooks on {', '.join(HOOK_EVENTS)} only")
-    return found
+    return hook
 
 
 def _unfit(hook: RecordedHook) -> str:
@@ -237,8 +237,8 @@ def _annotations(template: Manifest) -> dict[str, str]:
 
 
 def _texts(template: Manifest, field: str) -> Iterator[tuple[str, str]]:
-    found = get_path(template, "metadata", field)
-    for key, value in found.items() if isinstance(found, Mapping) else ():
+    entries = get_path(template, "metadata", field)
+    for key, value in entries.items() if isinstance(entries, Mapping) else ():
         if isinstance(key, str) and isinstance(value, str):
             yield key, value
 

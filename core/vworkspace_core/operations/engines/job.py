@@ -76,16 +76,16 @@ _REASON: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
 
 
 def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
-    found = list(_problems(parameters_of(operation), context))
-    return EngineRefusal(Reason.VALIDATION_FAILED, "; ".join(map(str, found))) if found else None
+    problems = list(_problems(parameters_of(operation), context))
+    return EngineRefusal(Reason.VALIDATION_FAILED, "; ".join(map(str, problems))) if problems else None
 
 
 def _problems(given: Mapping[str, Any], context: EngineContext) -> Iterator[Problem]:
     yield from account_problem(given.get("serviceAccountName"), context.settings, "spec.parameters.serviceAccountName")
     yield from image_problem(given["image"], context.settings, "spec.parameters.image")
     env = given.get("env", {})
-    for number, one in enumerate(env if isinstance(env, list | tuple) else ()):
-        if ("value" in one) == ("valueFrom" in one):
+    for number, variable in enumerate(env if isinstance(env, list | tuple) else ()):
+        if ("value" in variable) == ("valueFrom" in variable):
             yield Problem(index("spec.parameters.env", number), "must have either value or valueFrom")
 
 
@@ -121,7 +121,7 @@ def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
     if env := _env(given.get("env", {})):
         container["env"] = env
     if given.get("envFrom"):
-        container["envFrom"] = [dict(one) for one in given["envFrom"]]
+        container["envFrom"] = [dict(source) for source in given["envFrom"]]
     account = given.get("serviceAccountName", RUNNER)
     return {
         "restartPolicy": "Never",
@@ -147,15 +147,15 @@ def _env(given: Any) -> list[dict[str, Any]]:
     """A map of names to values, or a list as Kubernetes has it, of which the last of a name counts."""
     if isinstance(given, Mapping):
         return [{"name": name, "value": value} for name, value in given.items()]
-    return [dict(one) for one in {one["name"]: one for one in given}.values()]
+    return [dict(variable) for variable in {variable["name"]: variable for variable in given}.values()]
 
 
 def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
     """What a Job's status means, whoever wrote its pod template."""
-    found = own_object(operation, objects)
-    if found is None:
+    engine_object = own_object(operation, objects)
+    if engine_object is None:
         return EngineStatus(_RUNNING, "JobMissing")
-    ref, live = found
+    ref, live = engine_object
     status = live.get("status") or {}
     row, condition = _row(live, status)
     ended = row.progress is not _RUNNING
@@ -178,11 +178,11 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
 
 def job_evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
     """What tells why no pod is ready, and how a Job that is gone has ended."""
-    known, found = operation.status.engine_ref, own_object(operation, objects)
-    if found is None:
+    known, engine_object = operation.status.engine_ref, own_object(operation, objects)
+    if engine_object is None:
         gone = known is not None and known.kind == JOB.kind and bool(known.uid)
         return listings(known.namespace, known.uid, pods=False) if gone and known is not None else ()
-    ref, live = found
+    ref, live = engine_object
     status, uid = live.get("status") or {}, metadata(live).get("uid")
     if status.get("ready") or not uid or _row(live, status)[0].progress is not _RUNNING:
         return ()
@@ -192,10 +192,10 @@ def job_evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
 def job_epilogue(operation: Operation, objects: Objects) -> EngineStatus | None:
     """The end of a Job that was removed before it was looked at, as its Events tell it; None where they do not."""
     known = operation.status.engine_ref
-    told = end_told(known.uid, objects) if known is not None else None
-    if known is None or told is None:
+    end = end_told(known.uid, objects) if known is not None else None
+    if known is None or end is None:
         return None
-    succeeded, reason, text = told
+    succeeded, reason, text = end
     return EngineStatus(
         _SUCCEEDED if succeeded else _FAILED,
         "JobComplete" if succeeded else reason,
@@ -207,9 +207,9 @@ def job_epilogue(operation: Operation, objects: Objects) -> EngineStatus | None:
 
 def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, Any]]:
     true = {
-        f"{get_path(one, 'type')}=True": one
-        for one in status.get("conditions") or ()
-        if get_path(one, "status") == "True"
+        f"{get_path(condition, 'type')}=True": condition
+        for condition in status.get("conditions") or ()
+        if get_path(condition, "status") == "True"
     }
     for row in TABLE:
         if row.phase in true:

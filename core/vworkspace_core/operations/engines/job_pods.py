@@ -82,11 +82,11 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
 
 def trouble_of(ref: ObjectRef, live: Manifest, objects: Objects) -> tuple[Row, str] | None:
     """What keeps the Job's pods from running, with what is told of it; None where nothing is known to."""
-    found = next(_pod_troubles(live, objects), None)
-    if found is not None or get_path(live, "status", "active"):
-        return found
-    told = [event for event in _events_of(str(metadata(live).get("uid", "")), objects) if _reason(event) == _CREATION]
-    return _of_text(ref, str(max(told, key=_moment).get("message") or "")) if told else None
+    trouble = next(_pod_troubles(live, objects), None)
+    if trouble is not None or get_path(live, "status", "active"):
+        return trouble
+    events = [event for event in _events_of(str(metadata(live).get("uid", "")), objects) if _reason(event) == _CREATION]
+    return _of_text(ref, str(max(events, key=_moment).get("message") or "")) if events else None
 
 
 def _of_text(ref: ObjectRef, text: str) -> tuple[Row, str]:

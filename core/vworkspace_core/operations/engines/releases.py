@@ -87,7 +87,7 @@ def proved_hooks(secret: Manifest, recorded: Mapping[str, Any]) -> tuple[Recorde
     digests = {_digest(text) for text in _observations(release, [bytes(raw) for raw, _ in covered], recorded)}
     if recorded.get("digest") not in digests:
         raise UnreadableRelease("the release Secret is not the one that Flux recorded: its checksum differs")
-    return tuple(RecordedHook(one.name, one.kind, one.manifest, tuple(one.events or ())) for _, one in covered)
+    return tuple(RecordedHook(hook.name, hook.kind, hook.manifest, tuple(hook.events or ())) for _, hook in covered)
 
 
 def _observations(release: _Release, hooks: list[bytes], recorded: Mapping[str, Any]) -> Iterator[bytes]:

@@ -141,22 +141,22 @@ def _claim_spec(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
     """The content that a snapshot names once it calls itself ready."""
-    found = own_object(operation, objects)
-    if found is None or get_path(found[1], "status", "readyToUse") is not True:
+    engine_object = own_object(operation, objects)
+    if engine_object is None or get_path(engine_object[1], "status", "readyToUse") is not True:
         return ()
-    name = get_path(found[1], "status", "boundVolumeSnapshotContentName")
+    name = get_path(engine_object[1], "status", "boundVolumeSnapshotContentName")
     return (ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name),) if isinstance(name, str) and name else ()
 
 
 def _observe(operation: Operation, objects: Objects) -> EngineStatus:
-    found = own_object(operation, objects)
-    if found is None:
+    engine_object = own_object(operation, objects)
+    if engine_object is None:
         return EngineStatus(_RUNNING, "SnapshotObjectMissing")
-    ref, live = found
+    ref, live = engine_object
     status = live.get("status") or {}
     if ref.kind != VOLUME_SNAPSHOT:
         return _claim_status(ref, status)
-    content = next((objects.get(one) for one in _follows(operation, objects)), None)
+    content = next((objects.get(content_ref) for content_ref in _follows(operation, objects)), None)
     return _snapshot_status(ref, live, content)
 
 

@@ -153,8 +153,12 @@ def _snapshot_class(given: Mapping[str, Any]) -> tuple[ObjectRef, ...]:
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
     problems = _backup_problems if is_backup(operation) else _restore_problems
     given = parameters_of(operation)
-    found = [*_namespace_problems(given, target, context.objects), *problems(operation, target, context)]
-    return EngineRefusal(Reason.VALIDATION_FAILED, "; ".join(map(str, dict.fromkeys(found)))) if found else None
+    all_problems = [*_namespace_problems(given, target, context.objects), *problems(operation, target, context)]
+    return (
+        EngineRefusal(Reason.VALIDATION_FAILED, "; ".join(map(str, dict.fromkeys(all_problems))))
+        if all_problems
+        else None
+    )
 
 
 def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, objects: Objects) -> Iterator[Problem]:
@@ -239,7 +243,7 @@ def _source_problems(given: Mapping[str, Any], backup: Manifest, target: Applica
 
 
 def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
@@ -287,10 +291,10 @@ def _restore_spec(given: Mapping[str, Any], target: ApplicationInstance) -> dict
 
 
 def _observe(operation: Operation, objects: Objects) -> EngineStatus:
-    found = own_object(operation, objects)
-    if found is None:
+    engine_object = own_object(operation, objects)
+    if engine_object is None:
         return EngineStatus(_RUNNING, "VeleroObjectMissing")
-    ref, live = found
+    ref, live = engine_object
     table = BACKUP if is_backup(operation) else RESTORE
     status = live.get("status") or {}
     row = row_of(table, status.get("phase") or "", unknown="InProgress")
@@ -310,11 +314,11 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
     """Errors are counts; their texts lie in the object storage."""
-    told = [str(status[name]) for name in ("failureReason",) if status.get(name)]
-    told += [str(problem) for problem in status.get("validationErrors") or ()]
+    texts = [str(status[name]) for name in ("failureReason",) if status.get(name)]
+    texts += [str(problem) for problem in status.get("validationErrors") or ()]
     if row.phase == "PartiallyFailed":
-        told.insert(0, f"{status.get('errors', 0)} errors, {status.get('warnings', 0)} warnings")
-    return "; ".join(told) or row.meaning
+        texts.insert(0, f"{status.get('errors', 0)} errors, {status.get('warnings', 0)} warnings")
+    return "; ".join(texts) or row.meaning
 
 
 def _outputs(ref: ObjectRef, status: Mapping[str, Any], ended: bool) -> dict[str, Any]:

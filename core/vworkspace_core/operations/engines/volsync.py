@@ -104,10 +104,10 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _observe(operation: Operation, objects: Objects) -> EngineStatus:
-    found = own_object(operation, objects)
-    if found is None:
+    engine_object = own_object(operation, objects)
+    if engine_object is None:
         return EngineStatus(_RUNNING, "VolSyncObjectMissing")
-    ref, live = found
+    ref, live = engine_object
     status = live.get("status") or {}
     row = _row(operation, status)
     return EngineStatus(
@@ -136,8 +136,10 @@ def _row(operation: Operation, status: Mapping[str, Any]) -> Row:
 
 
 def _synchronizing(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = (one for one in status.get("conditions") or () if get_path(one, "type") == "Synchronizing")
-    return next(found, {})
+    conditions = (
+        condition for condition in status.get("conditions") or () if get_path(condition, "type") == "Synchronizing"
+    )
+    return next(conditions, {})
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
@@ -153,9 +155,9 @@ def _last_run(status: Mapping[str, Any]) -> str:
     return f"the last sync ended at {last}" if last else ""
 
 
-def _outputs(ref: ObjectRef, status: Mapping[str, Any], told: bool) -> dict[str, Any]:
+def _outputs(ref: ObjectRef, status: Mapping[str, Any], has_results: bool) -> dict[str, Any]:
     outputs: dict[str, Any] = {"replicationName": ref.name}
-    if told:
+    if has_results:
         more = {
             "lastSyncTime": status.get("lastSyncTime"),
             "lastSyncDuration": status.get("lastSyncDuration"),

@@ -87,10 +87,10 @@ def _text(value: Any) -> str:
 
 
 def _observe(operation: Operation, objects: Objects) -> EngineStatus:
-    found = own_object(operation, objects)
-    if found is None:
+    engine_object = own_object(operation, objects)
+    if engine_object is None:
         return EngineStatus(_RUNNING, "WorkflowMissing")
-    ref, live = found
+    ref, live = engine_object
     status = live.get("status") or {}
     row = row_of(TABLE, status.get("phase") or "", unknown="Running")
     suspended = row.progress is _RUNNING and _is_suspended(live)
@@ -133,12 +133,12 @@ def _message(row: Row, status: Mapping[str, Any]) -> str:
 def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
     """The workflow's output parameters, redacted and cut."""
     given = get_path(status, "outputs", "parameters") or ()
-    found = {
-        str(get_path(one, "name")): str(get_path(one, "value"))[:_LONGEST_OUTPUT]
-        for one in given
-        if get_path(one, "value") is not None
+    outputs = {
+        str(get_path(parameter, "name")): str(get_path(parameter, "value"))[:_LONGEST_OUTPUT]
+        for parameter in given
+        if get_path(parameter, "value") is not None
     }
-    return {"parameters": redact(dict(list(found.items())[:_MOST_OUTPUTS]))} if found else {}
+    return {"parameters": redact(dict(list(outputs.items())[:_MOST_OUTPUTS]))} if outputs else {}
 
 
 def _evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
@@ -151,10 +151,10 @@ def _evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
 
 def _epilogue(operation: Operation, objects: Objects) -> EngineStatus | None:
     known = operation.status.engine_ref
-    told = None if known is None else end_told(known.uid, objects, _ENDS)
-    if known is None or told is None:
+    end = None if known is None else end_told(known.uid, objects, _ENDS)
+    if known is None or end is None:
         return None
-    succeeded, reason, text = told
+    succeeded, reason, text = end
     return EngineStatus(
         _SUCCEEDED if succeeded else _FAILED,
         "WorkflowSucceeded" if succeeded else "WorkflowFailed",
