@@ -258,8 +258,10 @@ def needs_of_engine(template: Template) -> Mapping[str, Any]:
     Of an engine that came as code nothing is known: its templates have to ask for what it reads.
     """
     restores = template.type is not OperationType.BACKUP
-    own = [one for one in builtin_templates().items if one.engine == template.engine]
-    found = [one for one in own if len(own) == 1 or (one.type is not OperationType.BACKUP) == restores]
-    if not found:
+    own = [item for item in builtin_templates().items if item.engine == template.engine]
+    candidates = [item for item in own if len(own) == 1 or (item.type is not OperationType.BACKUP) == restores]
+    if not candidates:
         return {}
-    return {key: rule for key, rule in found[0].schema.items() if key not in ("additionalProperties", "minProperties")}
+    return {
+        key: rule for key, rule in candidates[0].schema.items() if key not in ("additionalProperties", "minProperties")
+    }

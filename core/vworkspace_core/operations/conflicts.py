@@ -26,9 +26,9 @@ EXCLUDES: Final = {
 """What each type does not run beside; either direction is enough."""
 
 
-def conflicting(one: OperationType, other: OperationType) -> bool:
+def conflicting(kind: OperationType, other: OperationType) -> bool:
     """Whether the two may not run at the same time."""
-    return other in EXCLUDES[one] or one in EXCLUDES[other]
+    return other in EXCLUDES[kind] or kind in EXCLUDES[other]
 
 
 def order_of(operation: Operation) -> tuple[str, str]:
@@ -56,9 +56,13 @@ def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operatio
     those that wait, and the earliest before the others.
     """
     mine = operation.metadata.uid
-    others = [one for one in siblings if one.metadata.uid != mine and conflicting(operation.spec.type, one.spec.type)]
-    running = [one for one in others if is_running(one)]
-    waiting = [one for one in others if _contends(one) and order_of(one) < order_of(operation)]
+    others = [
+        sibling
+        for sibling in siblings
+        if sibling.metadata.uid != mine and conflicting(operation.spec.type, sibling.spec.type)
+    ]
+    running = [sibling for sibling in others if is_running(sibling)]
+    waiting = [sibling for sibling in others if _contends(sibling) and order_of(sibling) < order_of(operation)]
     return min(running, key=order_of, default=None) or min(waiting, key=order_of, default=None)
 
 
@@ -80,4 +84,4 @@ def _contends(operation: Operation) -> bool:
 
 
 def _condition(operation: Operation, kind: str) -> Condition | None:
-    return next((one for one in operation.status.conditions if one.type == kind), None)
+    return next((condition for condition in operation.status.conditions if condition.type == kind), None)

@@ -53,22 +53,22 @@ def _was_stopped(operation: Operation) -> bool:
 def decide_deletion(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
     """The next step of letting go of an Operation that is being deleted and carries our finalizer."""
     gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True)
-    found = own_object(operation, observed.objects)
+    engine_object = own_object(operation, observed.objects)
     if is_abandoned(operation.metadata):
-        return _let_go(operation, found, observed, context, gone)
+        return _let_go(operation, engine_object, observed, context, gone)
     phase = operation.status.phase
     if phase is not Phase.RUNNING and phase not in TERMINAL_PHASES:
         return gone
-    if found is None and namespace_is_terminating(observed.namespace):
+    if engine_object is None and namespace_is_terminating(observed.namespace):
         return gone
-    if found is None:
+    if engine_object is None:
         return _without_object(operation, observed, context, gone)
-    stopping = bool(metadata(found[1]).get("deletionTimestamp"))
+    stopping = bool(metadata(engine_object[1]).get("deletionTimestamp"))
     patches = lifecycle.unlock(operation, observed)
-    if _goes_with_its_namespace(operation, found[0], observed):
+    if _goes_with_its_namespace(operation, engine_object[0], observed):
         if patches:
             return Decision(patches=patches, only_if_current=True)
-        if not lifecycle.is_locked(found[1]):
+        if not lifecycle.is_locked(engine_object[1]):
             return gone
     if _has_finished(operation, observed, context) and not stopping:
         return attrs.evolve(gone, patches=patches)
@@ -78,28 +78,34 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
         only_if_current=True,
         requeue=lifecycle.pace_after(observed.failures),
     )
-    waited = f"{found[0]} to go{_locked_for_good(operation, found, observed)}"
+    waited = f"{engine_object[0]} to go{_locked_for_good(operation, engine_object, observed)}"
     return _waiting(decision, operation, waited, observed, context)
 
 
 def _let_go(
     operation: Operation,
-    found: tuple[ObjectRef, Manifest] | None,
+    engine_object: tuple[ObjectRef, Manifest] | None,
     observed: OperationObserved,
     context: OperationContext,
     gone: Decision,
 ) -> Decision:
     """What was started runs on by itself: nothing may be left on it by which the garbage collector would take it."""
-    if found is None or not _is_held(operation, found[1]) or namespace_is_terminating(observed.namespace):
-        return attrs.evolve(gone, events=(_abandoned(operation, found),))
-    ref, live = found
+    if (
+        engine_object is None
+        or not _is_held(operation, engine_object[1])
+        or namespace_is_terminating(observed.namespace)
+    ):
+        return attrs.evolve(gone, events=(_abandoned(operation, engine_object),))
+    ref, live = engine_object
     meta = metadata(live)
     patch = {
         "resourceVersion": meta["resourceVersion"],
         "ownerReferences": owners_without(live, operation.metadata.uid),
         "finalizers": [name for name in meta.get("finalizers") or () if name != UNRECORDED],
     }
-    patches = () if any(one.ref == ref for one in observed.failures) else (MergePatch(ref, {"metadata": patch}),)
+    patches = (
+        () if any(failure.ref == ref for failure in observed.failures) else (MergePatch(ref, {"metadata": patch}),)
+    )
     decision = Decision(patches=patches, only_if_current=True, requeue=lifecycle.pace_after(observed.failures))
     return _waiting(decision, operation, f"{ref} to be let go of", observed, context)
 
@@ -107,12 +113,14 @@ def _let_go(
 def _is_held(operation: Operation, live: Manifest) -> bool:
     """Whether it would go with the Operation, or stay for ever."""
     owners = metadata(live).get("ownerReferences") or ()
-    return lifecycle.is_locked(live) or any(one["uid"] == operation.metadata.uid for one in owners)
+    return lifecycle.is_locked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
 
 
-def _locked_for_good(operation: Operation, found: tuple[ObjectRef, Manifest], observed: OperationObserved) -> str:
+def _locked_for_good(
+    operation: Operation, engine_object: tuple[ObjectRef, Manifest], observed: OperationObserved
+) -> str:
     """The cure for an object that was made but not recorded before the namespace took the operator's rights with it."""
-    ref, live = found
+    ref, live = engine_object
     if not _goes_with_its_namespace(operation, ref, observed) or not lifecycle.is_locked(live):
         return ""
     left = [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
@@ -156,7 +164,7 @@ def _waiting(
         return decision
     engine = context.engine_of(operation)
     after = f". {engine.after_stop}" if engine is not None and engine.after_stop else ""
-    refusals = "".join(f"; {one.verb} {one.ref}: {one.error.message}" for one in observed.failures)
+    refusals = "".join(f"; {failure.verb} {failure.ref}: {failure.error.message}" for failure in observed.failures)
     running = condition_of(operation, Type.RUNNING)
     reason = running.reason if running is not None else Reason.ENGINE_STARTED
     status = EngineStatus(Progress.RUNNING, reason, f"being deleted: waiting for {what}{after}{refusals}")
@@ -164,12 +172,12 @@ def _waiting(
     return with_status(decision, operation, wanted_status, context)
 
 
-def _abandoned(operation: Operation, found: tuple[ObjectRef, Manifest] | None) -> KubernetesEvent:
+def _abandoned(operation: Operation, engine_object: tuple[ObjectRef, Manifest] | None) -> KubernetesEvent:
     meta = operation.metadata
     message = "nothing that was started is left"
-    if found is not None:
-        going = bool(metadata(found[1]).get("deletionTimestamp"))
-        message = f"{found[0]} {'is being deleted already' if going else 'is left to itself'}"
+    if engine_object is not None:
+        going = bool(metadata(engine_object[1]).get("deletionTimestamp"))
+        message = f"{engine_object[0]} {'is being deleted already' if going else 'is left to itself'}"
     return KubernetesEvent(
         regarding=ObjectRef(OPERATION, meta.namespace, meta.name),
         regarding_uid=meta.uid,

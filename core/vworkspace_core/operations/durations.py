@@ -11,10 +11,10 @@ _PARTS: Final = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d
 
 def seconds_of(text: str) -> int:
     """Seconds in `30d`, `720h`, `1d12h`. Raises ValueError for any other text, for none, and beyond a century."""
-    found = _PARTS.fullmatch(text)
-    if found is None or not text:
+    match = _PARTS.fullmatch(text)
+    if match is None or not text:
         raise ValueError("must be a duration such as 30d, 720h or 1d12h")
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     if not 0 < total <= LONGEST_SECONDS:
         raise ValueError("must be longer than nothing and not longer than a hundred years")

@@ -87,10 +87,10 @@ def was_made_here(manifest: Manifest, operation: Operation) -> bool:
     meta = metadata(manifest)
     finalizers, managed = meta.get("finalizers"), meta.get("managedFields")
     created = any(
-        get_path(one, "manager") == FIELD_MANAGER
-        and get_path(one, "operation") == "Update"
-        and not get_path(one, "subresource")
-        for one in (managed if isinstance(managed, list) else ())
+        get_path(entry, "manager") == FIELD_MANAGER
+        and get_path(entry, "operation") == "Update"
+        and not get_path(entry, "subresource")
+        for entry in (managed if isinstance(managed, list) else ())
     )
     locked = isinstance(finalizers, list) and UNRECORDED in finalizers
     return created and locked and str(meta.get("creationTimestamp") or "") >= operation.metadata.creation_timestamp

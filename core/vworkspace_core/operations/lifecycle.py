@@ -75,10 +75,10 @@ def started_status(
 def progress_status(operation: Operation, status: EngineStatus, message: str = "") -> WantedStatus:
     """A run that goes on, as its engine tells it. `message` is ours, and goes before the engine's."""
     wanted_status = _kept(operation, status)
-    told = message or status.message
-    blocked = Wanted(Type.BLOCKED, _TRUE, status.blocked, told) if status.blocked is not None else None
+    text = message or status.message
+    blocked = Wanted(Type.BLOCKED, _TRUE, status.blocked, text) if status.blocked is not None else None
     ended = Wanted(Type.SUCCEEDED, _TRUE, Reason.ENGINE_SUCCEEDED, status.last_run) if status.last_run else None
-    running = Wanted(Type.RUNNING, _TRUE, status.reason, told)
+    running = Wanted(Type.RUNNING, _TRUE, status.reason, text)
     return attrs.evolve(wanted_status, running=running, blocked=blocked, ended=ended)
 
 
@@ -90,10 +90,10 @@ def blocked_status(operation: Operation, reason: Reason, message: str) -> Wanted
 
 def refused_status(wanted_status: WantedStatus, failures: tuple[Failure, ...]) -> WantedStatus:
     """The status, and which right is missing where that refused a write."""
-    told = refusal_told(failures)
+    message = refusal_told(failures)
     return (
-        attrs.evolve(wanted_status, blocked=Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, told))
-        if told
+        attrs.evolve(wanted_status, blocked=Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
+        if message
         else wanted_status
     )
 
@@ -140,11 +140,11 @@ def is_locked(live: Manifest) -> bool:
 
 def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:
     """Let go of the engine object once its uid stands in the status: from then on it may be removed."""
-    found = own_object(operation, observed.objects)
+    engine_object = own_object(operation, observed.objects)
     recorded = operation.status.engine_ref is not None and operation.status.engine_ref.uid
-    if found is None or (not recorded and operation.metadata.deletion_timestamp is None):
+    if engine_object is None or (not recorded and operation.metadata.deletion_timestamp is None):
         return ()
-    ref, live = found
+    ref, live = engine_object
     finalizers = metadata(live).get("finalizers") or []
     if UNRECORDED not in finalizers or _failed(observed, ref):
         return ()
@@ -159,10 +159,10 @@ def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool =
     Exactly the version that was looked at: one that finished meanwhile is looked at again first. `unlocking` says
     that a patch of ours goes before, which moves the version.
     """
-    found = own_object(operation, observed.objects)
-    if found is None:
+    engine_object = own_object(operation, observed.objects)
+    if engine_object is None:
         return ()
-    ref, live = found
+    ref, live = engine_object
     meta = metadata(live)
     if meta.get("deletionTimestamp") or _failed(observed, ref):
         return ()
@@ -175,19 +175,19 @@ def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
 
 def after_failure(operation: Operation, failure: Failure, now: datetime) -> tuple[WantedStatus, Requeue]:
     """What a refused create means: final, in somebody's way, or passing (REC-13)."""
-    error, told = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
+    error, message = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
     outputs = operation.status.outputs or {}
     match error:
         case Invalid():
-            status = EngineStatus(Progress.FAILED, "", told, outputs)
+            status = EngineStatus(Progress.FAILED, "", message, outputs)
             return ended_status(operation, Phase.FAILED, Reason.VALIDATION_FAILED, status, now), Requeue.NO
         case KindMissing() | NotFound():
-            return blocked_status(operation, Reason.DEPENDENCY_MISSING, told), Requeue.SLOW
+            return blocked_status(operation, Reason.DEPENDENCY_MISSING, message), Requeue.SLOW
         case Forbidden() if error.right is not None:
             return blocked_status(operation, Reason.FORBIDDEN, not_permitted(error.right)), Requeue.REFUSED
         case Forbidden() | Permanent():
             pace = Requeue.SLOW
         case _:
             pace = Requeue.BACKOFF
-    status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, f"{told}; tried again", outputs)
+    status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, f"{message}; tried again", outputs)
     return progress_status(operation, status), pace

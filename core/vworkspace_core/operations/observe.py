@@ -35,9 +35,9 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
     for kind in made:
         yield ObjectRef(kind, _place_of(kind, operation, context), name_of(operation))
     template = context.templates.find(operation.spec.type, operation.spec.engine)
-    found = target_of(operation, {} if target is None else {target_ref(operation): target})
-    if found is not None and template is not None and not parameter_problems(operation, template):
-        yield from engine.looks_up(operation, found, context.settings)
+    instance = target_of(operation, {} if target is None else {target_ref(operation): target})
+    if instance is not None and template is not None and not parameter_problems(operation, template):
+        yield from engine.looks_up(operation, instance, context.settings)
 
 
 def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
@@ -55,12 +55,12 @@ def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: 
     """The Operations on `target` that this operator acts on; what cannot be read, it does not act on."""
     for manifest in manifests:
         try:
-            found = read_operation(manifest)
+            operation = read_operation(manifest)
         except ValidationProblems:
             continue
-        ours = is_managed(found.metadata) and cluster_id_of(found.metadata) == bounded_name(cluster_id)
-        if ours and target_ref(found) == target:
-            yield found
+        ours = is_managed(operation.metadata) and cluster_id_of(operation.metadata) == bounded_name(cluster_id)
+        if ours and target_ref(operation) == target:
+            yield operation
 
 
 def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: OperationContext) -> Iterator[Operation]:
@@ -83,13 +83,13 @@ async def observe_operation_live(api: KubeApi, operation: Operation, context: Op
     engine = context.engine_of(operation)
     for ref in () if engine is None else engine.follows(operation, reading.objects):
         await reading.add(ref)
-    for found in () if engine is None else engine.evidence(operation, reading.objects):
+    for listing in () if engine is None else engine.evidence(operation, reading.objects):
         await reading.add_selected(
-            found.kind,
-            found.namespace,
-            label_selector=found.label_selector,
-            field_selector=found.field_selector,
-            limit=found.limit,
+            listing.kind,
+            listing.namespace,
+            label_selector=listing.label_selector,
+            field_selector=listing.field_selector,
+            limit=listing.limit,
         )
     page = await api.list(OPERATION, namespace=meta.namespace)
     siblings = tuple(siblings_of(operation, page.items, context))

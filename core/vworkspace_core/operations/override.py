@@ -23,10 +23,18 @@ def release_request(
 
     `operations` are those on this target that the operator acts on, of any engine.
     """
-    of_helm = [one for one in operations if one.spec.engine is EngineName.HELM and one.status.started_at is not None]
-    withdrawn = frozenset(one.metadata.uid for one in of_helm if _is_withdrawn(one))
-    running = [one for one in of_helm if one.status.phase is Phase.RUNNING and one.metadata.uid not in withdrawn]
-    asking = [one for one in sorted(running, key=order_of) if not _is_overtaken(one, target)]
+    of_helm = [
+        operation
+        for operation in operations
+        if operation.spec.engine is EngineName.HELM and operation.status.started_at is not None
+    ]
+    withdrawn = frozenset(operation.metadata.uid for operation in of_helm if _is_withdrawn(operation))
+    running = [
+        operation
+        for operation in of_helm
+        if operation.status.phase is Phase.RUNNING and operation.metadata.uid not in withdrawn
+    ]
+    asking = [operation for operation in sorted(running, key=order_of) if not _is_overtaken(operation, target)]
     return (_override(asking[0]) if asking else None), withdrawn
 
 

@@ -106,8 +106,10 @@ def restricted_problems(pod: Any, path: str, annotations: Any = None) -> Iterato
 
 def _containers(pod: Any, path: str) -> Iterator[tuple[str, Any]]:
     for field in _CONTAINERS:
-        found = get_path(pod, field)
-        for number, container in enumerate(found if isinstance(found, list) else [] if found is None else [found]):
+        containers = get_path(pod, field)
+        for number, container in enumerate(
+            containers if isinstance(containers, list) else [] if containers is None else [containers]
+        ):
             yield index(join(path, field), number), container
 
 
@@ -182,8 +184,8 @@ def _container_problems(container: Any, pod_context: Any, path: str) -> Iterator
 
 def _effective(context: Mapping[str, Any], pod_context: Any, field: str) -> Any:
     """A container's own word goes before the pod's."""
-    found = context.get(field)
-    return get_path(pod_context, field) if found is None else found
+    value = context.get(field)
+    return get_path(pod_context, field) if value is None else value
 
 
 def _privilege_problems(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -196,7 +198,7 @@ def _privilege_problems(context: Mapping[str, Any], path: str) -> Iterator[Probl
     dropped, added = get_path(context, "capabilities", "drop"), get_path(context, "capabilities", "add")
     if not isinstance(dropped, list) or "ALL" not in dropped:
         yield Problem(f"{path}.capabilities.drop", "must hold ALL")
-    if added and (not isinstance(added, list) or any(one != "NET_BIND_SERVICE" for one in added)):
+    if added and (not isinstance(added, list) or any(capability != "NET_BIND_SERVICE" for capability in added)):
         yield Problem(f"{path}.capabilities.add", "must hold nothing but NET_BIND_SERVICE")
 
 

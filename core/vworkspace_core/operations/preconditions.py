@@ -86,14 +86,14 @@ def _identified(
     target = target_of(operation, observed.objects)
     name = operation.spec.target_ref.name
     if target is None or not is_managed(target.metadata):
-        told = f"spec.targetRef.name: there is no managed ApplicationInstance {name} in this namespace"
-        return UnmetPrecondition(Reason.TARGET_NOT_FOUND, told, accepted=False)
+        message = f"spec.targetRef.name: there is no managed ApplicationInstance {name} in this namespace"
+        return UnmetPrecondition(Reason.TARGET_NOT_FOUND, message, accepted=False)
     if target.metadata.deletion_timestamp is not None:
         return UnmetPrecondition(Reason.TARGET_NOT_FOUND, f"the target {name} is being deleted", accepted=False)
-    if told := closed_namespace(operation.metadata.namespace, observed.namespace):
-        return UnmetPrecondition(Reason.NAMESPACE_NOT_GATED, told, accepted=None)
-    if told := wrong_cluster(operation.metadata, context.settings.cluster_id):
-        return UnmetPrecondition(Reason.WRONG_CLUSTER, told, accepted=None)
+    if message := closed_namespace(operation.metadata.namespace, observed.namespace):
+        return UnmetPrecondition(Reason.NAMESPACE_NOT_GATED, message, accepted=None)
+    if message := wrong_cluster(operation.metadata, context.settings.cluster_id):
+        return UnmetPrecondition(Reason.WRONG_CLUSTER, message, accepted=None)
     if cluster_id_of(target.metadata) != bounded_name(context.settings.cluster_id):
         return UnmetPrecondition(Reason.WRONG_CLUSTER, f"the target {name} is meant for another cluster", accepted=None)
     return _templated(operation, observed, context, target)

@@ -78,10 +78,14 @@ def approval_to_spend(operation: Operation, observed: OperationObserved, context
         return None
     if operation.status.phase not in (None, Phase.PENDING) or claimed_by_another_operator(operation, context.settings):
         return None
-    found = start_or_unmet(operation, observed, context)
-    if isinstance(found, UnmetPrecondition) or found.spending is None or context.claims.is_recorded(found.spending):
+    outcome = start_or_unmet(operation, observed, context)
+    if (
+        isinstance(outcome, UnmetPrecondition)
+        or outcome.spending is None
+        or context.claims.is_recorded(outcome.spending)
+    ):
         return None
-    return found.spending
+    return outcome.spending
 
 
 def reconcile_operation(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
@@ -104,21 +108,21 @@ def _begin(operation: Operation, observed: OperationObserved, context: Operation
         status = EngineStatus(Progress.RUNNING, "", "cancelled before it started")
         wanted_status = lifecycle.ended_status(operation, Phase.CANCELLED, Reason.USER_CANCELLED, status, context.now)
         return with_status(Decision(), operation, wanted_status, context)
-    found = start_or_unmet(operation, observed, context)
-    match found:
+    outcome = start_or_unmet(operation, observed, context)
+    match outcome:
         case UnmetPrecondition():
-            return with_status(Decision(), operation, _pending(found), context)
+            return with_status(Decision(), operation, _pending(outcome), context)
         case Start(spending=Spending() as spending) if not context.claims.is_recorded(spending):
             waits = _unrecorded(context.claims.trouble)
             return with_status(Decision(requeue=Requeue.BACKOFF), operation, _pending(waits), context)
         case Start():
-            wanted = lifecycle.engine_ref_of(found.objects[0]) if found.objects else None
-            outputs = found.engine.opening(operation, found.target, observed.objects)
+            wanted = lifecycle.engine_ref_of(outcome.objects[0]) if outcome.objects else None
+            outputs = outcome.engine.opening(operation, outcome.target, observed.objects)
             wanted_status = lifecycle.started_status(operation, wanted, outputs, context.now)
             finalizer = None if FINALIZER in operation.metadata.finalizers else Finalizer.ADD
             return with_status(Decision(finalizer=finalizer), operation, wanted_status, context)
         case _:
-            assert_never(found)
+            assert_never(outcome)
 
 
 def _unrecorded(trouble: str) -> UnmetPrecondition:

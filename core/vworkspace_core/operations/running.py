@@ -51,20 +51,20 @@ class _Run:
     context: OperationContext
 
     @property
-    def found(self) -> tuple[ObjectRef, Manifest] | None:
+    def engine_object(self) -> tuple[ObjectRef, Manifest] | None:
         """The engine object, if it is there and ours: before its uid is known, only the one that we created."""
-        found, known = own_object(self.operation, self.observed.objects), self.operation.status.engine_ref
-        if found is None or (known is not None and known.uid):
-            return found
-        return found if was_made_here(found[1], self.operation) else None
+        engine_object, known = own_object(self.operation, self.observed.objects), self.operation.status.engine_ref
+        if engine_object is None or (known is not None and known.uid):
+            return engine_object
+        return engine_object if was_made_here(engine_object[1], self.operation) else None
 
     @property
     def engine_ref(self) -> EngineRef | None:
         """As the status is to name it: with its uid once it has been seen."""
-        known, found = self.operation.status.engine_ref, self.found
-        if known is None or found is None:
+        known, engine_object = self.operation.status.engine_ref, self.engine_object
+        if known is None or engine_object is None:
             return known
-        return attrs.evolve(known, uid=str(metadata(found[1]).get("uid", "")))
+        return attrs.evolve(known, uid=str(metadata(engine_object[1]).get("uid", "")))
 
     @property
     def is_cancelled(self) -> bool:
@@ -83,22 +83,22 @@ class _Run:
         known = self.operation.status.engine_ref
         if known is None:
             return self._judged()
-        if self.found is not None:
+        if self.engine_object is not None:
             decision = self._judged()
             return attrs.evolve(decision, patches=lifecycle.unlock(self.operation, self.observed))
         return self._gone(known) if known.uid else self._created()
 
     def _told(self, decision: Decision, wanted_status: WantedStatus) -> Decision:
-        told = attrs.evolve(wanted_status, engine_ref=self.engine_ref)
-        return with_status(decision, self.operation, told, self.context)
+        full_status = attrs.evolve(wanted_status, engine_ref=self.engine_ref)
+        return with_status(decision, self.operation, full_status, self.context)
 
     def _ended(self, phase: Phase, reason: str, status: EngineStatus) -> Decision:
         return self._told(Decision(), lifecycle.ended_status(self.operation, phase, reason, status, self.context.now))
 
     def _judged(self) -> Decision:
         status = self.engine.observe(self.operation, self.observed.objects)
-        found = self.found
-        stopping = found is None or bool(metadata(found[1]).get("deletionTimestamp"))
+        engine_object = self.engine_object
+        stopping = engine_object is None or bool(metadata(engine_object[1]).get("deletionTimestamp"))
         counts = not (self.is_cancelled and stopping)  # what ends because we stopped it has been cancelled
         match status.phase:
             case Progress.SUCCEEDED if counts:
@@ -134,12 +134,12 @@ class _Run:
 
     def _cancelled(self, status: EngineStatus) -> Decision:
         """The engine object first, then the phase: what is Cancelled does nothing any more (OPS-11)."""
-        found, failures = self.found, self.observed.failures
-        if found is None and not self.engine.holds(self.operation, self.observed.objects):
+        engine_object, failures = self.engine_object, self.observed.failures
+        if engine_object is None and not self.engine.holds(self.operation, self.observed.objects):
             ended = attrs.evolve(status, message="cancelled on request" + self.after_stop)
             return self._ended(Phase.CANCELLED, Reason.USER_CANCELLED, ended)
-        what = f"{found[0]} to go" if found is not None else "the target to let go of it"
-        refused = "".join(f"; {one.verb} {one.ref}: {one.error.message}" for one in failures)
+        what = f"{engine_object[0]} to go" if engine_object is not None else "the target to let go of it"
+        refused = "".join(f"; {failure.verb} {failure.ref}: {failure.error.message}" for failure in failures)
         message = f"cancelling: waiting for {what}{self.after_stop}{refused}"
         decision = Decision(
             deletes=lifecycle.stop(self.operation, self.observed),
@@ -161,10 +161,10 @@ class _Run:
 
     def _ended_unseen(self, known: EngineRef, status: EngineStatus) -> Decision:
         """By what is left of it, where something is; otherwise it is said that nobody knows (OPS-8)."""
-        found = self.engine.epilogue(self.operation, self.observed.objects)
-        if found is not None:
-            phase = Phase.SUCCEEDED if found.phase is Progress.SUCCEEDED else Phase.FAILED
-            return self._ended(phase, found.reason, found)
+        epilogue = self.engine.epilogue(self.operation, self.observed.objects)
+        if epilogue is not None:
+            phase = Phase.SUCCEEDED if epilogue.phase is Progress.SUCCEEDED else Phase.FAILED
+            return self._ended(phase, epilogue.reason, epilogue)
         last = f"{status.reason}: {status.message}" if status.message else status.reason
         message = (
             f"{known.kind} {known.name} was removed before its end was seen, so that it is not known whether it had"

@@ -90,8 +90,8 @@ def _told(error: ValidationError) -> str:
 def _too_few(error: ValidationError, keyword: str) -> str:
     least, count = int(error.validator_value), len(error.instance)  # type: ignore[arg-type]
     if keyword == "minProperties" and (known := _properties(error)):
-        one = "one of" if least == 1 else f"{least} of"
-        return f"must give at least {one} {', '.join(sorted(known))}"
+        quantity = "one of" if least == 1 else f"{least} of"
+        return f"must give at least {quantity} {', '.join(sorted(known))}"
     if least == 1:
         return "must not be empty"
     what = {"minLength": "characters", "minItems": "items"}.get(keyword, "entries")

@@ -108,10 +108,10 @@ def violations_of(schema: Mapping[str, Any], value: Any, path: str) -> tuple[Pro
     validator = _Validator(schema, registry=Registry())
     try:
         errors = islice(validator.iter_errors(value), MOST_PROBLEMS)
-        found = [problem for error in errors for problem in problems_in_words(error, _path(path, error))]
+        problems = [problem for error in errors for problem in problems_in_words(error, _path(path, error))]
     except RecursionError:
         return (Problem(path, "is nested too deeply, or the template's schema refers to itself without end"),)
-    return first_of(found)
+    return first_of(problems)
 
 
 def _path(path: str, error: ValidationError | SchemaError) -> str:

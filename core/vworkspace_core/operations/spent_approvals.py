@@ -51,19 +51,21 @@ class Ledger:
 
     def holder_of(self, rid: str) -> str | None:
         """The uid of the Operation that the approval was spent on, None for one that was not."""
-        found = self.entries.get(_hashed(rid))
-        return found[0] if found is not None else None
+        entry = self.entries.get(_hashed(rid))
+        return entry[0] if entry is not None else None
 
     def with_spent(self, spending: Spending, now: datetime) -> "Ledger":
         """With that approval spent, and without what has ended long ago. Raises LedgerFull."""
-        kept = {rid: one for rid, one in self.entries.items() if one[1] + _KEPT.total_seconds() >= now.timestamp()}
-        kept.setdefault(_hashed(spending.rid), (spending.uid, int(spending.expires.timestamp())))
-        if len(kept) > MOST_SPENT:
+        entries = {
+            rid: entry for rid, entry in self.entries.items() if entry[1] + _KEPT.total_seconds() >= now.timestamp()
+        }
+        entries.setdefault(_hashed(spending.rid), (spending.uid, int(spending.expires.timestamp())))
+        if len(entries) > MOST_SPENT:
             raise LedgerFull(
                 f"{MOST_SPENT} approvals have been used that have not expired yet, and no more can be remembered: let"
                 " the control plane give approvals that expire sooner"
             )
-        return Ledger(kept)
+        return Ledger(entries)
 
 
 def _hashed(rid: str) -> str:

@@ -68,7 +68,7 @@ class WantedStatus:
 
 def condition_of(operation: Operation, kind: str) -> Condition | None:
     """The condition of that type as it stands."""
-    return next((one for one in operation.status.conditions if one.type == kind), None)
+    return next((condition for condition in operation.status.conditions if condition.type == kind), None)
 
 
 def standing_status(operation: Operation) -> WantedStatus:
@@ -79,7 +79,7 @@ def standing_status(operation: Operation) -> WantedStatus:
         status.phase or Phase.PENDING,
         running=_as_it_is(operation, Type.RUNNING)
         or Wanted(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED),
-        ended=next((one for one in ended if one is not None), None),
+        ended=next((condition for condition in ended if condition is not None), None),
         degraded=_as_it_is(operation, Type.DEGRADED),
         started_at=status.started_at,
         finished_at=status.finished_at,
@@ -90,15 +90,17 @@ def standing_status(operation: Operation) -> WantedStatus:
 
 
 def _as_it_is(operation: Operation, kind: str) -> Wanted | None:
-    found = condition_of(operation, kind)
-    return None if found is None else Wanted(found.type, found.status, found.reason, found.message)
+    condition = condition_of(operation, kind)
+    return None if condition is None else Wanted(condition.type, condition.status, condition.reason, condition.message)
 
 
 def with_status(
     decision: Decision, operation: Operation, wanted_status: WantedStatus, context: OperationContext
 ) -> Decision:
     """The decision with the status and its events; unchanged where the status says so already."""
-    wanted = tuple(attrs.evolve(one, message=safe(one.message)) for one in _wanted(operation, wanted_status))
+    wanted = tuple(
+        attrs.evolve(condition, message=safe(condition.message)) for condition in _wanted(operation, wanted_status)
+    )
     change = status_change(_live(operation), wanted, _fields(operation, wanted_status, wanted), context.now)
     if change is None:
         return decision

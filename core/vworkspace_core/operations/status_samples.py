@@ -16,7 +16,10 @@ def shown_by(row: Row, operation: Operation, kind: Kind, live: Manifest) -> dict
     """
     names = {OPERATION_UID: operation.metadata.uid, OBJECT_UID: str(metadata(live).get("uid", ""))}
     shown = merge_patch(live, _named(row.sample, names))
-    beside = {ref_of(one.manifest, one.kind): _named(one.manifest, names) for one in row.beside}
+    beside = {
+        ref_of(engine_object.manifest, engine_object.kind): _named(engine_object.manifest, names)
+        for engine_object in row.beside
+    }
     return {ref_of(live, kind): shown, **beside}
 
 

@@ -21,23 +21,23 @@ def is_ready(target: ApplicationInstance) -> bool:
 
 def is_suspended(target: ApplicationInstance) -> bool:
     """Whether the operator has said, of this very generation, that the release is suspended."""
-    found = _conditions(target).get(Type.SUSPENDED)
-    if found is None or found.status is not ConditionStatus.TRUE:
+    condition = _conditions(target).get(Type.SUSPENDED)
+    if condition is None or condition.status is not ConditionStatus.TRUE:
         return False
-    return found.observed_generation == target.metadata.generation
+    return condition.observed_generation == target.metadata.generation
 
 
 def why_not_ready(target: ApplicationInstance) -> str:
     """What stands in the way of its being Ready, as its own conditions tell it."""
-    found = _conditions(target)
-    blocked, ready = found.get(Type.BLOCKED), found.get(Type.READY)
+    conditions = _conditions(target)
+    blocked, ready = conditions.get(Type.BLOCKED), conditions.get(Type.READY)
     name = f"the target {target.metadata.name}"
-    for one in (blocked if blocked is not None and blocked.status is ConditionStatus.TRUE else None, ready):
-        if one is not None and (one is blocked or one.status is not ConditionStatus.TRUE):
-            message = f": {one.message}" if one.message else ""
-            return f"{name} is not Ready ({one.type}={one.status}/{one.reason}{message})"
+    for condition in (blocked if blocked is not None and blocked.status is ConditionStatus.TRUE else None, ready):
+        if condition is not None and (condition is blocked or condition.status is not ConditionStatus.TRUE):
+            message = f": {condition.message}" if condition.message else ""
+            return f"{name} is not Ready ({condition.type}={condition.status}/{condition.reason}{message})"
     return f"{name} is not Ready yet" if ready is None else f"{name} is not Ready yet in its newest form"
 
 
 def _conditions(target: ApplicationInstance) -> Mapping[str, Condition]:
-    return {one.type: one for one in target.status.conditions}
+    return {condition.type: condition for condition in target.status.conditions}

@@ -73,8 +73,8 @@ def load_template(data: Any) -> Template:
     problems = violations_of(_TEMPLATE_SCHEMA, data, "")
     if problems:
         raise ValidationProblems(problems)
-    if found := schema_problems(data["parameters"], "parameters"):
-        raise ValidationProblems(found)
+    if problems := schema_problems(data["parameters"], "parameters"):
+        raise ValidationProblems(problems)
     unrestricted = data.get("allowUnrestrictedHooks", False)
     template = Template(
         name=data["name"],
@@ -109,21 +109,23 @@ class Templates:
 
     def find(self, kind: str, engine: str) -> Template | None:
         """The template of that type and engine, None for a combination that is unknown."""
-        return next((one for one in self.items if one.type == kind and one.engine == engine), None)
+        return next((template for template in self.items if template.type == kind and template.engine == engine), None)
 
     def with_template(self, template: Template) -> "Templates":
         """These and that one, in the place of an older one of its name.
 
         Raises ValidationProblems when another one binds the same type to the same engine.
         """
-        others = tuple(one for one in self.items if one.name != template.name)
-        double = next((one for one in others if (one.type, one.engine) == (template.type, template.engine)), None)
+        others = tuple(item for item in self.items if item.name != template.name)
+        double = next(
+            (other for other in others if (other.type, other.engine) == (template.type, template.engine)), None
+        )
         if double is not None:
             message = f"binds type {template.type} to engine {template.engine}, as {double.name} does already"
             raise ValidationProblems([Problem("name", message)])
         if len(others) == len(self.items):
             return Templates((*self.items, template))
-        return Templates(tuple(template if one.name == template.name else one for one in self.items))
+        return Templates(tuple(template if item.name == template.name else item for item in self.items))
 
     def adding(self, data: Iterable[Any]) -> "Templates":
         """These and those in `data`. Raises ValidationProblems with paths that begin with `templates[0]` and so on."""
@@ -132,8 +134,9 @@ class Templates:
             try:
                 templates = templates.with_template(load_template(each))
             except ValidationProblems as error:
-                found = [
-                    attrs.evolve(one, path=f"templates[{number}].{one.path}".rstrip(".")) for one in error.problems
+                problems = [
+                    attrs.evolve(problem, path=f"templates[{number}].{problem.path}".rstrip("."))
+                    for problem in error.problems
                 ]
-                raise ValidationProblems(found) from None
+                raise ValidationProblems(problems) from None
         return templates
