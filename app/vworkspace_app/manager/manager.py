@@ -182,11 +182,13 @@ class Manager:
     def components(self) -> Components:
         """What telemetry may look at."""
         agent = None if self._agent is None else self._agent.agent
-        return Components(self.informers, self.drivers, self.events, self.credentials, agent, self._election.leases)
+        return Components(
+            self.informers, self.worker_pools, self.events, self.credentials, agent, self._election.leases
+        )
 
     @property
-    def drivers(self) -> Mapping[str, WorkerPool]:
-        """The drivers by the name of their controller, as metrics and logs have it."""
+    def worker_pools(self) -> Mapping[str, WorkerPool]:
+        """The worker pools by the name of their controller, as metrics and logs have it."""
         return {"applicationinstance": self._instance_driver, "operation": self._operation_driver}
 
     async def wait_ready(self) -> None:
@@ -207,8 +209,8 @@ class Manager:
     async def finish(self) -> None:
         """Begin nothing more, and wait for the reconciles and the jobs in hand."""
         async with anyio.create_task_group() as group:
-            for driver in self.drivers.values():
-                group.start_soon(driver.finish)
+            for pool in self.worker_pools.values():
+                group.start_soon(pool.finish)
             if self._agent is not None:
                 group.start_soon(self._agent.finish)
 

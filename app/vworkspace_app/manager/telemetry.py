@@ -19,7 +19,7 @@ class Components:
     """What there is to look at. `agent` is None where there is none; `leases` as `Election` has them."""
 
     informers: Informers
-    drivers: Mapping[str, WorkerPool]
+    worker_pools: Mapping[str, WorkerPool]
     events: BackgroundEvents
     credentials: Live[Credentials]
     agent: Agent | None

@@ -74,19 +74,19 @@ class MetricsTelemetry:
         if components is None:
             self.latest.replace(ProcessStats(self.clock.monotonic(), Vitals(stopping=self._stopping)))
             return
-        drivers = components.drivers
+        worker_pools = components.worker_pools
         vitals = Vitals(
             started=True,
             stopping=self._stopping,
             informers=tuple(runner.vitals() for runner in components.informers),
-            drivers=tuple(driver.vitals(name) for name, driver in drivers.items()),
+            drivers=tuple(pool.vitals(name) for name, pool in worker_pools.items()),
         )
         self.latest.replace(
             ProcessStats(
                 self.clock.monotonic(),
                 vitals,
                 components.informers.stats(),
-                tuple(driver.stats() for driver in drivers.values()),
+                tuple(pool.stats() for pool in worker_pools.values()),
                 _agent_stats(components.agent, self.clock.now()),
                 self._credential_age(components),
                 len(self._gated),

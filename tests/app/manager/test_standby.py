@@ -49,7 +49,7 @@ def test_a_standby_collects_no_work_and_a_leader_begins_with_all_of_it() -> None
             await admin.create(instance("stays"), kind=APPLICATION_INSTANCE, field_manager="odoo")
             await anyio.sleep(3600)
 
-            stats = [driver.stats().queue for driver in manager.drivers.values()]
+            stats = [pool.stats().queue for pool in manager.worker_pools.values()]
             assert [(one.adds, sum(one.ready.values()), one.delayed) for one in stats] == [(0, 0, 0), (0, 0, 0)]
             assert not server.audit.writes(user="operator")
             assert len(manager.informers.store(APPLICATION_INSTANCE)) == 1, "and yet it knows what there is"
