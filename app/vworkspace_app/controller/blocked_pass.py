@@ -1,21 +1,19 @@
 """Says on the object what stopped its pass, and of one that is not ours why nothing happens (REC-13, RES-5)."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import TypeAlias
 
 import attrs
 import structlog
 
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.pass_log import log_status
+from vworkspace_core.api.blocked_pass import decide_blocked
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.remedies import remedy
 from vworkspace_core.api.unmanaged import unmanaged
 from vworkspace_core.apimachinery.errors import Forbidden, NotFound, OperatorError, Right, Stale
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
-from vworkspace_core.controller.blocked_pass import BlockedPass
-from vworkspace_core.controller.decision import Decision
+from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords
 from vworkspace_core.controller.events.once import Once
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.ports import Clock, EventSink, KubeApi
@@ -23,15 +21,11 @@ from vworkspace_core.ports import Clock, EventSink, KubeApi
 _log = structlog.get_logger("operator")
 
 
-DecideBlocked: TypeAlias = Callable[[Manifest, BlockedPass, str, datetime], Decision]
-"""The status of one kind that says it: from the manifest, what stopped the pass, the cluster's id and the time."""
-
-
 @attrs.define
 class BlockedPassReporter:
-    """Writes such a status through `api`, on the copy that the caches hold, for the kinds in `decide`."""
+    """Writes such a status through `api`, on the copy that the caches hold, for the kinds in `words`."""
 
-    decide: Mapping[Kind, DecideBlocked]
+    words: Mapping[Kind, BlockedWords]
     api: KubeApi
     informers: Informers
     cluster_id: str
@@ -56,10 +50,10 @@ class BlockedPassReporter:
             _log.error("the status could not be written", object=str(key), obstacle=blocked.text, exc_info=error)
 
     async def _write(self, key: ObjectRef, manifest: Manifest, blocked: BlockedPass) -> None:
-        decide = self.decide.get(key.kind)
-        if decide is None:
+        words = self.words.get(key.kind)
+        if words is None:
             return
-        decision = decide(manifest, blocked, self.cluster_id, self.clock.now())
+        decision = decide_blocked(words, manifest, blocked, self.cluster_id, self.clock.now())
         if decision.status is None:
             return
         answer = await self.api.apply_status(decision.status, kind=key.kind, field_manager=FIELD_MANAGER)

@@ -52,8 +52,8 @@ from vworkspace_core.controller.queue.event_handlers import (
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
 from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.instances.blocked_pass import decide_blocked_instance
-from vworkspace_core.operations.blocked_pass import decide_blocked_operation
+from vworkspace_core.instances.blocked_pass import INSTANCE_WORDS
+from vworkspace_core.operations.blocked_pass import OPERATION_WORDS
 from vworkspace_core.ports import Clock, KubeApi
 
 _log = structlog.get_logger("operator")
@@ -66,7 +66,7 @@ _STUCK_SECONDS = 10.0
 """How often a start that takes long is looked at."""
 
 
-_DECIDE_BLOCKED = {APPLICATION_INSTANCE: decide_blocked_instance, OPERATION: decide_blocked_operation}
+_BLOCKED_WORDS = {words.kind: words for words in (INSTANCE_WORDS, OPERATION_WORDS)}
 
 
 async def elected_at_once() -> None:
@@ -117,7 +117,7 @@ class Manager:
         self._run_id = f"{int(random() * 2**32):08x}"
         self.events = BackgroundEvents(api, clock, instance=settings.identity)
         self._blocked_passes = BlockedPassReporter(
-            _DECIDE_BLOCKED, api, self.informers, settings.decisions.cluster_id, clock, self.events, self._record_write
+            _BLOCKED_WORDS, api, self.informers, settings.decisions.cluster_id, clock, self.events, self._record_write
         )
         self._instances = InstanceController(
             api,

@@ -4,25 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from vworkspace_core.api.codec import read_own_conditions
-from vworkspace_core.api.gating import is_labelled_for
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.vocabulary import owned_types
 from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords, blocked_status
-from vworkspace_core.controller.decision import Decision
-
-
-def decide_blocked_instance(manifest: Manifest, blocked: BlockedPass, cluster_id: str, now: datetime) -> Decision:
-    """The status that says it; empty where it stands already or is not ours to write."""
-    if not is_labelled_for(manifest, cluster_id):
-        return Decision()
-    return blocked_status(_WORDS, manifest, read_own_conditions(manifest, _WORDS.types), blocked, now)
+from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords
 
 
 def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
@@ -44,7 +33,7 @@ def _fields(_: Sequence[Wanted], now: datetime) -> dict[str, Any]:
     return {"lastReconcileTime": format_time(now)}
 
 
-_WORDS: Final = BlockedWords(
+INSTANCE_WORDS: Final = BlockedWords(
     APPLICATION_INSTANCE,
     owned_types(APPLICATION_INSTANCE.kind),
     _conditions,

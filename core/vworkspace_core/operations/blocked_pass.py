@@ -4,25 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from vworkspace_core.api.codec import read_own_conditions
-from vworkspace_core.api.gating import is_labelled_for
 from vworkspace_core.api.operation import Phase, headline
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.vocabulary import owned_types
 from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.resources import OPERATION
-from vworkspace_core.controller.blocked_pass import BlockedCause, BlockedPass, BlockedWords, blocked_status
-from vworkspace_core.controller.decision import Decision
-
-
-def decide_blocked_operation(manifest: Manifest, blocked: BlockedPass, cluster_id: str, now: datetime) -> Decision:
-    """The status that says it; empty where it stands already or is not ours to write."""
-    if not is_labelled_for(manifest, cluster_id):
-        return Decision()
-    return blocked_status(_WORDS, manifest, read_own_conditions(manifest, _WORDS.types), blocked, now)
+from vworkspace_core.controller.blocked_pass import BlockedCause, BlockedPass, BlockedWords
 
 
 def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
@@ -41,7 +30,7 @@ def _fields(conditions: Sequence[Wanted], _: datetime) -> dict[str, Any]:
     return headline(conditions)
 
 
-_WORDS: Final = BlockedWords(
+OPERATION_WORDS: Final = BlockedWords(
     OPERATION,
     owned_types(OPERATION.kind),
     _conditions,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.violations import instance, operation
+from vworkspace_core.api.blocked_pass import decide_blocked
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.api.vocabulary import is_admitted, owned_types
@@ -16,19 +17,19 @@ from vworkspace_core.apimachinery.manifest import Kind, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.controller.blocked_pass import BlockedCause, BlockedPass, blocked_by
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.instances.blocked_pass import decide_blocked_instance
-from vworkspace_core.operations.blocked_pass import decide_blocked_operation
+from vworkspace_core.instances.blocked_pass import INSTANCE_WORDS
+from vworkspace_core.operations.blocked_pass import OPERATION_WORDS
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 6, 1, 13, tzinfo=UTC)
 LABELS = {MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: "c"}
 MADE = {APPLICATION_INSTANCE: instance(), OPERATION: operation()}
 
-DECIDE = {APPLICATION_INSTANCE: decide_blocked_instance, OPERATION: decide_blocked_operation}
+WORDS = {words.kind: words for words in (INSTANCE_WORDS, OPERATION_WORDS)}
 
 
 def decide(kind: Kind, manifest: dict[str, Any], blocked: BlockedPass, now: datetime) -> Decision:
-    return DECIDE[kind](manifest, blocked, "c", now)
+    return decide_blocked(WORDS[kind], manifest, blocked, "c", now)
 
 
 anything = st.recursive(

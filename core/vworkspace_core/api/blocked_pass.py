@@ -1,0 +1,18 @@
+"""A pass that something stopped, said on an object of our own kinds (REC-13): of each kind only its words differ."""
+
+from datetime import datetime
+
+from vworkspace_core.api.codec import read_own_conditions
+from vworkspace_core.api.gating import is_labelled_for
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords, blocked_status
+from vworkspace_core.controller.decision import Decision
+
+
+def decide_blocked(
+    words: BlockedWords, manifest: Manifest, blocked: BlockedPass, cluster_id: str, now: datetime
+) -> Decision:
+    """The status that says it; empty where it stands already or is not ours to write."""
+    if not is_labelled_for(manifest, cluster_id):
+        return Decision()
+    return blocked_status(words, manifest, read_own_conditions(manifest, words.types), blocked, now)
