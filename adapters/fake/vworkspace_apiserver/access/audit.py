@@ -33,14 +33,17 @@ class AuditEntry:
 
 
 class AuditLog:
-    """The last `limit` requests, oldest first. `on_entry`, when set, is told of each as it is answered."""
+    """The last `limit` requests, oldest first. `on_entry`, when set, is told of each as it is answered.
+
+    It may be read in one thread while another adds to it: what is read is what there was at that moment.
+    """
 
     def __init__(self, limit: int = 100_000) -> None:
         self.on_entry: Callable[[AuditEntry], None] | None = None
         self._entries: deque[AuditEntry] = deque(maxlen=limit)
 
     def __iter__(self) -> Iterator[AuditEntry]:
-        return iter(self._entries)
+        return iter(self._entries.copy())
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -57,7 +60,7 @@ class AuditLog:
 
     def select(self, wanted: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
         """The entries that `wanted` holds for."""
-        return [entry for entry in self._entries if wanted(entry)]
+        return [entry for entry in self if wanted(entry)]
 
     def writes(self, *, user: str | None = None) -> list[AuditEntry]:
         """Requests with a writing verb that were not dry runs, of one user or of all."""
