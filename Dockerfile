@@ -1,9 +1,9 @@
-# The operator as a user without a name, in an image with neither shell nor package manager. A release pins the base:
-#   docker buildx imagetools inspect python:3.13-slim --format '{{.Manifest.Digest}}'
-#   docker build --build-arg RELEASE=1.0.0 --build-arg BASE=python:3.13-slim@sha256:… -t registry.example.com/vworkspace-operator:1.0.0 .
+# The operator as a user without a name, in an image with neither shell nor package manager.
+#   docker build --build-arg RELEASE=1.0.0 -t registry.example.com/vworkspace-operator:1.0.0 .
+# The base is pinned by its digest (.github/dependabot.yml asks for the next one); another one: --build-arg BASE=NAME@sha256:…
 # With RELEASE, a base without its digest ends the build; without, it is told.
 # What is installed is pinned by deploy/image/requirements.txt, hashes included (scripts/lock writes it).
-ARG BASE=python:3.13-slim
+ARG BASE=python:3.13-slim@sha256:ffb752e139c0a19692a43af8d8523b274222dd68eebad5d583b45c2201c6e30a
 
 FROM ${BASE} AS build
 ARG BASE

@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.e2e.test_manifests import container, pod
 from tests.packaging.dockerfile import ROOT, copied, instructions, stages
@@ -47,6 +48,13 @@ def test_the_base_of_the_image_can_be_pinned_and_nothing_lies_beneath_what_was_s
     assert [stage[0][1].split(" AS ")[0] for stage in stages()] == ["${BASE}", "${BASE}", "scratch"]
     stripping = [text for name, text in stages()[1] if name == "RUN"]
     assert [json.loads(text) for text in stripping] == [["python", "/strip/strip.py"]]
+
+
+def test_the_base_is_named_by_its_digest_and_something_asks_for_the_next_one_M10() -> None:
+    ((_, base),) = (line for line in instructions()[:1])
+    assert re.fullmatch(r"BASE=python:3\.\d+-slim@sha256:[0-9a-f]{64}", base)
+    renewed = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text(encoding="utf-8"))["updates"]
+    assert ("docker", "/") in {(update["package-ecosystem"], update["directory"]) for update in renewed}
 
 
 PINNED = f"python:3.13-slim@sha256:{'0' * 64}"
