@@ -10,7 +10,7 @@ COMPILED := PYTHONDONTWRITEBYTECODE=
 MINUTES ?= 60
 SEED ?=
 
-.PHONY: help setup demo test test-long coverage test-pure test-install lint types contracts check manifests docs bench soak clean
+.PHONY: help setup demo test test-all test-long coverage test-pure test-install lint types contracts check manifests docs bench soak clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -32,17 +32,20 @@ setup: $(VENV)/.dev  ## create .venv with everything
 demo: $(VENV)/.operator  ## set up and run the main job, end to end, over real HTTP
 	@$(BIN)/vworkspace-operator demo
 
-test: $(VENV)/.dev  ## set up and run the tests
+test: $(VENV)/.dev  ## set up and run the tests: all that PYTEST_ARGS names, else all but the slow ones
 	@PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+test-all: $(VENV)/.dev  ## the same with the slow ones, which start processes or wait for time to pass
+	@PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --everything
 
 test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed; MINUTES and SEED set both
 	@$(COMPILED) $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
 		--long --minutes $(MINUTES) $(if $(SEED),--hypothesis-seed=$(SEED)) \
 		$(or $(PYTEST_ARGS),tests/property tests/unit tests/app tests/e2e)
 
-coverage: $(VENV)/.dev  ## the tests again, with the branches counted that they take; fails below the gate of pyproject.toml
+coverage: $(VENV)/.dev  ## all tests, the slow ones too, with the branches counted that they take; fails below the gate of pyproject.toml
 	@$(BIN)/python -m coverage erase
-	@PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python -m coverage run -m pytest --numprocesses $(WORKERS) --dist worksteal
+	@PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python -m coverage run -m pytest --numprocesses $(WORKERS) --dist worksteal --everything
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report
 

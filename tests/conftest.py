@@ -25,12 +25,16 @@ WAITING = Path(__file__).parent / "e2e"
 
 BEGAN = time.monotonic()
 
+SLOW = pytest.StashKey[bool]()
+"""Whether this run takes the tests marked `slow`, too."""
+
 gc.disable()  # until ten thousand tests are collected: nothing of them is garbage
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--hypothesis-seed` is Hypothesis's own."""
     parser.addoption("--long", action="store_true", help="many more examples, drawn anew from a seed that is printed")
+    parser.addoption("--everything", action="store_true", help="the tests marked slow, too (`make test-all`)")
     parser.addoption("--minutes", type=float, default=60, help="with --long: no test begins after so many minutes")
 
 
@@ -43,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
         given = random.SystemRandom().getrandbits(64)
     EFFORT.seed = None if given is None else int(given)
     config.option.hypothesis_seed = given
+    config.stash[SLOW] = getattr(config, "workerinput", {}).get("slow", _takes_slow_ones(config))
     for name, profile in PROFILES.items():
         settings.register_profile(name, profile)
     settings.load_profile(EFFORT.profile)
@@ -52,10 +57,18 @@ def pytest_configure(config: pytest.Config) -> None:
         _draw_no_constants_of_modules()
 
 
+def _takes_slow_ones(config: pytest.Config) -> bool:
+    """Whoever names tests, by path, word or marker, gets all that they name; only a plain `make test` is kept short."""
+    named = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword
+    chosen = config.option.markexpr != "not installs"  # what addopts of pyproject.toml says
+    return bool(config.getoption("--everything") or EFFORT.long or named or chosen)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Workers of pytest-xdist draw from the same seed."""
+    """Workers of pytest-xdist draw from the same seed, and take the same tests."""
     node.workerinput["seed"] = EFFORT.seed
+    node.workerinput["slow"] = node.config.stash[SLOW]
 
 
 def _draw_no_constants_of_modules() -> None:
@@ -87,12 +100,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     random.seed(f"{item.nodeid} {EFFORT.seed}")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with tests that wait, so that the other workers compute beside them and none is left alone at the end.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is slow where nobody asked for it, and begin with tests that wait.
 
-    Workers begin with equal shares of the tests as they are ordered here, and then take from each other. A long run
-    takes them in an order of its own, so that each has its turn although time is limited.
+    The other workers compute beside those that wait, and none is left alone at the end. Workers begin with equal shares
+    of the tests as they are ordered here, and then take from each other. A long run takes them in an order of its own,
+    so that each has its turn although time is limited.
     """
+    slow = [] if config.stash[SLOW] else [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item.get_closest_marker("slow") is None]
     if EFFORT.long:
         random.Random(EFFORT.seed).shuffle(items)
     else:

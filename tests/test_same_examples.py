@@ -58,6 +58,7 @@ def tried(*options: str, **environment: str) -> str:
     return re.sub(r" in [\d.]+s.*", "", "\n".join(drawn))
 
 
+@pytest.mark.slow
 @only_where_nothing_is_random
 def test_the_same_examples_with_CI_and_without_whatever_is_set_and_imported() -> None:
     hostile = {
@@ -71,6 +72,7 @@ def test_the_same_examples_with_CI_and_without_whatever_is_set_and_imported() ->
     assert tried(PYTHONHASHSEED="1") == tried("-p", "vworkspace_apiserver.server", **hostile)
 
 
+@pytest.mark.slow
 def test_a_seed_draws_other_examples_and_the_same_ones_again() -> None:
     first, again, other = (tried(f"--hypothesis-seed={seed}") for seed in (7, 7, 8))
     assert first == again
@@ -128,3 +130,20 @@ def test_no_test_of_servers_and_processes_has_a_limit_of_its_own() -> None:
         for match in hasty.findall(text)
     ]
     assert not found
+
+
+A_SLOW_FILE = "tests/e2e/test_soak.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "are_taken"),
+    [((), False), (("-k", "soak"), True), (("-m", "slow"), True), (("--everything",), True), ((A_SLOW_FILE,), True)],
+)
+def test_a_plain_run_leaves_out_what_is_slow_and_whoever_names_it_gets_it(
+    options: tuple[str, ...], are_taken: bool
+) -> None:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-o", f"testpaths={A_SLOW_FILE}", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (A_SLOW_FILE in done.stdout) is are_taken, done.stdout + done.stderr
+    assert ("deselected" in done.stdout) is not are_taken

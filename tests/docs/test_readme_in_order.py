@@ -22,6 +22,7 @@ from tests.support.patience import PATIENCE
 from vworkspace_fake.controlplane.sealing import KeyPairs
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
 ]
 

@@ -8,11 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bench import writes
 from bench.reaching import Access
 from tests.conformance.test_real_server import alive, stand_ins
 from tests.support.kube_apiserver import OPERATOR_USER
 from tests.support.patience import PATIENCE
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 

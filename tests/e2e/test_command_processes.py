@@ -37,6 +37,8 @@ from tests.support.patience import PATIENCE
 from vworkspace_app.demo.world import NAMESPACE_NAME
 from vworkspace_core.operations.engines import ENGINES
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN, ADMIN_TOKEN, WRONG_TOKEN = "agent-s3cr3t-0123456789", "admin-s3cr3t-0123456789", "wrong-s3cr3t-0123456789"
 GATE = {"managed-by": "vworkspace"}

@@ -12,6 +12,8 @@ from tests.support.commands import Ended, Running, call, one_line, run
 from vworkspace_app.commands import conformance
 from vworkspace_app.process.errors import CommandError
 
+pytestmark = pytest.mark.slow
+
 CLUSTER, TOKEN, ADMIN = "cluster-try", "try-token", "admin-token"
 SHIM = """
 import json, sys, urllib.request

@@ -490,6 +490,7 @@ def test_a_half_open_connection_is_noticed_by_the_read_timeout() -> None:
     assert error.may_have_happened
 
 
+@pytest.mark.slow
 def test_a_server_that_drips_its_answer_is_given_up() -> None:
     async def drip(stream: SocketStream) -> None:
         await stream.receive()

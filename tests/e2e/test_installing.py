@@ -29,6 +29,8 @@ from vworkspace_apiserver.http.authority import certificates_for
 from vworkspace_apiserver.http.serving import kubeconfig
 from vworkspace_apiserver.server import ApiServer
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 NAMESPACES = ("org-myteam", "velero")
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")

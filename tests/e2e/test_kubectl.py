@@ -38,7 +38,7 @@ def why_not() -> str:
 
 
 REASON = why_not()
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(REASON), reason=REASON)]
 
 GIZMO_YAML = """
 apiVersion: tests.example/v1

@@ -52,6 +52,8 @@ from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_
 from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
 from vworkspace_core.ports import KubeApi
 
+pytestmark = pytest.mark.slow
+
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 CREDENTIALS = ObjectRef(SECRET, OWN_NS, "vworkspace-agent-credentials")
 POSTURE = ObjectRef(known.CLUSTER, None, CLUSTER)

@@ -29,6 +29,8 @@ from tests.support.patience import PATIENCE
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 
+pytestmark = pytest.mark.slow
+
 MARK = "m4rk3r"
 APPROVAL, PASSWORD, CLAIM, DATA = (f"{what}-{MARK}-0123456789" for what in ("approval", "password", "claim", "data"))
 PEM = f"-----BEGIN EC PRIVATE KEY-----\nMHc{MARK}CAQ\n-----END EC PRIVATE KEY-----\n"

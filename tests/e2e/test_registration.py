@@ -25,6 +25,8 @@ from tests.support.commands import Ended, Running, call, merge, one_line, run
 from tests.support.e2e_world import CLUSTER, NS
 from vworkspace_app.credentials.bootstrap import REGISTRATION_TOKEN_TYPE
 
+pytestmark = pytest.mark.slow
+
 OWN = "vworkspace-system"
 SECRETS = f"/api/v1/namespaces/{OWN}/secrets"
 CLUSTERS = "/apis/ops.vworkspace.io/v1alpha1/clusters"

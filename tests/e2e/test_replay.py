@@ -11,6 +11,8 @@ from tests.support.patience import PATIENCE
 from tests.support.server_thread import served, wall_clock
 from vworkspace_apiserver.server import ApiServer
 
+pytestmark = pytest.mark.slow
+
 RECORDED = Path(__file__).resolve().parents[2].parent / "shared" / "apiserver"
 CASES = 98
 

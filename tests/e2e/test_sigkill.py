@@ -41,6 +41,8 @@ from vworkspace_core.ports import WatchEventType
 from vworkspace_fake.controlplane import JobEntry
 from vworkspace_fake.flux import run as run_flux
 
+pytestmark = pytest.mark.slow
+
 KINDS = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE)
 A, B = "6.6.0", "6.6.1"
 IN_FULL = EFFORT.long

@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+import pytest
+
 from tests.support.e2e_world import CLUSTER, NS, OWN_NS, VELERO_NS, World, instance
 from tests.support.operation_requests import ENGINES_QUICK, FLUX, Operating
 from tests.support.operation_worlds import template
@@ -21,6 +23,8 @@ from vworkspace_core.apimachinery.errors import Invalid, KindMissing
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.ports import KubeApi
+
+pytestmark = pytest.mark.slow
 
 LABELS: Final = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 OF: Final = ("runCommand.job", "runbook.workflow", "backup.snapshot")

@@ -22,6 +22,8 @@ from tests.support.commands import free_port
 from tests.support.patience import PATIENCE
 from tests.support.replicas import DURATION, OBJECTS, Replica, pair, replica, takeover, writes
 
+pytestmark = pytest.mark.slow
+
 SOURCE_OF = re.compile(r"-[0-9a-f]{8}$")
 """What a source's name has behind its instance's (REC-3)."""
 

@@ -35,6 +35,8 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.ports import KubeApi
 
+pytestmark = pytest.mark.slow
+
 _PLURALS: Final = {"NetworkPolicy": "networkpolicies"}
 _CLUSTER_WIDE: Final = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition")
 DEFINITION: Final = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name)

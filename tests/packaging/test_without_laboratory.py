@@ -23,6 +23,8 @@ from tests.support.commands import Running, clean_environment, run
 from tests.support.e2e_world import CLUSTER
 from vworkspace_app.process.missing_packages import COMMANDS, INSTALL_EMBEDDED, LABORATORY, lacking
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 ABSENT = str(ROOT / "tests" / "support" / "without_laboratory")
 CALLS = """

@@ -102,6 +102,7 @@ def test_what_can_neither_be_taken_nor_answered_is_told_as_what_the_connection_s
         jobs_that_fit(body, WHERE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", [b"{}", b'"abc"'])
 def test_sixteen_megabytes_of_nothing_cost_bounded_memory(item: bytes) -> None:
     """The number of jobs is bounded, and so is how far anybody looks for the end of one."""

@@ -22,6 +22,8 @@ from vworkspace_core.ports import Fetched
 from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.job_store import MemoryJobStore
 
+pytestmark = pytest.mark.slow
+
 AGENTS = 1000
 OUTAGE = 600.0
 LONGEST = 60

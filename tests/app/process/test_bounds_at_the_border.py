@@ -29,6 +29,8 @@ from vworkspace_core.webhook.review import MalformedReview
 from vworkspace_fake.flux.storage import release_secret
 from vworkspace_odoo.decoding import decode
 
+pytestmark = pytest.mark.slow
+
 MOST_CALLS = 1_500_000
 MOST_BYTES = 64 * MIB
 REFUSED = (ValueError, OperatorError, CommandError, UnreadableRelease, MalformedReview, msgspec.DecodeError)

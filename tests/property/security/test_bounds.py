@@ -46,6 +46,8 @@ from vworkspace_core.webhook.defaulting import default_patch
 from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
+pytestmark = pytest.mark.slow
+
 MOST_CALLS = 1_500_000
 """What a CPython of today does in some 150 milliseconds."""
 MOST_BYTES = 64 * MIB

@@ -21,6 +21,8 @@ from tests.support.regex_steps import TooManySteps, steps_of_search
 from tests.support.worst import TEXTS, Grower
 from vworkspace_core.apimachinery import formats as forms_of_texts
 
+pytestmark = pytest.mark.slow
+
 SMALL, LARGE = 300, 600
 SLACK = 400
 """Steps that a longer text may cost by itself: the first word may be another kind of word."""

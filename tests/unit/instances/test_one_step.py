@@ -27,6 +27,8 @@ from vworkspace_core.instances.foreign_objects import slim_release
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_fake.flux import SourceFault
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = ("6.6.0", "six"), ("7.0.0", "seven")
 SOURCES = (OCI_REPOSITORY, HELM_REPOSITORY)
 KINDS = pytest.mark.parametrize("source_type", ["oci", "helm"])
