@@ -49,6 +49,7 @@ EMBEDDED = (
     "vworkspace_apiserver",
     "vworkspace_core",
     "vworkspace_core.cel",
+    "vworkspace_core.graph",
     "vworkspace_core.operations",
     "vworkspace_core.ports",
     "vworkspace_core.readiness",

@@ -4,8 +4,10 @@
 (`vworkspace_core.controller.reconcile`) is the only code that turns a Decision into calls of the `KubeApi` port.
 """
 
+import string
 from collections.abc import Mapping
 from enum import Enum
+from typing import Final
 
 import attrs
 
@@ -14,6 +16,9 @@ from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.ports import KubernetesEvent
+
+ALPHANUMERIC: Final = string.ascii_letters + string.digits
+"""What random text is made of, where nothing else is said."""
 
 
 @attrs.frozen
@@ -54,11 +59,15 @@ class Finalizer(Enum):
 
 @attrs.frozen
 class Apply:
-    """One server-side apply of a whole downstream manifest. `force` only against our own history (REC-6)."""
+    """One server-side apply of a whole downstream manifest. `force` only against our own history (REC-6).
+
+    `after` are objects that it refers to: where the apply of one of them is refused, this one is left out.
+    """
 
     kind: Kind
     manifest: Manifest
     force: bool = False
+    after: frozenset[ObjectRef] = frozenset()
     ref: ObjectRef = attrs.field(init=False, eq=False, repr=False)
     """The object it is about."""
 
@@ -68,11 +77,29 @@ class Apply:
 
 
 @attrs.frozen
+class Fill:
+    """A field that is filled with random text while an object is created: a decision knows no randomness.
+
+    `path` are keys, the last of which need not be there. In `base64` it is written as a Secret holds it.
+    """
+
+    path: tuple[str, ...]
+    length: int = 32
+    alphabet: str = ALPHANUMERIC
+    base64: bool = False
+
+
+@attrs.frozen
 class Create:
-    """A POST of what must come into being at most once; apply would make it again after it was removed (OPS-1)."""
+    """A POST of what must come into being at most once; apply would make it again after it was removed (OPS-1).
+
+    `fill` are drawn as it is sent; `after` as for an apply.
+    """
 
     kind: Kind
     manifest: Manifest
+    fill: tuple[Fill, ...] = ()
+    after: frozenset[ObjectRef] = frozenset()
     ref: ObjectRef = attrs.field(init=False, eq=False, repr=False)
     """The object it is about."""
 

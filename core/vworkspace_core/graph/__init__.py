@@ -1,0 +1,68 @@
+"""One graph engine: what is to exist for an owner, in which order, and what becomes of it (PH-1 to PH-3).
+
+`Graph.of(nodes)` puts nodes in order; `plan` says what is to be written now, `teardown` how everything goes;
+`conditions_of` what the owner's status says of it. All are pure. What evaluates expressions is handed in as functions
+of a `Scope`. Nothing here knows a kind, or a language.
+"""
+
+from vworkspace_core.graph.account import GraphReason, conditions_of, conditions_of_teardown
+from vworkspace_core.graph.build import Cycle, DuplicateNode, Graph, GraphError, UnknownNode
+from vworkspace_core.graph.node import (
+    NOWHERE,
+    ApplyPolicy,
+    Edge,
+    Hold,
+    HoldCause,
+    Node,
+    OnImmutable,
+    Place,
+    PruneTime,
+    Removal,
+    Rendered,
+    Until,
+)
+from vworkspace_core.graph.once import CreateRecord
+from vworkspace_core.graph.owner import Marks, Owner
+from vworkspace_core.graph.plan import Plan, plan
+from vworkspace_core.graph.scope import Child, Children, Item, Knowledge, Scope
+from vworkspace_core.graph.states import NodeState, Observation
+from vworkspace_core.graph.teardown import Hooks, Teardown, TeardownStep, teardown
+
+__all__ = [
+    "NOWHERE",
+    "ApplyPolicy",
+    "Child",
+    "Children",
+    "CreateRecord",
+    "Cycle",
+    "DuplicateNode",
+    "Edge",
+    "Graph",
+    "GraphError",
+    "GraphReason",
+    "Hold",
+    "HoldCause",
+    "Hooks",
+    "Item",
+    "Knowledge",
+    "Marks",
+    "Node",
+    "NodeState",
+    "Observation",
+    "OnImmutable",
+    "Owner",
+    "Place",
+    "Plan",
+    "PruneTime",
+    "Removal",
+    "Rendered",
+    "Scope",
+    "Teardown",
+    "TeardownStep",
+    "UnknownNode",
+    "Until",
+    "conditions_of",
+    "conditions_of_teardown",
+    "plan",
+    "teardown",
+]
