@@ -132,11 +132,13 @@ class Decision:
     `rehearsals` are applies to be tried without effect before anything is written at all; where one is refused, nothing
     is. `status` is the whole status as it is to be applied, or None when the present one already says it.
     `transitions` and `events` follow from the change of conditions and count only once the status is written.
+    `annotations` are the source's own, written with the finalizer before anything downstream; None takes one away.
     With `only_if_current` the source is read again before anything is written downstream: a decision from an old copy
     then writes nothing at all.
     """
 
     finalizer: Finalizer | None = None
+    annotations: Mapping[str, str | None] = attrs.field(factory=dict)
     rehearsals: tuple[Apply, ...] = ()
     patches: tuple[MergePatch, ...] = ()
     applies: tuple[Apply, ...] = ()
@@ -151,7 +153,7 @@ class Decision:
     @property
     def writes_downstream(self) -> bool:
         """Whether anything but the status is to be written."""
-        return bool(self.finalizer or self.patches or self.applies or self.creates or self.deletes)
+        return bool(self.finalizer or self.annotations or self.patches or self.applies or self.creates or self.deletes)
 
     @property
     def is_empty(self) -> bool:

@@ -47,7 +47,9 @@ class Reconciler(Generic[S, V]):
     """One kind's pure decision, how its manifests are read, and as whom its writes are made.
 
     `manager` is the field manager of all writes; `finalizer` what a `Finalizer` effect adds or removes. `idempotent`:
-    by its kind's law a decision on everything that it has just written is empty (REC-6).
+    by its kind's law a decision on everything that it has just written is empty (REC-6). `rounds`: so often is decided
+    in one pass at most. `looks_up`: an object that is to be made and turns out to be there already is read, and decided
+    on; caches that hold only what carries a label do not show it.
     """
 
     kind: Kind
@@ -56,6 +58,8 @@ class Reconciler(Generic[S, V]):
     manager: str
     finalizer: str
     idempotent: bool = False
+    rounds: int = 4
+    looks_up: bool = False
 
 
 @attrs.define
@@ -111,7 +115,10 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
         if not await _apply(work, rehearsal, dry_run=True):
             return False
     if decision.finalizer is Finalizer.ADD:
-        await _finalizer(work, (*work.source.metadata.finalizers, work.reconciler.finalizer))
+        finalizers = (*work.source.metadata.finalizers, work.reconciler.finalizer)
+        await _patch_source(work, {"finalizers": list(finalizers), **_annotations(decision)}, "add finalizer")
+    elif decision.annotations:
+        await _patch_source(work, _annotations(decision), "annotate")
     for patch in decision.patches:
         await _patch(work, patch)
     for apply in decision.applies:
@@ -123,9 +130,13 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
         await _delete(work, delete)
     if decision.finalizer is Finalizer.REMOVE:
         left = tuple(name for name in work.source.metadata.finalizers if name != work.reconciler.finalizer)
-        await _finalizer(work, left)
+        await _patch_source(work, {"finalizers": list(left)}, "remove finalizer")
         return True
     return False
+
+
+def _annotations(decision: Decision) -> dict[str, Any]:
+    return {"annotations": dict(decision.annotations)} if decision.annotations else {}
 
 
 async def _confirm_current(work: ReconcilePass[S, V]) -> None:
@@ -137,13 +148,13 @@ async def _confirm_current(work: ReconcilePass[S, V]) -> None:
         raise Stale(f"{ref} was decided on at resourceVersion {meta.resource_version} and has moved on")
 
 
-async def _finalizer(work: ReconcilePass[S, V], finalizers: tuple[str, ...]) -> None:
-    """The whole list as read, guarded by the resourceVersion, never by apply (REC-6)."""
+async def _patch_source(work: ReconcilePass[S, V], changed: Mapping[str, Any], what: str) -> None:
+    """Metadata of the source: lists as they were read, guarded by the resourceVersion, never by apply (REC-6)."""
     meta = work.source.metadata
     ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
-    patch = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
+    patch = {"metadata": {"resourceVersion": meta.resource_version, **changed}}
     answer = await work.api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=work.reconciler.manager)
-    work.record("add finalizer" if work.reconciler.finalizer in finalizers else "remove finalizer", ref, answer)
+    work.record(what, ref, answer)
     work.source = work.reconciler.read(answer)
 
 
@@ -169,6 +180,8 @@ async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = Fal
             exact, kind=apply.kind, field_manager=work.reconciler.manager, force=apply.force, dry_run=dry_run
         )
     except Stale:
+        if await _looked_up(work, apply.ref):
+            return False
         raise
     except (Conflict, Invalid) as error:
         if isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes):
@@ -184,6 +197,16 @@ async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = Fal
     work.record("apply", apply.ref, answer)
     work.forget_failure(apply.ref)
     return True
+
+
+async def _looked_up(work: ReconcilePass[S, V], ref: ObjectRef) -> bool:
+    """Whether what was to be made is there already: then it is in the snapshot from now on."""
+    if not work.reconciler.looks_up or ref in work.observed.objects:
+        return False
+    live = await _read_live(work.api, ref)
+    if live is not None:
+        work.observe(ref, live)
+    return live is not None
 
 
 async def _create(work: ReconcilePass[S, V], create: Create) -> None:

@@ -35,9 +35,6 @@ from vworkspace_core.controller.execute import (
 from vworkspace_core.controller.requeue import SLOW_SECONDS, Requeue, RequeuePace, requeue_for
 from vworkspace_core.ports import EventSink, KubeApi
 
-_ROUNDS = 4
-"""A decision needs two rounds; more mean that somebody else is writing too, and a watch event will follow."""
-
 
 class ResultLabel(StrEnum):
     """The `result` label of controller_runtime_reconcile_total, plus the two that need naming apart."""
@@ -115,7 +112,7 @@ async def run_pass(
     work = ReconcilePass(reconciler, api, source, observed, on_write)
     decision = reconciler.decide(work.source, work.observed)
     try:
-        for _ in range(_ROUNDS):
+        for _ in range(reconciler.rounds):
             if not decision.writes_downstream:
                 break
             if await write_downstream(work, decision):

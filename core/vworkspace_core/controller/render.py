@@ -15,6 +15,8 @@ def as_data(decision: Decision) -> dict[str, Any]:
         body["dryRun"] = [{"object": _object(rehearsal.ref)} for rehearsal in decision.rehearsals]
     if decision.finalizer is not None:
         body["finalizer"] = decision.finalizer.value
+    if decision.annotations:
+        body["annotations"] = dict(decision.annotations)
     if decision.patches:
         body["patch"] = [{"object": _object(patch.ref), "mergePatch": patch.patch} for patch in decision.patches]
     if decision.applies:
