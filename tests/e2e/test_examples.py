@@ -25,7 +25,8 @@ from vworkspace_core.operations.claims import parameters_digest
 from vworkspace_core.ports import KubeApi
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-FILES = sorted(EXAMPLES.rglob("*.yaml"))
+FILES = sorted(path for path in EXAMPLES.rglob("*.yaml") if "boxes" not in path.parts)
+"""Boxes are files for the command line, no objects: tests/app/boxes has them."""
 
 
 def documents(path: Path) -> Iterator[dict[str, Any]]:

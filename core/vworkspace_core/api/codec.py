@@ -43,17 +43,17 @@ def structure(cls: type[T], value: Any) -> T:
     try:
         return FAST.structure(value, cls)
     except (TypeError, ValueError, KeyError):
-        return _structure_patiently(TOLERANT, cls, value)
+        return structure_patiently(TOLERANT, cls, value)
 
 
 def structure_strict(cls: type[T], value: Any) -> T:
     """Like `structure`, and a field the class does not have is a problem too (metadata excepted)."""
     if cls not in CLASSES or not isinstance(value, Mapping):
-        return _structure_patiently(STRICT, cls, value)
+        return structure_patiently(STRICT, cls, value)
     problems = tuple(_type_problems(CLASSES[cls], value))
     body = {name: item for name, item in value.items() if name not in ("apiVersion", "kind")}
     try:
-        result = _structure_patiently(STRICT, cls, body)
+        result = structure_patiently(STRICT, cls, body)
     except ValidationProblems as error:
         raise ValidationProblems((*problems, *error.problems)) from None
     if problems:
@@ -67,7 +67,8 @@ def _type_problems(kind: Kind, manifest: Manifest) -> Iterator[Problem]:
             yield Problem(name, "is required" if given is None else f"must be {wanted}, not {given!r}")
 
 
-def _structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
+def structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
+    """`value` as an instance of `cls` by a converter that collects failures. Raises ValidationProblems with them."""
     try:
         return converter.structure(value, cls)
     except (TypeError, ValueError, KeyError, ClassValidationError, IterableValidationError) as error:

@@ -234,6 +234,11 @@ def _with_unstructuring(converter: Converter) -> Converter:
     return converter
 
 
+def strict_converter() -> Converter:
+    """One of its own like `STRICT`, for a room whose fields have hooks of their own."""
+    return _converter(detailed=True, strict=True)
+
+
 FAST: Final = _with_unstructuring(_converter(detailed=False))
 TOLERANT: Final = _converter(detailed=True)
 STRICT: Final = _converter(detailed=True, strict=True)

@@ -47,6 +47,10 @@ def _type_schema(annotation: Any) -> dict[str, Any]:
         return _type_schema(annotation)
     if get_origin(annotation) is tuple:
         return {"type": "array", "items": _type_schema(arguments[0])}
+    if (form := getattr(annotation, "JSON_SCHEMA", None)) is not None:
+        return dict(form)  # a class that is written in several forms says itself which
+    if annotation is Any:
+        return {"x-kubernetes-preserve-unknown-fields": True}
     if get_origin(annotation) is Mapping:
         return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     if attrs.has(annotation):

@@ -1,1 +1,1 @@
-"""Operators from a file: so far their gates and the functions of their expressions (PH-4, PH-5)."""
+"""Operators from a file: its classes, its reading, its gates, templates and functions (PH-4 to PH-6)."""

@@ -1,0 +1,269 @@
+"""A template is a value with expressions in it; compiled, it is a function of a scope (PH-6).
+
+A text that is one whole `${…}` takes the value with its type; text around expressions takes texts. An optional value
+that is absent removes its field, or its item of a list. `$${` writes `${`. Where an expression ends is found by the
+lexer of the language, so that braces and quotes inside it do not matter.
+"""
+
+import base64
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from vworkspace_core.apimachinery.problems import index, join
+from vworkspace_core.boxes.expressions import BoxExpression, ExpressionFailure
+from vworkspace_core.cel import Budget, CelSyntaxError, EvaluationError
+from vworkspace_core.cel.durations import duration_text, timestamp_text
+from vworkspace_core.cel.lexer import tokens
+from vworkspace_core.cel.values import ABSENT, Duration, OptionalValue, Timestamp, type_name
+
+OPENING: Final = "${"
+
+
+@attrs.frozen
+class Piece:
+    """A part of a text: literal characters, or the text of an expression; `at` is where it begins in the whole."""
+
+    text: str
+    at: int
+    is_expression: bool = False
+
+
+def pieces(text: str) -> list[Piece]:
+    """The parts of a text. Raises CelSyntaxError, with places in the whole text, for an expression without an end."""
+    found: list[Piece] = []
+    literal, begin, at = "", 0, 0
+    while (dollar := text.find("$", at)) >= 0:
+        if text.startswith("$${", dollar):
+            literal, at = literal + text[at:dollar] + OPENING, dollar + 3
+        elif text.startswith(OPENING, dollar):
+            literal += text[at:dollar]
+            if literal:
+                found.append(Piece(literal, begin))
+            end = _end(text, dollar + 2)
+            found.append(Piece(text[dollar + 2 : end], dollar + 2, is_expression=True))
+            literal, begin, at = "", end + 1, end + 1
+        else:
+            literal, at = literal + text[at : dollar + 1], dollar + 1
+    literal += text[at:]
+    return [*found, Piece(literal, begin)] if literal else found
+
+
+def _end(text: str, begin: int) -> int:
+    """Where the brace stands that ends the expression which begins at `begin`."""
+    depth = 0
+    try:
+        for token in tokens(text[begin:]):
+            if token.kind == "sign" and token.text in "{}":
+                depth += 1 if token.text == "{" else -1
+                if depth < 0:
+                    return begin + token.position
+    except CelSyntaxError as error:
+        raise CelSyntaxError(error.problem, text, begin + _offset(text[begin:], error)) from error
+    raise CelSyntaxError("${ without its }; write $${ for a ${ that is plain text", text, begin - 2)
+
+
+def _offset(text: str, error: CelSyntaxError) -> int:
+    """The place of an error as a number of characters."""
+    lines = text.split("\n")
+    return sum(len(line) + 1 for line in lines[: max(error.line - 1, 0)]) + max(error.column - 1, 0)
+
+
+def whole(text: str) -> Piece | None:
+    """The expression that a text is as a whole; one newline behind it, which `|` of YAML leaves, is none of it."""
+    found = pieces(text.removesuffix("\n"))
+    return found[0] if len(found) == 1 and found[0].is_expression else None
+
+
+Render: TypeAlias = Callable[[Mapping[str, Any], Budget], Any]
+"""A value, `ABSENT` where there is none. Raises ExpressionFailure."""
+
+Compile: TypeAlias = Callable[[str, Piece, bool], BoxExpression | None]
+"""Makes an expression of a piece at a path; told whether the text around it makes it a part of a text. None where it
+told a problem."""
+
+
+@attrs.frozen(eq=False)
+class Template:
+    """A compiled template. `raw` is what the file says, `expressions` are all of them."""
+
+    raw: Any
+    expressions: tuple[BoxExpression, ...]
+    run: Render = attrs.field(repr=False)
+
+    def render(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
+        """The value, as JSON; `ABSENT` where the whole is an optional without value. Raises ExpressionFailure."""
+        return self.run(scope, Budget() if budget is None else budget)
+
+
+@attrs.frozen
+class TemplateProblem:
+    """What is wrong with a text of a template."""
+
+    path: str
+    error: CelSyntaxError
+
+
+def compile_template(raw: Any, path: str, compile_piece: Compile) -> tuple[Template, list[TemplateProblem]]:
+    """A template, with every text whose expressions cannot be told apart. Such a text is left as it is."""
+    builder = _Builder(compile_piece)
+    run = builder.value(raw, path)
+    return Template(raw, tuple(builder.expressions), run), builder.problems
+
+
+class _Builder:
+    def __init__(self, compile_piece: Compile) -> None:
+        self._compile = compile_piece
+        self.expressions: list[BoxExpression] = []
+        self.problems: list[TemplateProblem] = []
+
+    def value(self, raw: Any, path: str) -> Render:
+        match raw:
+            case str():
+                return self._text(raw, path)
+            case Mapping():
+                entries = [
+                    (self._key(key, join(path, key)), self.value(item, join(path, key))) for key, item in raw.items()
+                ]
+                return _mapping(entries)
+            case list() | tuple():
+                return _list([self.value(item, index(path, at)) for at, item in enumerate(raw)])
+            case _:
+                return lambda scope, budget: raw
+
+    def _key(self, key: str, path: str) -> Render:
+        return self._text(key, path, is_key=True)
+
+    def _text(self, text: str, path: str, *, is_key: bool = False) -> Render:
+        if "$" not in text:
+            return lambda scope, budget: text
+        try:
+            found = pieces(text)
+            piece = None if is_key else whole(text)
+        except CelSyntaxError as error:
+            self.problems.append(TemplateProblem(path, error))
+            return lambda scope, budget: text
+        if piece is not None:
+            return self._whole(piece, path)
+        parts = [self._part(part, path) for part in found]
+        if all(isinstance(part, str) for part in parts):
+            plain = "".join(part for part in parts if isinstance(part, str))
+            return lambda scope, budget: plain
+        return _text_of(parts)
+
+    def _whole(self, piece: Piece, path: str) -> Render:
+        expression = self._made(piece, path, in_text=False)
+        if expression is None:
+            return lambda scope, budget: None
+        return lambda scope, budget: _value_of(expression, scope, budget)
+
+    def _part(self, piece: Piece, path: str) -> str | BoxExpression:
+        if not piece.is_expression:
+            return piece.text
+        return self._made(piece, path, in_text=True) or ""
+
+    def _made(self, piece: Piece, path: str, *, in_text: bool) -> BoxExpression | None:
+        expression = self._compile(path, piece, in_text)
+        if expression is not None:
+            self.expressions.append(expression)
+        return expression
+
+
+def _value_of(expression: BoxExpression, scope: Mapping[str, Any], budget: Budget) -> Any:
+    value = expression.evaluate(scope, budget)
+    if isinstance(value, OptionalValue):
+        if not value.present:
+            return ABSENT
+        value = value.value
+    try:
+        return as_json(value)
+    except EvaluationError as error:
+        raise ExpressionFailure(expression.place, error) from error
+
+
+def _text_of(parts: list[str | BoxExpression]) -> Render:
+    def run(scope: Mapping[str, Any], budget: Budget) -> Any:
+        texts: list[str] = []
+        for part in parts:
+            text = part if isinstance(part, str) else part.evaluate(scope, budget)
+            if not isinstance(text, str):
+                assert not isinstance(part, str)
+                error = EvaluationError(f"text is made of texts, not of {type_name(text)}: write string(…)")
+                raise ExpressionFailure(part.place, error)
+            texts.append(text)
+        return "".join(texts)
+
+    return run
+
+
+def _mapping(entries: list[tuple[Render, Render]]) -> Render:
+    def run(scope: Mapping[str, Any], budget: Budget) -> Any:
+        out = {}
+        for key, item in entries:
+            value = item(scope, budget)
+            if value is not ABSENT:
+                out[key(scope, budget)] = value
+        return out
+
+    return run
+
+
+def _list(items: list[Render]) -> Render:
+    def run(scope: Mapping[str, Any], budget: Budget) -> Any:
+        return [value for item in items if (value := item(scope, budget)) is not ABSENT]
+
+    return run
+
+
+def as_json(value: Any) -> Any:
+    """A value of the language as JSON has it: times, durations and bytes are texts. Raises EvaluationError."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return int(value)
+        case float():
+            if not math.isfinite(value):
+                raise EvaluationError("nan and infinity cannot be written as JSON")
+            return value
+        case Mapping():
+            return {_key_of(key): as_json(item) for key, item in value.items()}
+        case list() | tuple():
+            return [as_json(item) for item in value]
+        case Timestamp():
+            return timestamp_text(value)
+        case Duration():
+            return duration_text(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case _:
+            raise EvaluationError(f"a value of type {type_name(value)} cannot be written as JSON")
+
+
+def _key_of(key: Any) -> str:
+    if not isinstance(key, str):
+        raise EvaluationError(f"the key of an object is a text, not {type_name(key)}")
+    return key
+
+
+def renders(raw: Any, path: Sequence[str]) -> bool:
+    """Whether a template itself says what is at `path`; below a whole expression everything is said by it."""
+    for step in path:
+        if isinstance(raw, str):
+            return _is_whole(raw)
+        if isinstance(raw, Mapping):
+            if step not in raw:
+                return False
+            raw = raw[step]
+        else:
+            return isinstance(raw, list | tuple)  # items are known by what they say, not by their place
+    return True
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        return whole(text) is not None
+    except CelSyntaxError:
+        return False
