@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from vworkspace_core.graph.node import NOWHERE, Edge, Node, Place
+from vworkspace_core.apimachinery.places import Place
+from vworkspace_core.graph.node import NOWHERE, Edge, Node
 
 
 class GraphError(Exception):

@@ -7,24 +7,11 @@ from typing import Final, TypeAlias
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.controller.decision import Fill
 from vworkspace_core.graph.scope import Item, Scope
 from vworkspace_core.readiness import Readiness
 from vworkspace_core.schema import Schema
-
-
-@attrs.frozen
-class Place:
-    """Where something stands: a file, a line in it counted from 1, and the path of the field."""
-
-    file: str = ""
-    line: int = 0
-    path: str = ""
-
-    def __str__(self) -> str:
-        at = f"{self.file}:{self.line}" if self.line else self.file
-        return ": ".join(part for part in (at, self.path) if part)
-
 
 NOWHERE: Final = Place()
 """Of what stands in no file."""

@@ -5,7 +5,8 @@ from enum import StrEnum
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
-from vworkspace_core.graph.node import NOWHERE, Place
+from vworkspace_core.apimachinery.places import Place
+from vworkspace_core.graph.node import NOWHERE
 
 
 class NodeState(StrEnum):
