@@ -210,9 +210,8 @@ def start_in_process() -> float:
 
 
 def prepared(url: str) -> Client:
+    """A client of the command, which brings our CRDs, with a namespace to write to."""
     client = Client(url)
-    for crd in documents(OWN):
-        client.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json.dumps(crd).encode())
     client.send("POST", "/api/v1/namespaces", json.dumps(NAMESPACE.manifest(SPACE)).encode())
     return client
 

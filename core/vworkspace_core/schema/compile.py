@@ -142,7 +142,7 @@ class _Compiler:
         )
         for problem in node_problems(node, path):
             self.reading.problem(problem.path, problem.message)
-        return self._with_rules(node, raw, path, above, any(child.has_rules for child in children))
+        return self._with_rules(node, raw, path, above, children)
 
     def restriction(self, raw: Any, path: str) -> Schema:
         """A node below a junctor: it restricts, and may say nothing about structure."""
@@ -164,14 +164,19 @@ class _Compiler:
             checks=self._checks(raw, path),
         )
 
-    def _with_rules(self, node: Schema, raw: Mapping[str, Any], path: str, above: _Above, below: bool) -> Schema:
+    def _with_rules(
+        self, node: Schema, raw: Mapping[str, Any], path: str, above: _Above, children: list[Schema]
+    ) -> Schema:
         declared = raw.get("x-kubernetes-validations")
+        transitions = any(child.has_transitions for child in children)
         if not declared:
-            return attrs.evolve(node, has_rules=True) if below else node
+            below = any(child.has_rules for child in children)
+            return attrs.evolve(node, has_rules=True, has_transitions=transitions) if below else node
         rules, problems = compile_rules(declared, node, root=not path, correlatable=above.correlatable)
         for index, problem in problems:
             self.reading.problem(f"{path}.x-kubernetes-validations[{index}]", problem)
-        return attrs.evolve(node, rules=rules, has_rules=True)
+        transitions = transitions or any(rule.transition for rule in rules)
+        return attrs.evolve(node, rules=rules, has_rules=True, has_transitions=transitions)
 
     def _checks(self, raw: Mapping[str, Any], path: str) -> ValueChecks | None:
         if _CHECKS.isdisjoint(raw):

@@ -12,6 +12,8 @@ def equal(left: Any, right: Any) -> bool:
 
 def _same_shape(left: Any, right: Any) -> bool:
     """For values that Python calls equal: is no boolean opposite a number?"""
+    if left is right:
+        return True
     if isinstance(left, dict):
         return all(_same_shape(item, right[key]) for key, item in left.items())
     if isinstance(left, list):

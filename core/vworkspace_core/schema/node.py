@@ -98,8 +98,9 @@ class Schema:
     items. `free` says that server-side apply accepts keys beyond these with a type deduced from their value:
     that is so at and below `preserve_unknown`, and where no field is declared at all. `embedded` marks a whole
     object with apiVersion, kind and metadata of its own. `patch_key` is the merge key of strategic merge
-    patches where that differs from the list keys. `has_defaults`, `has_rules`, `has_keys` (sets and map lists) and
-    `has_embedded` tell whether anything in the subtree has them, so that walks can leave it out.
+    patches where that differs from the list keys. `has_defaults`, `has_rules`, `has_transitions` (rules that read
+    `oldSelf`), `has_keys` (sets and map lists) and `has_embedded` tell whether anything in the subtree has them, so
+    that walks can leave it out.
     """
 
     type: JsonType = JsonType.ANY
@@ -122,6 +123,7 @@ class Schema:
     rules: tuple[CompiledRule, ...] = ()
     has_defaults: bool = False
     has_rules: bool = False
+    has_transitions: bool = False
     has_keys: bool = False
     has_embedded: bool = False
 

@@ -9,22 +9,29 @@ from typing import Any
 from vworkspace_core.schema.node import MISSING, Schema
 
 _TYPE_META = frozenset(("apiVersion", "kind", "metadata"))
+_SETTLED = frozenset((str, int, bool, type(None)))
+"""Values that stay as they are where their field is known."""
+_PLAIN = frozenset((str, int, bool, float))
+"""Values that are no null and hold none."""
 
 
-def prune(schema: Schema, value: Any) -> tuple[Any, tuple[str, ...]]:
+def prune(schema: Schema, value: Any, old: Any = MISSING) -> tuple[Any, tuple[str, ...]]:
     """`value` without the fields that `schema` does not know, and their paths, sorted.
 
-    `apiVersion`, `kind` and `metadata` of an embedded resource are kept whatever the schema says.
+    `apiVersion`, `kind` and `metadata` of an embedded resource are kept whatever the schema says. `old` was pruned by
+    this schema before: objects that `value` shares with it are not looked into.
     """
     unknown: list[str] = []
-    pruned = _prune(schema, value, "", unknown)
+    pruned = _prune(schema, value, "", unknown, old)
     return pruned, tuple(sorted(unknown))
 
 
-def _prune(schema: Schema | None, value: Any, path: str, unknown: list[str]) -> Any:
+def _prune(schema: Schema | None, value: Any, path: str, unknown: list[str], old: Any = MISSING) -> Any:
     if isinstance(value, dict):
-        return _prune_object(schema, value, path, unknown)
+        return value if value is old else _prune_object(schema, value, path, unknown, old)
     if isinstance(value, list):
+        if value is old:
+            return value
         items = None if schema is None else schema.items
         if items is None and schema is not None and schema.preserve_unknown:
             return value
@@ -35,39 +42,47 @@ def _prune(schema: Schema | None, value: Any, path: str, unknown: list[str]) -> 
     return value
 
 
-def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unknown: list[str]) -> Any:
-    out: dict[str, Any] = {}
-    changed = False
+def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unknown: list[str], old: Any) -> Any:
+    out = value
+    before = old if isinstance(old, dict) else {}
     for key, item in value.items():
-        where = f"{path}.{key}" if path else key
-        child = None if schema is None else schema.child(key)
         if schema is not None and schema.embedded and key in _TYPE_META:
-            out[key] = item
-        elif child is not None:
-            out[key] = new = _prune(child, item, where, unknown)
-            changed |= new is not item
-        elif schema is not None and schema.preserve_unknown:
-            out[key] = item
-        else:
-            unknown.append(where)
-            changed = True
-    return out if changed else value
+            continue
+        child = None if schema is None else schema.child(key)
+        if child is not None:
+            if type(item) in _SETTLED:
+                continue
+            new = _prune(child, item, f"{path}.{key}" if path else key, unknown, before.get(key, MISSING))
+            if new is not item:
+                out = dict(value) if out is value else out
+                out[key] = new
+        elif schema is None or not schema.preserve_unknown:
+            unknown.append(f"{path}.{key}" if path else key)
+            out = dict(value) if out is value else out
+            del out[key]
+    return out
 
 
-def drop_nulls(schema: Schema, value: Any) -> Any:
-    """`value` without nulls where the schema allows none. A null that a default will replace stays."""
+def drop_nulls(schema: Schema, value: Any, old: Any = MISSING) -> Any:
+    """`value` without nulls where the schema allows none. A null that a default will replace stays.
+
+    `old` has no such nulls: objects that `value` shares with it are not looked into.
+    """
+    if value is old:
+        return value
     if isinstance(value, dict):
-        return _drop_members(schema, value)
+        return _drop_members(schema, value, old)
     if isinstance(value, list) and schema.items is not None:
         items = [drop_nulls(schema.items, item) if isinstance(item, (dict, list)) else item for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 
 
-def _drop_members(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
+def _drop_members(schema: Schema, value: dict[str, Any], old: Any) -> dict[str, Any]:
     out = value
+    before = old if isinstance(old, dict) else {}
     for key, item in value.items():
-        if item is not None and not isinstance(item, (dict, list)):
+        if type(item) in _PLAIN or (item is not None and item is before.get(key)):
             continue
         child = schema.child(key)
         if child is None:
@@ -76,7 +91,7 @@ def _drop_members(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
             if not child.nullable and child.default is MISSING:
                 out = dict(value) if out is value else out
                 del out[key]
-        elif (new := drop_nulls(child, item)) is not item:
+        elif (new := drop_nulls(child, item, before.get(key, MISSING))) is not item:
             out = dict(value) if out is value else out
             out[key] = new
     return out

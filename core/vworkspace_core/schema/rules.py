@@ -13,23 +13,34 @@ from vworkspace_core.schema.rule import CompiledRule
 from vworkspace_core.schema.rule_values import convert
 
 
-def check_rules(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[Cause]:
+def check_rules(
+    schema: Schema, value: Any, old: Any = MISSING, path: str = "", *, settled: bool = False
+) -> list[Cause]:
     """Every rule of `schema` and below that `value` violates, `old` being what it replaces.
 
-    A rule without `oldSelf` that fails on an unchanged value is let through (ratcheting).
+    A rule without `oldSelf` that fails on an unchanged value is let through (ratcheting). With `settled` the old value
+    has passed these very rules: what is still the same object is asked only by rules with `oldSelf`.
     """
     if not schema.has_rules or value is None:
         return []
-    causes = [cause for rule in schema.rules for cause in _check(schema, rule, value, old, path)]
+    same = settled and value is old
+    if same and not schema.has_transitions:
+        return []
+    causes: list[Cause] = []
+    for rule in schema.rules:
+        if rule.transition or not same:
+            causes += _check(schema, rule, value, old, path)
     if isinstance(value, dict):
         before = old if isinstance(old, dict) else {}
         for key, item in value.items():
             child = schema.child(key)
             if child is not None and child.has_rules:
-                causes += check_rules(child, item, before.get(key, MISSING), _member(schema, path, key))
+                where = _member(schema, path, key)
+                causes += check_rules(child, item, before.get(key, MISSING), where, settled=settled)
     elif isinstance(value, list) and schema.items is not None and schema.items.has_rules:
         for index, item in enumerate(value):
-            causes += check_rules(schema.items, item, _old_item(schema, item, old), f"{path}[{index}]")
+            before = _old_item(schema, item, old)
+            causes += check_rules(schema.items, item, before, f"{path}[{index}]", settled=settled)
     return causes
 
 

@@ -136,9 +136,9 @@ def _members(schema: Schema, value: dict[str, Any], old: Any, path: str) -> list
     before = old if isinstance(old, dict) else {}
     for key, item in value.items():
         child = schema.child(key)
-        if child is not None:
-            where = f"{path}.{key}" if path else key
-            causes += check_structure(child, item, before.get(key, MISSING), where)
+        previous = before.get(key, MISSING)
+        if child is not None and previous is not item:
+            causes += check_structure(child, item, previous, f"{path}.{key}" if path else key)
     for key in schema.required:
         if key not in value:
             causes.append(required(f"{path}.{key}" if path else key))

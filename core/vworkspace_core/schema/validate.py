@@ -22,11 +22,12 @@ _UNCHECKED: Final = (
 )
 
 
-def validate(schema: Schema, value: Any, old: Any = None) -> list[Cause]:
+def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = False) -> list[Cause]:
     """All causes why the object `value`, which replaces `old` (None: it is new), is invalid.
 
     Reasons and paths are those of a real server. What did not change is not held against an update
-    (ratcheting); transition rules (`oldSelf`) run only where an old value exists.
+    (ratcheting); transition rules (`oldSelf`) run only where an old value exists. With `settled` the old value was
+    found valid by this very schema: what `value` shares with it is not looked at again.
     """
     before = MISSING if old is None else old
     causes = check_structure(schema, value, before)
@@ -36,4 +37,4 @@ def validate(schema: Schema, value: Any, old: Any = None) -> list[Cause]:
         causes += repeated
     if any(cause.reason in _BLOCKING for cause in causes):
         return [*causes, invalid_value(NO_FIELD, None, _UNCHECKED)]
-    return causes + check_rules(schema, value, before)
+    return causes + check_rules(schema, value, before, settled=settled)

@@ -12,6 +12,7 @@ import attrs
 import msgspec
 
 from vworkspace_core.ports import WatchEventType
+from vworkspace_core.schema.node import Schema
 
 GroupResource = tuple[str, str]
 """(group, plural): where objects live; the served versions of a kind share one place."""
@@ -32,7 +33,8 @@ class Record:
     """One stored version of one object.
 
     `owners` maps the uid of each owner reference to whether it blocks the owner's foreground deletion.
-    `lacks_status` tells that readers see a default status that no write has stored yet.
+    `lacks_status` tells that readers see a default status that no write has stored yet. `schema` is what found it
+    valid, None where nothing did.
     """
 
     key: ObjectKey
@@ -44,6 +46,7 @@ class Record:
     deleting: bool
     raw: bytes
     lacks_status: bool = False
+    schema: Schema | None = attrs.field(default=None, repr=False)
 
     def object(self) -> dict[str, Any]:
         """A private copy of the object."""
@@ -51,7 +54,9 @@ class Record:
         return copy
 
 
-def record_of(manifest: Mapping[str, Any], version: int, *, lacks_status: bool = False) -> Record:
+def record_of(
+    manifest: Mapping[str, Any], version: int, *, lacks_status: bool = False, schema: Schema | None = None
+) -> Record:
     """Encode `manifest` as the state written at resourceVersion `version`."""
     meta = {**manifest["metadata"], "resourceVersion": str(version)}
     return Record(
@@ -64,6 +69,7 @@ def record_of(manifest: Mapping[str, Any], version: int, *, lacks_status: bool =
         deleting="deletionTimestamp" in meta,
         raw=encode({**manifest, "metadata": meta}),
         lacks_status=lacks_status,
+        schema=schema,
     )
 
 

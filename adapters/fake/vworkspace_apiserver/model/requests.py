@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from vworkspace_apiserver.model.failure import ApiFailure
+from vworkspace_core.schema.node import Schema
 
 
 class FieldValidation(StrEnum):
@@ -36,6 +37,8 @@ class WriteRequest:
     `now` is RFC 3339 in whole seconds, UTC. `uid` and `generated_name` are what a created object gets;
     `generated_name` matters only for a body with `generateName` and no name (W-35). With `defers` an object that
     does not keep to its schema is not refused at once: mutating webhooks are asked before it is validated.
+    `settled` tells that the live object was found valid by the schema of this request and stored in its form: what
+    the new state shares with it needs no second look.
     """
 
     manager: str
@@ -48,6 +51,7 @@ class WriteRequest:
     uid: str = ""
     generated_name: str = ""
     defers: bool = False
+    settled: bool = False
 
 
 @attrs.frozen
@@ -59,7 +63,8 @@ class WriteOutcome:
     managedFields and times included, and the store writes nothing (S-65). `created` tells 201 from 200.
     `warnings` are the texts for `Warning: 299` headers. `lacks_status` tells that the status in `object` is a
     default, which readers see and no write has stored: the next write stores it, also when it changes nothing.
-    `refusal` is what is wrong with the object, of a write that defers it.
+    `refusal` is what is wrong with the object, of a write that defers it. `schema` is what found it valid; None where
+    nothing did.
     """
 
     object: Mapping[str, Any]
@@ -68,3 +73,4 @@ class WriteOutcome:
     warnings: tuple[str, ...] = ()
     lacks_status: bool = False
     refusal: ApiFailure | None = None
+    schema: Schema | None = None

@@ -134,7 +134,7 @@ def _merged(
     last = managers.get(key)
     after = dict(managers)
     after[key] = _claim(last, owned, rules.api_version)
-    if last is not None:
+    if last is not None and after[key] is not last:
         new = _drop(rules.schema, new, last.fields, [entry.fields for entry in after.values()])
     after, _ = settle(rules, live, new, after, key, force=force)
     mine = without_metadata(after[key].fields)

@@ -4,7 +4,8 @@ It is looser than validation: only shapes, unknown fields and list identities co
 everywhere. Wording follows what a real server sends, since operators tell permanent failures by it.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from vworkspace_apiserver.ssa.paths import element_text
 from vworkspace_apiserver.ssa.typed import ItemError, element_of, items_schema, shape
@@ -12,6 +13,14 @@ from vworkspace_core.schema.causes import quoted
 from vworkspace_core.schema.node import JsonType, ListType, Schema
 
 _FREE_SCALAR = ("", "byte")
+_NUMERIC: Final = frozenset((JsonType.ANY, JsonType.INTEGER, JsonType.NUMBER))
+_FITTING: Final[Mapping[type, frozenset[JsonType]]] = {
+    str: frozenset((JsonType.ANY, JsonType.STRING)),
+    bool: frozenset((JsonType.ANY, JsonType.BOOLEAN)),
+    int: _NUMERIC,
+    float: _NUMERIC,
+}
+"""Types of a schema into which a scalar of this type fits, whatever else the schema says."""
 
 
 def misfits(schema: Schema, value: Any, path: str = "") -> list[str]:
@@ -63,7 +72,8 @@ def _map_misfits(schema: Schema, value: dict[str, Any], path: str) -> list[str]:
         child = schema.applied(key)
         if child is None:
             return [*problems, f"{path}.{key}: field not declared in schema"]
-        problems += misfits(child, item, f"{path}.{key}")
+        if child.type not in _FITTING.get(type(item), ()):
+            problems += misfits(child, item, f"{path}.{key}")
     return problems
 
 
@@ -73,8 +83,9 @@ def _wrong_scalar(schema: Schema, value: Any) -> str:
             good = isinstance(value, (int, float)) and not isinstance(value, bool)
             return "" if good else f"expected numeric (int or float), got {_go_type(value)}"
         case JsonType.STRING if schema.format in _FREE_SCALAR:
-            text = f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
-            return "" if isinstance(value, str) else text
+            if isinstance(value, str):
+                return ""
+            return f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
         case JsonType.BOOLEAN:
             return "" if isinstance(value, bool) else f"expected boolean, got &{{{go_plain(value)}}}"
         case _:

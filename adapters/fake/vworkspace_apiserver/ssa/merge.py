@@ -40,6 +40,8 @@ def _merge_maps(schema: Schema, live: Any, config: Any) -> Any:
     out = left
     for key, item in right.items():
         before = left.get(key, MISSING)
+        if type(item) is str and type(before) is str and item == before:
+            continue
         merged = merge(schema.applied(key) or ANYTHING, before, item)
         if merged is not before:
             out = dict(left) if out is left else out

@@ -125,7 +125,11 @@ def _item_fields(schema: Schema, items: list[Any]) -> dict[str, Any]:
 def _member_fields(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, item in value.items():
-        below, own = _fields(schema.applied(key) or ANYTHING, item)
+        child = schema.applied(key) or ANYTHING
+        if shape(child, item) == SCALAR:
+            out[field(key)] = {}
+            continue
+        below, own = _fields(child, item)
         own = own or item is None or item == {} or key not in schema.properties
         if below:
             out[field(key)] = {".": {}, **below} if own else below

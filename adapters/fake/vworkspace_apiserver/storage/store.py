@@ -14,6 +14,7 @@ import attrs
 
 from vworkspace_apiserver.model.failure import internal
 from vworkspace_apiserver.model.records import GroupResource, ObjectKey, Record, StoredChange, record_of
+from vworkspace_core.schema.node import Schema
 
 Observer = Callable[[GroupResource, StoredChange], None]
 """Called after every write, in order, before the writer returns."""
@@ -51,10 +52,17 @@ class Store:
         table = self._tables.get(where)
         return None if table is None else table.objects.get(key)
 
-    def put(self, where: GroupResource, manifest: Mapping[str, Any], *, lacks_status: bool = False) -> Record:
+    def put(
+        self,
+        where: GroupResource,
+        manifest: Mapping[str, Any],
+        *,
+        lacks_status: bool = False,
+        schema: Schema | None = None,
+    ) -> Record:
         """Create or replace one object; it gets the next resourceVersion. Raises ApiFailure 500 when too large."""
         table = self._table(where)
-        record = record_of(manifest, self.version + 1, lacks_status=lacks_status)
+        record = record_of(manifest, self.version + 1, lacks_status=lacks_status, schema=schema)
         if len(record.raw) > self._object_bytes:
             raise internal("etcdserver: request is too large")
         self.version += 1

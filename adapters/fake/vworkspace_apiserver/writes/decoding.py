@@ -14,6 +14,7 @@ from vworkspace_apiserver.model.requests import FieldValidation
 from vworkspace_apiserver.writes.metadata import tidy
 from vworkspace_core.apimachinery.errors import Cause
 from vworkspace_core.schema.defaults import apply_defaults
+from vworkspace_core.schema.node import MISSING
 from vworkspace_core.schema.objectmeta import OBJECT_META
 from vworkspace_core.schema.prune import drop_nulls, prune
 from vworkspace_core.schema.structure import check_structure
@@ -74,12 +75,13 @@ def completed(
     """`manifest` with all defaults. Raises 400 for what a typed decoder could not read.
 
     That is metadata of the wrong shape and, for built-in kinds, any value of a wrong type; custom resources
-    are left to validation. Metadata that is already in `live` needs no second look.
+    are left to validation. Metadata that is already in `live` needs no second look, nor do the managedFields of an
+    update: an apply wrote them.
     """
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):
         raise _unreadable(definition, "metadata is no object")
-    known = {} if live is None else live["metadata"]
+    known = {} if live is None else {**live["metadata"], "managedFields": metadata.get("managedFields")}
     fresh = {key: value for key, value in metadata.items() if value is not None and known.get(key) is not value}
     _require_types(definition, check_structure(OBJECT_META, fresh, path="metadata"))
     manifest = apply_defaults(definition.schema, manifest)
@@ -110,11 +112,17 @@ def coerce(definition: Definition, body: Mapping[str, Any]) -> tuple[Mapping[str
     return rest, (*strange, *unknown)
 
 
-def storage_form(definition: Definition, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`manifest` as it is stored: an apply can leave nulls, empty metadata and fields that pruning drops."""
+def storage_form(
+    definition: Definition, manifest: Mapping[str, Any], settled: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
+    """`manifest` as it is stored: an apply can leave nulls, empty metadata and fields that pruning drops.
+
+    What it shares with `settled`, an object in that form, is not looked into.
+    """
     meta = manifest["metadata"]
-    rest, _ = prune(definition.schema, dict(manifest))
-    rest = drop_nulls(definition.schema, rest)
+    old = MISSING if settled is None else settled
+    rest, _ = prune(definition.schema, dict(manifest), old)
+    rest = drop_nulls(definition.schema, rest, old)
     tidied = tidy(meta)
     return rest if rest["metadata"] is tidied else {**rest, "metadata": tidied}
 

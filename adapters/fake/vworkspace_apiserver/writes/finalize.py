@@ -55,8 +55,15 @@ def finalize_create(
     stored = storage_form(definition, manifest)
     shown = _with_default_status(definition, stored)
     warnings = (*warnings, *_warned(definition, meta, {}))
+    default = shown is not stored
     return WriteOutcome(
-        shown, changed=True, created=True, warnings=warnings, lacks_status=shown is not stored, refusal=refusal
+        shown,
+        changed=True,
+        created=True,
+        warnings=warnings,
+        lacks_status=default,
+        refusal=refusal,
+        schema=None if default else definition.schema,
     )
 
 
@@ -67,11 +74,11 @@ def finalize_update(
     _check_version(definition, live, manifest, write)
     manifest = _prepared(definition, live, manifest, write)
     refusal = _refused(definition, write.name, _causes(definition, live, manifest, write), write)
-    stored = storage_form(definition, _with_old_times(live, manifest))
+    stored = storage_form(definition, _with_old_times(live, manifest), live if write.settled else None)
     if equal(stored, live):
         return WriteOutcome(live, changed=False, warnings=warnings)
     more = () if write.subresource else _warned(definition, stored["metadata"], live["metadata"])
-    return WriteOutcome(stored, changed=True, warnings=(*warnings, *more), refusal=refusal)
+    return WriteOutcome(stored, changed=True, warnings=(*warnings, *more), refusal=refusal, schema=definition.schema)
 
 
 def _with_default_status(definition: Definition, stored: Manifest) -> Manifest:
@@ -148,8 +155,8 @@ def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: W
     if not definition.built_in:
         causes = causes * 2  # a real server looks twice at the metadata of custom resources, and says it twice
     if meta != old:
-        causes += [*check_common(meta), *_kube_finalizers(definition, meta)]
-    causes += validate(definition.schema, manifest, live)
+        causes += [*check_common(meta, old if write.settled else {}), *_kube_finalizers(definition, meta)]
+    causes += validate(definition.schema, manifest, live, settled=write.settled)
     if causes:
         return causes
     if write.subresource:

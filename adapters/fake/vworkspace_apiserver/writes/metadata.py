@@ -1,7 +1,7 @@
 """The rules of `metadata`: what decoding drops, what is checked, what an update may not change."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from vworkspace_apiserver.model.behaviour import NameRule
@@ -73,14 +73,14 @@ def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: b
     return causes + check_common(metadata)
 
 
-def check_common(metadata: Mapping[str, Any]) -> list[Cause]:
-    """What holds on every write, whatever the kind."""
-    return [
-        *_check_labels(metadata.get("labels") or {}),
-        *_check_annotations(metadata.get("annotations") or {}),
-        *_check_owners(metadata.get("ownerReferences") or ()),
-        *_check_finalizers(metadata.get("finalizers") or ()),
-    ]
+def check_common(metadata: Mapping[str, Any], settled: Mapping[str, Any] = {}) -> list[Cause]:
+    """What holds on every write, whatever the kind. What it shares with `settled` was found good before."""
+    causes: list[Cause] = []
+    for key, check in _COMMON:
+        value = metadata.get(key)
+        if value and value is not settled.get(key):
+            causes += check(value)
+    return causes
 
 
 def name_problems(name: str, rule: NameRule) -> list[str]:
@@ -174,6 +174,14 @@ def _check_finalizers(finalizers: Iterable[str]) -> Iterable[Cause]:
     if {"orphan", "foregroundDeletion"} <= set(names):
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         yield invalid_value("metadata.finalizers", names, detail)
+
+
+_COMMON: Final[tuple[tuple[str, Callable[[Any], Iterable[Cause]]], ...]] = (
+    ("labels", _check_labels),
+    ("annotations", _check_annotations),
+    ("ownerReferences", _check_owners),
+    ("finalizers", _check_finalizers),
+)
 
 
 def check_kube_finalizers(finalizers: Iterable[str]) -> list[Cause]:

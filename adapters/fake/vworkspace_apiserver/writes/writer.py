@@ -140,7 +140,7 @@ class Writer:
         """PUT on an object or a subresource (S-47, S-74)."""
         check_write(call.options, "UpdateOptions")
         record, live = self._live(call.target)
-        write = self._write(call)
+        write = self._write(call, record)
         if call.target.subresource == "finalize":
             return Prepared(call, record, finalized(live, call.body), write)
         return Prepared(call, record, pipeline.update(call.target.resource.definition, live, call.body, write), write)
@@ -150,7 +150,7 @@ class Writer:
         check_write(call.options, "PatchOptions")
         assert call.patch_type is not None, "a PATCH without a type is an apply"
         record, live = self._live(call.target)
-        write = self._write(call)
+        write = self._write(call, record)
         outcome = pipeline.patch(call.target.resource.definition, live, call.body, call.patch_type, write)
         return Prepared(call, record, outcome, write)
 
@@ -163,7 +163,7 @@ class Writer:
             raise not_found(target.resource.group, target.resource.plural, target.name)
         if record is None:
             self._admit(target)
-        write = self._write(call, uid="" if record else self._identities.uid())
+        write = self._write(call, record, uid="" if record else self._identities.uid())
         live = None if record is None else target.resource.live(record)
         return Prepared(call, record, pipeline.apply(target.resource.definition, live, call.body, write), write)
 
@@ -185,7 +185,8 @@ class Writer:
             self._store.remove(resource.storage, before.key)
             return encode(outcome.object)
         stored = resource.to_stored(outcome.object)
-        return resource.render(self._store.put(resource.storage, stored, lacks_status=outcome.lacks_status).raw)
+        record = self._store.put(resource.storage, stored, lacks_status=outcome.lacks_status, schema=outcome.schema)
+        return resource.render(record.raw)
 
     def _live(self, target: RequestTarget) -> tuple[Record, Mapping[str, Any]]:
         record = self._store.get(target.resource.storage, target.key)
@@ -193,7 +194,7 @@ class Writer:
             raise not_found(target.resource.group, target.resource.plural, target.name)
         return record, target.resource.live(record)
 
-    def _write(self, call: WriteCall, *, uid: str = "", name: str = "") -> WriteRequest:
+    def _write(self, call: WriteCall, record: Record | None = None, *, uid: str = "", name: str = "") -> WriteRequest:
         target, options = call.target, call.options
         return WriteRequest(
             manager=manager_of(options, call.caller),
@@ -206,6 +207,7 @@ class Writer:
             uid=uid,
             generated_name=name,
             defers=call.defers,
+            settled=record is not None and record.schema is target.resource.definition.schema,
         )
 
     def _generated(self, body: Any) -> str:
