@@ -82,7 +82,7 @@ class Simulation:
     # --- what people and the control plane do ------------------------------------------------------------------
 
     def submit(self, manifest: Mapping[str, Any]) -> Manifest:
-        """Apply an instance as the agent does: spec, labels and annotations, nothing else."""
+        """Apply an instance as people do: spec, labels and annotations; the reconciler adds the finalizer."""
         meta = {
             key: manifest["metadata"][key] for key in ("name", "namespace", "labels") if key in manifest["metadata"]
         }

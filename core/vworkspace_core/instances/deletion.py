@@ -55,7 +55,7 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
         return _with_its_namespace(source, left, observed, context)
     if observed.definition_ending and left and not uninstall_is_confirmed(source.metadata):
         return _not_meant(source, context)
-    if HELM_RELEASE in observed.missing_kinds:
+    if HELM_RELEASE in observed.missing_kinds and source.status.helm_release_ref is not None:
         return _flux_missing(source, context)
     if not left:
         return Decision(finalizer=Finalizer.REMOVE)

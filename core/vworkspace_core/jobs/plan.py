@@ -32,8 +32,9 @@ from typing import Any, TypeAlias
 import attrs
 
 from vworkspace_core.api import labels
+from vworkspace_core.api.application_instance import Mode
 from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata, with_preconditions
-from vworkspace_core.apimachinery.resources import OPERATION
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.controller.drift import needs_apply
 from vworkspace_core.controller.managed_fields import written_annotation
 from vworkspace_core.jobs.object_status import ended_at
@@ -233,7 +234,7 @@ def _plan_apply(holder: SlotHolder, task: ApplyTask, live: Manifest | None) -> P
 
 
 def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:
-    """`manifest` with the annotations of its job and the live object's uid and resourceVersion (REC-6, RUN-4).
+    """`manifest` with its job's annotations, our finalizer, the live object's uid and resourceVersion (REC-6, RUN-4).
 
     A job whose key gives no generation keeps the one the object has: leaving it out would remove it, and
     with it the protection against older jobs.
@@ -244,7 +245,20 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
     )
     meta = dict(metadata(manifest))
     meta["annotations"] = {**(meta.get("annotations") or {}), **marks}
+    if _is_finalized(manifest, live):
+        meta["finalizers"] = [labels.FINALIZER]
     return with_preconditions({**manifest, "metadata": meta}, live)
+
+
+def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
+    """Whether the apply carries our finalizer: what will have a release does, and what has the finalizer keeps it.
+
+    What an apply has set the next apply takes away when it leaves it out. The reconciler need not add what is there.
+    """
+    if manifest.get("kind") != APPLICATION_INSTANCE.kind:
+        return False
+    may_have_release = get_path(manifest, "spec", "mode") != Mode.PLACEHOLDER
+    return may_have_release or labels.FINALIZER in (metadata(live or {}).get("finalizers") or ())
 
 
 def applied_generation(live: Manifest | None) -> int | None:

@@ -252,6 +252,21 @@ def test_a_late_apply_does_not_resurrect_what_a_newer_delete_removed() -> None:
     assert live_of(world) is None
 
 
+def test_the_finalizer_goes_with_every_apply_and_off_with_a_patch_REC_6() -> None:
+    """Made by the apply that makes the object; kept by each later one; whoever lists what is left takes it off."""
+    world = World()
+    finalizers: list[Any] = []
+    for generation in (1, 2):
+        enqueue(world, generation, chart=f"6.{generation}.0")
+        world.settle()
+        finalizers.append(live_of(world)["metadata"]["finalizers"])
+    world.remove(live_of(world))
+    world.release(live_of(world))
+
+    assert finalizers == [[labels.FINALIZER], [labels.FINALIZER]]
+    assert live_of(world) is None
+
+
 def test_a_delete_succeeds_when_the_object_is_really_gone() -> None:
     world = World()
     enqueue(world, 1)
@@ -490,6 +505,7 @@ def test_an_instance_that_somebody_deletes_before_it_settles_has_failed() -> Non
     drain(world)
 
     world.remove(live_of(world))
+    world.release(live_of(world))
     drain(world)
 
     assert outcome(job)[1].startswith("Deleted: ")
@@ -714,6 +730,7 @@ def test_what_somebody_deleted_while_the_process_was_down_is_not_created_again_P
     job = enqueue(world)
     drain(world)
     world.remove(live_of(world))
+    world.release(live_of(world))
     world.start()
     drain(world)
     assert outcome(job) == ("failed", f"Deleted: {object_ref(NAME)} was deleted while the job was open")

@@ -34,6 +34,7 @@ REF = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, "nextcloud-myteam")
 GATED = {"metadata": {"name": NAMESPACE, "labels": {"managed-by": "vworkspace"}}}
 UNGATED = {"metadata": {"name": NAMESPACE}}
 OURS = {labels.MANAGED_BY: "control-plane", labels.CLUSTER_ID: CLUSTER_ID}
+PLACEHOLDER = {**instance(), "spec": {"mode": "placeholder", "appRef": {"catalogId": "nextcloud"}}}
 KEY = "ApplicationInstance/org-myteam/nextcloud-myteam@5"
 NOOP = Settle(JobResult(JobOutcome.NOOP))
 
@@ -68,7 +69,7 @@ def seen(found: Any = None, namespace: Any = GATED, **fields: Any) -> Inspection
     return Inspection(found, namespace, **fields)
 
 
-WRITTEN = {"name", "namespace", "labels", "annotations", "uid", "resourceVersion"}
+WRITTEN = {"name", "namespace", "labels", "annotations", "finalizers", "uid", "resourceVersion"}
 
 
 def stone(uid: str = "u1", generation: int = 5) -> Tombstone:
@@ -249,15 +250,24 @@ lives = st.none() | st.builds(
     generation=st.sampled_from(["", "4", "5", "6", "x"]),
     terminating=st.booleans(),
     by=st.sampled_from(["", "kubectl-annotate"]),
+    finalizers=st.sampled_from([[], ["theirs"], [labels.FINALIZER], ["theirs", labels.FINALIZER]]),
 )
 turns = st.builds(
     apply_turn,
-    task=st.sampled_from([ApplyTask(REF, instance()), DeleteTask(REF)]),
+    task=st.sampled_from([ApplyTask(REF, instance()), ApplyTask(REF, PLACEHOLDER), DeleteTask(REF)]),
     generation=st.none() | st.integers(4, 6),
     expired=st.booleans(),
     intent=st.none() | st.sampled_from([Intent(""), Intent("u1"), Intent("u1", happened=True)]),
 )
 stones = st.none() | st.builds(stone, st.sampled_from(["u1", "u2"]), st.integers(3, 7))
+
+
+def check_finalizer_REC_6(written: Any, found: Any) -> None:
+    """What may have a release carries our finalizer, no apply takes it away, and those of others are not ours."""
+    finalizers = written["metadata"].get("finalizers", [])
+    is_placeholder = written["spec"].get("mode") == "placeholder"
+    had_it = found is not None and labels.FINALIZER in found["metadata"].get("finalizers", [])
+    assert finalizers == ([labels.FINALIZER] if had_it or not is_placeholder else [])
 
 
 @given(turns, lives, st.sampled_from([GATED, UNGATED, None]), stones, stones)
@@ -279,6 +289,7 @@ def test_no_plan_ever_breaks_the_rules(
         assert turn.intent is None or not turn.intent.happened, "and what is on record is not repeated"
         assert set(chosen.manifest["metadata"]) <= WRITTEN
         assert "resourceVersion" in chosen.manifest["metadata"], "what was judged, or nothing at all"
+        check_finalizer_REC_6(chosen.manifest, found)
     if isinstance(chosen, PlanDelete):
         assert found is not None
         assert chosen.uid == found["metadata"]["uid"]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.instance_worlds import instance_manifest
 from tests.support.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simulation
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_fake.flux import (
@@ -397,6 +398,20 @@ def test_without_flux_the_finalizer_waits_and_says_so_unless_abandoned_REC_10_RE
 
     assert world.get(INSTANCE) is None
     assert [(e.type, e.reason) for e in world.events.events][-1] == ("Warning", "Abandoned")
+
+
+def test_without_flux_what_never_had_a_release_is_let_go_of_at_once_REC_10() -> None:
+    """The agent's apply puts the finalizer on; where nothing was ever applied there is nothing to uninstall."""
+    world = Simulation(with_flux=False)
+    world.submit(instance_manifest())
+    world.edit(INSTANCE, {"metadata": {"finalizers": [FINALIZER]}}, manager=FIELD_MANAGER)
+    world.reconcile(INSTANCE)
+    assert world.condition(INSTANCE, "Blocked") == ("True", "MissingDependencies")
+
+    world.remove(INSTANCE)
+    world.reconcile(INSTANCE)
+
+    assert world.get(INSTANCE) is None
 
 
 def _definitions() -> Any:
