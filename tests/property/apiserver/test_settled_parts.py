@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support.apiserver_world import GIZMO, at, crd, gizmo, new_server
+from tests.support.apiserver_world import GIZMO, apply, at, crd, gizmo, new_server
 from vworkspace_apiserver.model.calls import WriteOptions
 from vworkspace_apiserver.model.definition import Definition, definitions_of_crd
 from vworkspace_apiserver.model.failure import ApiFailure, status_body
@@ -155,7 +155,7 @@ def test_what_no_schema_has_seen_is_looked_at() -> None:
     odd["spec"]["odd"] = 1
     assert not server.store.put(where.resource.storage, odd).schema, "past validation, as from an older etcd"
 
-    after = changed(server, metadata={"labels": {"a": "b"}})
+    after = apply(server, gizmo("g", labels={"a": "b"}))
 
     assert after["spec"] == {"size": 1, "mode": "normal"}
     record = server.store.get(where.resource.storage, where.key)
