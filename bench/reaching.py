@@ -59,6 +59,10 @@ class Client:
         while row := reply.readline():
             yield row
 
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
     def _headers(self) -> dict[str, str]:
         known = {"authorization": f"Bearer {self._access.admin}"} if self._access.admin else {}
         return {"user-agent": AGENT, **known}

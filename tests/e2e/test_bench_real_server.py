@@ -6,11 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from bench import writes
+from bench import apiserver, writes
 from bench.reaching import Access
 from tests.conformance.test_real_server import alive, stand_ins
 from tests.support.kube_apiserver import OPERATOR_USER
@@ -129,3 +130,12 @@ def test_a_server_that_knows_nobody_is_told_no_token() -> None:
     access = Access("http://127.0.0.1:1")
 
     assert access.kubeconfig(access.operator)["users"][0]["user"] == {}
+
+
+def test_the_measurement_of_the_embedded_server_reaches_it_over_http() -> None:
+    with apiserver.process() as served, closing(apiserver.prepared(served.url)) as client:
+        apiserver.apply(client, "a", "1.0.0")
+
+        made = json.loads(client.send("GET", f"{apiserver.COLLECTION}/a"))
+
+    assert made["spec"]["chart"]["version"] == "1.0.0"

@@ -15,7 +15,7 @@ INSTALL_EMBEDDED: Final = "pip install 'vworkspace-operator[embedded]'"
 LABORATORY: Final = ("vworkspace_apiserver", "vworkspace_fake")
 """The import packages of the embedded servers and of what is simulated in them."""
 
-ONLY_EMBEDDED: Final = ("cryptography", "rich")
+ONLY_EMBEDDED: Final = ("cryptography", "httptools", "rich")
 """What the extra `embedded` brings beside the extra `operator`."""
 
 ABOUT: Final = "Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools."

@@ -91,7 +91,7 @@ class HttpHandler:
 
     async def _respond(self, request: Request, send: Send) -> Response | None:
         """The answer to a request; None when it has been sent already (a watch)."""
-        path = request.url.path
+        path = request.scope["path"]
         if path.startswith(_OPEN):
             return PlainTextResponse("ok")
         caller = self._caller(request)
@@ -127,7 +127,7 @@ class HttpHandler:
     def _log(self, request: Request, status: int) -> None:
         """Write the audit log of what never came to an object: 401, discovery, a body that cannot be read."""
         verb = _VERBS.get(request.method, RequestVerb.GET)
-        self._server.gate.elsewhere(verb, request.method, request.url.path, self._known(request), status)
+        self._server.gate.elsewhere(verb, request.method, request.scope["path"], self._known(request), status)
 
     def _target(self, path: ResourcePath) -> RequestTarget:
         resource = self._server.registry.at(path.group, path.version, path.plural)
@@ -140,7 +140,7 @@ class HttpHandler:
         registry = self._server.registry
         if path is not None:
             return document(discovery.api_resources(registry, path.group, path.version))
-        match request.url.path.strip("/").split("/"):
+        match request.scope["path"].strip("/").split("/"):
             case ["version"]:
                 return document(discovery.version_info())
             case ["api"] | ["apis"] as root:
