@@ -5,6 +5,7 @@ from typing import Final
 
 from vworkspace_core.cel import types
 from vworkspace_core.cel.names import escape
+from vworkspace_core.cel.syntax import RESERVED
 from vworkspace_core.cel.types import DYN, CelType, Field, list_of, map_of
 from vworkspace_core.schema.node import MISSING, JsonType, Schema
 
@@ -64,6 +65,8 @@ class _Fields(Mapping[str, Field]):
         declared = {**schema.properties, **_ROOT} if root else schema.properties
         named = ((escape(name), name) for name in declared)
         self._names = {text: name for text, name in named if text is not None}
+        if plain:  # the language lets a reserved word be a field; rules of CRDs write `__namespace__` only
+            self._names.update((name, name) for name in declared if name in RESERVED)
         self._declared = declared
         self._required = frozenset((*schema.required, *(_ROOT if root else ())))
         self._plain = plain

@@ -45,3 +45,15 @@ def test_to_import_the_package_loads_none_of_them() -> None:
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
     assert shown.strip() == "['vworkspace_core.schema.builtin.document']"
+
+
+def test_a_reserved_word_is_a_field_as_in_the_language() -> None:
+    schema = built_in_schema("v1", "Pod")
+    assert schema is not None
+
+    assert (
+        str(compile_expression("pod.metadata.namespace", Environment({"pod": type_of_schema(schema, plain=True)})).type)
+        == "string"
+    )
+    with pytest.raises(CelSyntaxError, match="did you mean '__namespace__'"):
+        compile_expression("pod.metadata.namespace", Environment({"pod": type_of_schema(schema)}))
