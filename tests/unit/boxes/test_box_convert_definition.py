@@ -1,0 +1,247 @@
+"""A ResourceGraphDefinition of kro has a counterpart in a box and a definition, or it is told with its path (PH-6)."""
+
+from typing import Any
+
+import pytest
+
+from vworkspace_core.boxes.convert import Conversion, ConvertedBox, convert
+from vworkspace_core.boxes.convert.rgd import rewrite
+from vworkspace_core.boxes.read import read_box
+from vworkspace_core.cel import CelSyntaxError
+from vworkspace_core.schema.compile import compile_schema
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "${schema.metadata.name}"}}
+
+
+def converted(*resources: Any, **schema: Any) -> Conversion:
+    schema = {"apiVersion": "v1alpha1", "kind": "Shop", "spec": {"image": "string"}, **schema}
+    spec = {"schema": schema, "resources": list(resources)}
+    return convert({"kind": "ResourceGraphDefinition", "metadata": {"name": "shop"}, "spec": spec})
+
+
+def box(*resources: Any, **schema: Any) -> ConvertedBox:
+    """The box of a definition without problems; its form and its definition are right."""
+    conversion = converted(*resources, **schema)
+    assert conversion.problems == ()
+    (made,) = conversion.boxes
+    read_box(made.box)
+    assert made.crd is not None
+    compile_schema(made.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    return made
+
+
+def spec_schema(made: ConvertedBox, part: str = "spec") -> Any:
+    assert made.crd is not None
+    return made.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][part]["properties"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rewritten"),
+    [
+        ("schema.spec.image", "self.spec.image"),
+        ("schema.spec.schema", "self.spec.schema"),
+        ("'schema' + schema.spec.image", "'schema' + self.spec.image"),
+        ("schema.spec.list.map(schema, schema + 'a')", "self.spec.list.map(schema, schema + 'a')"),
+        ("cel.bind(schema, schema.spec.a, schema + 1)", "cel.bind(schema, self.spec.a, schema + 1)"),
+        ("{'schema': schema.spec.a}[schema.spec.b]", "{'schema': self.spec.a}[self.spec.b]"),
+        ("json.marshal(schema.spec)", "json(self.spec)"),
+        ("lists.range(size(schema.spec.a))", "lists.range(size(self.spec.a))"),
+        ("web.status.?a[?0].orValue(schema.spec.b)", "web.status.?a[?0].orValue(self.spec.b)"),
+    ],
+)
+def test_the_parent_is_called_self_wherever_it_is_meant(text: str, rewritten: str) -> None:
+    assert rewrite(text, {"schema": "self"}).text == rewritten
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("schema.spec.on ? schema.spec.a : omit()", "the function omit is not known: write an optional"),
+        ("random.seededString(5, schema.metadata.uid)", "the function random.seededString is not known: a box draws"),
+        ("schema.spec.a.merge(schema.spec.b)", "the function merge is not known: see docs/expressions.md"),
+    ],
+)
+def test_a_function_of_kro_is_told(text: str, problem: str) -> None:
+    (found,) = rewrite(text, {"schema": "self"}).problems
+
+    assert found.startswith(problem)
+
+
+def test_variables_are_told_and_bound_ones_are_not() -> None:
+    assert rewrite("web.a + schema.b.map(x, x + y)", {}, frozenset("y")).names == {"web", "schema"}
+    with pytest.raises(CelSyntaxError):
+        rewrite("schema.", {})
+
+
+@pytest.mark.parametrize(
+    ("field", "schema"),
+    [
+        ("string", {"type": "string"}),
+        ("integer | default=3 minimum=1 maximum=10", {"type": "integer", "default": 3, "minimum": 1, "maximum": 10}),
+        ("float | default=0.5", {"type": "number", "default": 0.5}),
+        ("boolean | default=false", {"type": "boolean", "default": False}),
+        ('string | default="a b" enum="a b,c"', {"type": "string", "default": "a b", "enum": ["a b", "c"]}),
+        ('string | pattern="^[a-z]+\\\\.$" minLength=2', {"type": "string", "pattern": "^[a-z]+\\.$", "minLength": 2}),
+        ('string | description="say \\"hi\\""', {"type": "string", "description": 'say "hi"'}),
+        ("string | immutable=true", {"type": "string",
+                                     "x-kubernetes-validations": [{"rule": "self == oldSelf",
+                                                                   "message": "is immutable"}]}),
+        ("[]string | maxItems=3", {"type": "array", "items": {"type": "string"}, "maxItems": 3}),
+        ("[]string | uniqueItems=true",
+         {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}),
+        ('[]string | default=["a"]', {"type": "array", "items": {"type": "string"}, "default": ["a"]}),
+        ("map[string]integer", {"type": "object", "additionalProperties": {"type": "integer"}}),
+        ("map[string][]string", {"type": "object", "additionalProperties": {"type": "array",
+                                                                            "items": {"type": "string"}}}),
+        ("object", {"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+        ({"a": "string | required=true"},
+         {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}),
+        ("[]Part | listType=map listMapKey=name",
+         {"type": "array",
+          "items": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+          "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
+    ],
+)  # fmt: skip
+def test_a_short_schema_becomes_a_long_one(field: Any, schema: Any) -> None:
+    made = box(spec={"field": field}, types={"Part": {"name": "string | required=true"}})
+
+    assert spec_schema(made)["field"] == schema
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ("text", "the type 'text' is not known"),
+        ("integer | default=many", "'many' is no value of type integer"),
+        ("string | colour=red", "the marker 'colour' is not known"),
+        ('string | default="open', "cannot read the markers at '\"open'"),
+        ("Loop", "is nested more than 16 levels deep; does a type contain itself?"),
+        ("[]" * 20 + "string", "is nested more than 16 levels deep; does a type contain itself?"),
+        (3, "must be the name of a type, or an object of fields"),
+    ],
+)
+def test_a_short_schema_that_cannot_be_read_is_told(field: Any, problem: str) -> None:
+    conversion = converted(spec={"field": field}, types={"Loop": {"next": "Loop"}})
+
+    assert any(str(found).startswith("spec.schema.spec.field") and problem in str(found) for found in
+               conversion.problems)  # fmt: skip
+
+
+def test_the_definition_of_the_kind_has_what_the_schema_says() -> None:
+    made = box(
+        group="example.test", kind="Policy", scope="Cluster", shortNames=["po"],
+        additionalPrinterColumns=[{"name": "Image", "type": "string", "jsonPath": ".spec.image"}],
+    )  # fmt: skip
+
+    assert made.crd is not None
+    assert made.crd["metadata"]["name"] == "policies.example.test"
+    assert made.crd["spec"]["scope"] == "Cluster"
+    assert made.crd["spec"]["names"]["shortNames"] == ["po"]
+    assert made.crd["spec"]["versions"][0]["additionalPrinterColumns"][0]["name"] == "Image"
+    assert made.box["spec"]["crd"] == "shop-crd.yaml"
+
+
+def test_types_of_the_status_are_those_of_its_expressions() -> None:
+    web = {"id": "web", "template": {**POD, "apiVersion": "apps/v1", "kind": "Deployment"}}
+    status = {
+        "ready": "${web.status.readyReplicas}",
+        "name": "${web.metadata.name}",
+        "url": "http://${web.metadata.name}",
+        "labels": "${web.metadata.labels}",
+        "up": "${web.status.readyReplicas > 0}",
+        "in": {"deep": "${web.status.conditions.map(c, c.type)}"},
+    }
+    fields = spec_schema(box(web, status=status), "status")
+
+    assert {name: fields[name] for name in status} == {
+        "ready": {"type": "integer"},
+        "name": {"type": "string"},
+        "url": {"type": "string"},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "up": {"type": "boolean"},
+        "in": {"type": "object", "properties": {"deep": {"type": "array", "items": {"type": "string"}}}},
+    }
+    assert {"conditions", "observedGeneration"} <= set(fields)
+
+
+def test_who_refers_to_a_resource_with_ready_when_waits_for_it() -> None:
+    web = {"id": "web", "readyWhen": ["${web.status.phase == 'Running'}"], "template": POD}
+    other = {"id": "other", "template": {**POD, "metadata": {"name": "${web.metadata.name}-b"}}}
+    third = {"id": "third", "template": {**POD, "metadata": {"name": "${other.metadata.name}-c"}}}
+
+    made = box(web, other, third).box["spec"]["resources"]
+
+    assert [entry.get("dependsOn") for entry in made] == [None, ["web"], None]
+    assert made[0]["readyWhen"] == ["${web.status.phase == 'Running'}"]
+
+
+def test_an_external_is_read_only() -> None:
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${schema.spec.image}-config"}}
+    made = box({"id": "config", "externalRef": reference})
+
+    assert made.box["spec"]["externals"] == [
+        {"id": "config", "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${self.spec.image}-config"}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("items", "loop"),
+    [
+        ("[]string", {"r": "${self.spec.list}", "key": "${r}"}),
+        ("[]integer", {"r": "${self.spec.list}", "key": "${string(r)}"}),
+        ("[]Part", {"r": "${self.spec.list}", "key": "${r.name}"}),
+        ("[]Free", {"r": "${self.spec.list}", "key": "${self.metadata.name + '-' + r.id}"}),
+    ],
+)
+def test_a_collection_goes_by_a_key_of_its_items(items: str, loop: dict[str, str]) -> None:
+    template = {**POD, "metadata": {"name": "${schema.metadata.name + '-' + r.id}"}}
+    pods = {"id": "pods", "forEach": [{"r": "${schema.spec.list}"}], "template": template}
+    pods["readyWhen"] = ["${each.status.phase == 'Running'}"]
+    types = {"Part": {"name": "string | required=true"}, "Free": {"id": "string"}}
+
+    (made,) = box(pods, spec={"list": f"{items} | required=true"}, types=types).box["spec"]["resources"]
+
+    assert made["forEach"] == loop
+    assert made["readyWhen"] == ["${pods.status.phase == 'Running'}"]
+
+
+def test_a_field_that_may_be_absent_is_left_out() -> None:
+    template = {**POD, "spec": {"nodeName": "${schema.spec.image}"}}
+
+    assert box({"id": "p", "template": template}).box["spec"]["resources"][0]["template"]["spec"] == {
+        "nodeName": "${self.spec.?image}"
+    }
+
+
+def test_shells_keep_their_variables() -> None:
+    template = {**POD, "spec": {"containers": [{"name": "a", "command": ['echo ${"${HOME}"} $${HOME}']}]}}
+    (made,) = box({"id": "p", "template": template}).box["spec"]["resources"]
+
+    assert made["template"]["spec"]["containers"][0]["command"] == ['echo ${"${HOME}"} $${HOME}']
+
+
+@pytest.mark.parametrize(
+    ("resource", "problem"),
+    [
+        ({"id": "a b"}, "spec.resources[0]: must be an object with an id"),
+        ({"id": "a", "template": "text"}, "spec.resources[0].template: must be a manifest"),
+        ({"id": "a", "template": POD, "readyWhen": "x"},
+         "spec.resources[0].readyWhen: must be a list of expressions"),
+        ({"id": "a", "template": POD, "patch": {}}, "spec.resources[0].patch: has no counterpart in a box"),
+        ({"id": "a", "template": POD, "forEach": [{"a": "${[1]}"}, {"b": "${[2]}"}]},
+         "spec.resources[0].forEach: a box goes over one list: make the combinations in one expression, with map and "
+         "flatten"),
+        ({"id": "a", "externalRef": {"metadata": {"selector": {}}}},
+         "spec.resources[0].externalRef.metadata.selector: a box reads externals by name, not by labels"),
+        ({"id": "a", "template": {"kind": "${"}}, "spec.resources[0].template.kind: ${ without its }"),
+    ],
+)  # fmt: skip
+def test_what_has_no_counterpart_is_told_with_its_path(resource: Any, problem: str) -> None:
+    assert any(str(found).startswith(problem) for found in converted(resource).problems)
+
+
+def test_conditions_and_the_state_of_kro_are_told() -> None:
+    assert [found.path for found in converted(status={"conditions": [], "state": "x"}).problems] == [
+        "spec.schema.status.conditions",
+        "spec.schema.status.state",
+    ]
