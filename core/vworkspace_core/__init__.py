@@ -2,7 +2,8 @@
 
 `reconcile` and `reconcile_operation` decide from what was observed; `run_pass` observes, decides and writes through the
 port. The doors of the rooms: `ports` (what the core asks of the world, and the errors), `operations` (engines and
-templates), `cel`, `regex`, `schema`, `readiness`. `docs/embedding.md` has an example of each use.
+templates), `graph` (objects that depend on each other), `cel`, `regex`, `schema`, `readiness`. `docs/embedding.md` has
+an example of most uses.
 """
 
 from importlib import import_module

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from vworkspace_fake.clock import ManualClock, VirtualClock, virtual_loop
+    from vworkspace_fake.entropy import SeededEntropy
     from vworkspace_fake.job_store import MemoryJobStore
 
 __all__ = [
     "ManualClock",
     "MemoryJobStore",
+    "SeededEntropy",
     "VirtualClock",
     "virtual_loop",
 ]
@@ -20,6 +22,7 @@ __all__ = [
 _MODULES: Final = {
     "ManualClock": "vworkspace_fake.clock",
     "MemoryJobStore": "vworkspace_fake.job_store",
+    "SeededEntropy": "vworkspace_fake.entropy",
     "VirtualClock": "vworkspace_fake.clock",
     "virtual_loop": "vworkspace_fake.clock",
 }

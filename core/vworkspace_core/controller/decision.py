@@ -5,7 +5,7 @@
 """
 
 import string
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final
 
@@ -74,6 +74,16 @@ class Apply:
     @ref.default
     def _ref_of_manifest(self) -> ObjectRef:
         return ref_of(self.manifest, self.kind)
+
+
+def one_after_another(applies: Iterable[Apply]) -> tuple[Apply, ...]:
+    """Each only where none before it was refused: what follows refers to it."""
+    before: frozenset[ObjectRef] = frozenset()
+    chain = []
+    for apply in applies:
+        chain.append(attrs.evolve(apply, after=before))
+        before |= {apply.ref}
+    return tuple(chain)
 
 
 @attrs.frozen

@@ -4,10 +4,14 @@ An object is applied when its content hash differs from the one we left on it, o
 missing or different on the live object. Fields of others are not looked at.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
+
 from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, content_hash
+from vworkspace_core.cel.quantities import parse_quantity
+from vworkspace_core.schema.node import MISSING, ListType, Schema
 
 
 def stamp(manifest: dict[str, Any], annotation: str) -> dict[str, Any]:
@@ -17,13 +21,24 @@ def stamp(manifest: dict[str, Any], annotation: str) -> dict[str, Any]:
     return manifest
 
 
-def needs_apply(desired: Manifest, live: Manifest | None) -> bool:
-    """Whether applying `desired` over `live` would say anything new."""
+def needs_apply(
+    desired: Manifest, live: Manifest | None, schema: Schema | None = None, *, drops_empty: bool = False
+) -> bool:
+    """Whether applying `desired` over `live` would say anything new.
+
+    `schema`, of the whole object, tells which lists are keyed, so that items of others in them are left alone, and
+    which texts are quantities. `drops_empty`: the server leaves out fields that say nothing (false, 0, empty), as it
+    does for built-in kinds; missing ones of these are then no difference.
+    """
     if live is None:
         return True
     if not _covers_metadata(live.get("metadata") or {}, desired.get("metadata") or {}):
         return True
-    return not all(_covers_field(live, key, value) for key, value in desired.items() if key != "metadata")
+    fields = ((key, value) for key, value in desired.items() if key != "metadata")
+    if schema is None and not drops_empty:
+        return not all(_covers_field(live, key, value) for key, value in fields)
+    by_schema = _BySchema(drops_empty)
+    return not all(by_schema.covers_field(live, key, value, schema and schema.child(key)) for key, value in fields)
 
 
 def _covers_metadata(live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
@@ -68,3 +83,63 @@ def _covers_field(live: Manifest, key: str, desired: Any) -> bool:
 def _equal(live: Any, desired: Any) -> bool:
     """Scalars as the API server compares them: 1 is 1.0, but True is not 1."""
     return bool(live == desired) and isinstance(live, bool) == isinstance(desired, bool)
+
+
+@attrs.frozen
+class _BySchema:
+    """The same comparison where more is known of how the server keeps an object."""
+
+    drops_empty: bool
+
+    def covers_field(self, live: Manifest, key: str, desired: Any, schema: Schema | None) -> bool:
+        if key not in live:
+            # A null asks for nothing. What is as good as empty says nothing where the server keeps no such fields.
+            return desired is None or (self.drops_empty and not desired)
+        there = live[key]
+        if isinstance(desired, dict | list) and canonical_json(there) == canonical_json(desired):
+            return True
+        return self.covers(there, desired, schema)
+
+    def covers(self, live: Any, desired: Any, schema: Schema | None) -> bool:
+        if isinstance(desired, dict):
+            return isinstance(live, dict) and all(
+                self.covers_field(live, key, value, schema and schema.child(key)) for key, value in desired.items()
+            )
+        if isinstance(desired, list):
+            return isinstance(live, list) and self._covers_list(live, desired, schema)
+        return _equal(live, desired) or (schema is not None and schema.int_or_string and _same_quantity(live, desired))
+
+    def _covers_list(self, live: list[Any], desired: list[Any], schema: Schema | None) -> bool:
+        items = schema.items if schema is not None else None
+        match schema.list_type if schema is not None else ListType.ATOMIC:
+            case ListType.MAP if schema is not None:
+                key_of = _key_of(schema)
+                there = {key_of(item): item for item in live}
+                return all((key := key_of(item)) in there and self.covers(there[key], item, items) for item in desired)
+            case ListType.SET:
+                return all(any(_equal(there, item) for there in live) for item in desired)
+            case _:
+                same_length = len(live) == len(desired)
+                return same_length and all(map(self.covers, live, desired, [items] * len(desired)))
+
+
+def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
+    """The identity of an item of a keyed list; a key that is not said has its default."""
+    defaults = {}
+    for name in schema.list_keys:
+        child = schema.items.child(name) if schema.items is not None else None
+        defaults[name] = None if child is None or child.default is MISSING else child.default
+
+    def key(item: Any) -> tuple[str, ...]:
+        fields = item if isinstance(item, Mapping) else {}
+        return tuple(repr(fields.get(name, default)) for name, default in defaults.items())
+
+    return key
+
+
+def _same_quantity(live: Any, desired: Any) -> bool:
+    """1000m is 1, and 1Gi is 1024Mi: the server writes what it has read in its own way."""
+    if isinstance(live, bool) or isinstance(desired, bool):
+        return False
+    first, second = parse_quantity(str(live)), parse_quantity(str(desired))
+    return first is not None and first == second

@@ -4,13 +4,14 @@ Refused writes downstream become `Failure`s of the pass; what stops the source's
 and any other of the port's errors.
 """
 
+import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 
 from vworkspace_core.apimachinery.errors import AlreadyExists, Conflict, Invalid, NotFound, OperatorError, Stale
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, with_preconditions
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, merge_patch, metadata, with_preconditions
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.controller.decision import (
     Apply,
@@ -22,7 +23,7 @@ from vworkspace_core.controller.decision import (
     MergePatch,
     Snapshot,
 )
-from vworkspace_core.ports import KubeApi, PatchType
+from vworkspace_core.ports import Entropy, KubeApi, PatchType
 
 STATUS: Final = "status"
 """What is done to a source whose status is written."""
@@ -49,7 +50,8 @@ class Reconciler(Generic[S, V]):
     `manager` is the field manager of all writes; `finalizer` what a `Finalizer` effect adds or removes. `idempotent`:
     by its kind's law a decision on everything that it has just written is empty (REC-6). `rounds`: so often is decided
     in one pass at most. `looks_up`: an object that is to be made and turns out to be there already is read, and decided
-    on; caches that hold only what carries a label do not show it.
+    on; caches that hold only what carries a label do not show it. `entropy` is needed by a kind whose creates have
+    something to fill in.
     """
 
     kind: Kind
@@ -60,6 +62,7 @@ class Reconciler(Generic[S, V]):
     idempotent: bool = False
     rounds: int = 4
     looks_up: bool = False
+    entropy: Entropy | None = None
 
 
 @attrs.define
@@ -121,11 +124,7 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
         await _patch_source(work, _annotations(decision), "annotate")
     for patch in decision.patches:
         await _patch(work, patch)
-    for apply in decision.applies:
-        if not await _apply(work, apply):
-            break  # what follows refers to it
-    for create in decision.creates:
-        await _create(work, create)
+    await _make(work, decision)
     for delete in decision.deletes:
         await _delete(work, delete)
     if decision.finalizer is Finalizer.REMOVE:
@@ -133,6 +132,17 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
         await _patch_source(work, {"finalizers": list(left)}, "remove finalizer")
         return True
     return False
+
+
+async def _make(work: ReconcilePass[S, V], decision: Decision) -> None:
+    """Applies, then creates. What refers to something that was refused is left out, and what refers to that."""
+    left_out: set[ObjectRef] = set()
+    for apply in decision.applies:
+        if not apply.after.isdisjoint(left_out) or not await _apply(work, apply):
+            left_out.add(apply.ref)
+    for create in decision.creates:
+        if not create.after.isdisjoint(left_out) or not await _create(work, create):
+            left_out.add(create.ref)
 
 
 def _annotations(decision: Decision) -> dict[str, Any]:
@@ -209,10 +219,11 @@ async def _looked_up(work: ReconcilePass[S, V], ref: ObjectRef) -> bool:
     return live is not None
 
 
-async def _create(work: ReconcilePass[S, V], create: Create) -> None:
+async def _create(work: ReconcilePass[S, V], create: Create) -> bool:
     """POST once. What is there already under that name is looked at, so that the decision can tell whose it is."""
+    manifest = _filled(create, work.reconciler.entropy)
     try:
-        answer = await work.api.create(create.manifest, kind=create.kind, field_manager=work.reconciler.manager)
+        answer = await work.api.create(manifest, kind=create.kind, field_manager=work.reconciler.manager)
     except Stale:
         raise
     except AlreadyExists as error:
@@ -225,6 +236,23 @@ async def _create(work: ReconcilePass[S, V], create: Create) -> None:
     else:
         work.record("create", create.ref, answer)
         work.forget_failure(create.ref)
+        return True
+    return False
+
+
+def _filled(create: Create, entropy: Entropy | None) -> Manifest:
+    """The manifest with its random texts; drawn anew for each try, since a refused one has left nothing."""
+    manifest = create.manifest
+    for fill in create.fill:
+        if entropy is None:
+            raise ValueError(f"{create.ref} is created with random text, and the reconciler has no source of it")
+        drawn = entropy.text(fill.length, fill.alphabet)
+        text = binascii.b2a_base64(drawn.encode(), newline=False).decode() if fill.base64 else drawn
+        value: Any = text
+        for key in reversed(fill.path):
+            value = {key: value}
+        manifest = merge_patch(manifest, value)
+    return manifest
 
 
 async def _read_live(api: KubeApi, ref: ObjectRef) -> Manifest | None:

@@ -28,9 +28,14 @@ def entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
 
 def kubectl_patch(ref: ObjectRef, steps: list[dict[str, Any]]) -> str:
     """The command that applies a JSON patch to the object."""
-    kind = ref.kind.crd_name if ref.kind.group else ref.kind.plural
     patch = shlex.quote(canonical_json(steps).decode())
-    return f"kubectl patch {kind} {ref.name} -n {ref.namespace} --type=json -p {patch}"
+    return f"kubectl patch {kubectl_name(ref)} --type=json -p {patch}"
+
+
+def kubectl_name(ref: ObjectRef) -> str:
+    """The object as kubectl takes it behind a verb."""
+    kind = ref.kind.crd_name if ref.kind.group else ref.kind.plural
+    return f"{kind} {ref.name} -n {ref.namespace}" if ref.namespace else f"{kind} {ref.name}"
 
 
 # --- fields that an apply may write ---------------------------------------------------------------------------

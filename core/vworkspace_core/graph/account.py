@@ -1,10 +1,22 @@
 """What a plan comes to: the owner's conditions, and the sentence that names what is in the way (L13, L14)."""
 
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from typing import Final, assert_never
 
 from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.graph.plan import Plan
+from vworkspace_core.graph.states import NodeState, Observation
 from vworkspace_core.graph.teardown import Teardown
+
+READY: Final = "Ready"
+RECONCILING: Final = "Reconciling"
+STALLED: Final = "Stalled"
+DELETING: Final = "Deleting"
+
+_MOST_NAMES: Final = 8
+_TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 class GraphReason(StrEnum):
@@ -24,13 +36,100 @@ class GraphReason(StrEnum):
     PRUNING = "Pruning"
     DELETING = "Deleting"
     STABLE = "Stable"
+    PROGRESSING = "Progressing"
 
 
 def conditions_of(plan: Plan) -> tuple[Wanted, ...]:
     """Ready, Reconciling and Stalled. Whenever Ready is not True its message names the obstacle itself."""
-    raise NotImplementedError
+    unready = [one for one in plan.everything if not one.is_ready]
+    obstacles = [one for one in unready if not one.waits_for] or unready
+    return (_ready(unready, obstacles), _reconciling(plan, unready, obstacles), _stalled(unready, obstacles))
+
+
+def _ready(unready: Sequence[Observation], obstacles: Sequence[Observation]) -> Wanted:
+    if not obstacles:
+        return Wanted(READY, _TRUE, GraphReason.RESOURCES_READY)
+    return Wanted(READY, _FALSE, reason_of(obstacles[0]), message_of(obstacles[0], unready))
+
+
+def _reconciling(plan: Plan, unready: Sequence[Observation], obstacles: Sequence[Observation]) -> Wanted:
+    moving = next((one for one in obstacles if not one.is_stalled), None)
+    if moving is not None:
+        return Wanted(RECONCILING, _TRUE, GraphReason.PROGRESSING, message_of(moving, unready))
+    if plan.going:
+        return Wanted(RECONCILING, _TRUE, GraphReason.PRUNING, _going(plan.going))
+    return Wanted(RECONCILING, _FALSE, GraphReason.STABLE)
+
+
+def _stalled(unready: Sequence[Observation], obstacles: Sequence[Observation]) -> Wanted:
+    stuck = next((one for one in obstacles if one.is_stalled), None)
+    if stuck is None:
+        return Wanted(STALLED, _FALSE, GraphReason.STABLE)
+    return Wanted(STALLED, _TRUE, reason_of(stuck), message_of(stuck, unready))
+
+
+def _going(going: Sequence[Observation]) -> str:
+    """What is being pruned, that which holds up the rest first."""
+    told = "; ".join(f"{one.name}: {one.message}" for one in going[:_MOST_NAMES])
+    return told + (f" and {len(going) - _MOST_NAMES} more" if len(going) > _MOST_NAMES else "")
+
+
+def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str:
+    """The obstacle by its own name, why, where it stands in the file, and who waits behind it."""
+    told = f"{obstacle.name}: {obstacle.message or obstacle.state}"
+    place = f" ({obstacle.place})" if str(obstacle.place) else ""
+    behind = _behind(obstacle, others)
+    return told + place + (f"; waiting behind it: {behind}" if behind else "")
+
+
+def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
+    """Ids of the nodes that wait for it, and for those; the order of the graph puts each behind what it waits for."""
+    held = {obstacle.node: None}
+    for one in others:
+        if any(target in held for target in one.waits_for):
+            held.setdefault(one.node, None)
+    names = list(held)[1:]
+    return ", ".join(names[:_MOST_NAMES]) + (
+        f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    )
+
+
+def reason_of(obstacle: Observation) -> GraphReason:
+    """The reason of a condition that names this obstacle."""
+    match obstacle.state:
+        case NodeState.WAITING | NodeState.PROGRESSING if obstacle.is_external:
+            return GraphReason.WAITING_FOR_EXTERNAL
+        case NodeState.MISSING_KIND:
+            return GraphReason.MISSING_KIND
+        case NodeState.ERROR:
+            return GraphReason.EXPRESSION_FAILED
+        case NodeState.WAITING:
+            return GraphReason.WAITING_FOR_DEPENDENCY
+        case NodeState.FOREIGN:
+            return GraphReason.NAME_TAKEN
+        case NodeState.HELD:
+            return GraphReason.WAITING_FOR_GATE
+        case NodeState.CONFLICT:
+            return GraphReason.FIELD_CONFLICT
+        case NodeState.DENIED:
+            return GraphReason.DENIED
+        case NodeState.REFUSED | NodeState.FAILED:
+            return GraphReason.RESOURCE_FAILED
+        case NodeState.PENDING | NodeState.PROGRESSING | NodeState.LEAVING | NodeState.RETRYING:
+            return GraphReason.RESOURCE_NOT_READY
+        case NodeState.READY | NodeState.EXCLUDED | NodeState.LEFT:
+            return GraphReason.RESOURCES_READY
+        case _:
+            assert_never(obstacle.state)
 
 
 def conditions_of_teardown(teardown: Teardown) -> tuple[Wanted, ...]:
     """Ready, Reconciling, Stalled and Deleting of an owner that goes."""
-    raise NotImplementedError
+    reason, message = teardown.step, teardown.message
+    stalled = Wanted(STALLED, _TRUE, GraphReason.RESOURCE_FAILED, message)
+    return (
+        Wanted(READY, _FALSE, GraphReason.DELETING, message),
+        Wanted(RECONCILING, _TRUE, GraphReason.DELETING, message),
+        stalled if teardown.is_stalled else Wanted(STALLED, _FALSE, GraphReason.STABLE),
+        Wanted(DELETING, _TRUE, reason, message),
+    )

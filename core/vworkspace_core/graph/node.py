@@ -70,8 +70,9 @@ class OnImmutable(Enum):
 
 
 class HoldCause(Enum):
-    """Why something could not be evaluated."""
+    """Why there is no yes."""
 
+    NO = "the answer is no: like False, with a message that says why"
     MISSING = "a value that is not there yet: it is waited for"
     FAULT = "the expression cannot be evaluated on these values: only another content can help"
     LIMIT = "it takes more than it may: only another content can help"
@@ -79,9 +80,9 @@ class HoldCause(Enum):
 
 @attrs.frozen
 class Hold:
-    """A function's answer where it has none: neither yes nor no, so that nothing is applied and nothing deleted.
+    """The answer of a function that has none: neither yes nor no, so that nothing is applied and nothing deleted.
 
-    `touched` are the edges that the evaluation needed, as in `Rendered`.
+    Only `HoldCause.NO` is an answer. `touched` are the edges that the evaluation needed, as in `Rendered`.
     """
 
     cause: HoldCause
@@ -113,7 +114,7 @@ def anyhow(scope: Scope, item: Item, live: Manifest) -> bool:
 
 
 Question: TypeAlias = Callable[[Scope], bool | Hold]
-"""Asked of the world; a Hold where it cannot be answered."""
+"""Asked of the world; a Hold where it cannot be answered, or to say why not."""
 
 
 @attrs.frozen(eq=False)

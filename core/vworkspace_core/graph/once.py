@@ -1,10 +1,20 @@
 """What is created at most once in its owner's life (OPS-1, L20).
 
-The intent stands in the owner's status before the create; a finalizer keeps the object until its uid stands there too.
-So nothing is made twice, whenever the process dies.
+Protocol
+    The intent stands in the owner's status before the create; the object carries a finalizer until its uid stands
+    there too. So nothing is made twice whenever the process dies, and what finishes and is removed meanwhile leaves a
+    trace.
 """
 
+from typing import Any, Final
+
 import attrs
+
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
+from vworkspace_core.controller.decision import MergePatch
+
+UNRECORDED: Final = "vworkspace.io/unrecorded"
+"""Finalizer of an object from its creation until its uid stands in the status of its owner."""
 
 
 @attrs.frozen
@@ -16,3 +26,26 @@ class CreateRecord:
     namespace: str = ""
     item: str = ""
     uid: str = ""
+
+
+def locked(manifest: Manifest) -> dict[str, Any]:
+    """With the finalizer that keeps it until its uid is recorded."""
+    meta = metadata(manifest)
+    return {**manifest, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or ()), UNRECORDED]}}
+
+
+def is_locked(live: Manifest) -> bool:
+    """Whether it carries that finalizer."""
+    return UNRECORDED in (metadata(live).get("finalizers") or ())
+
+
+def without_lock(live: Manifest) -> dict[str, Any]:
+    """The part of a patch of its metadata that takes the finalizer off; empty where there is none."""
+    if not is_locked(live):
+        return {}
+    return {"finalizers": [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]}
+
+
+def unlocking(ref: ObjectRef, live: Manifest) -> MergePatch:
+    """Let go of the object: from then on it may be removed."""
+    return MergePatch(ref, {"metadata": {"resourceVersion": metadata(live)["resourceVersion"], **without_lock(live)}})

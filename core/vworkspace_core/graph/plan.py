@@ -1,15 +1,27 @@
-"""The engine: what is to be done so that everything in a graph exists and is ready (PH-1, PH-2, PH-3)."""
+"""The engine: what is to be done so that everything in a graph exists and is ready (PH-1, PH-2, PH-3).
 
-from collections.abc import Mapping
+Expected flow
+    evaluate all nodes → judge each by the table of states → prune → writes, observations, what the status records.
+Guarantees
+    Pure. Carried out and decided again on a settled world, nothing is written. What cannot be evaluated deletes
+    nothing. Only what this incarnation of the owner made is written or deleted, by its uid.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
 from vworkspace_core.controller.decision import Decision, Snapshot
 from vworkspace_core.graph.build import Graph
+from vworkspace_core.graph.evaluate import WantedNode, evaluate
+from vworkspace_core.graph.judge import Judgement
+from vworkspace_core.graph.node import PruneTime
 from vworkspace_core.graph.once import CreateRecord
-from vworkspace_core.graph.owner import Owner
-from vworkspace_core.graph.scope import Scope
-from vworkspace_core.graph.states import Observation
+from vworkspace_core.graph.owner import Owner, label_text
+from vworkspace_core.graph.removal import BeforeDelete, Held, RemovalStep, nothing_before, removal_step
+from vworkspace_core.graph.scope import Knowledge, Scope
+from vworkspace_core.graph.setbacks import soonest
+from vworkspace_core.graph.states import NodeState, Observation
 
 
 @attrs.frozen
@@ -27,16 +39,83 @@ class Plan:
     scope: Scope
     records: tuple[CreateRecord, ...] = ()
     going: tuple[Observation, ...] = ()
-    """What is not wanted any more and is still there: to be pruned, or held until all is ready."""
+    """What is not wanted any more and is on its way out."""
 
     @property
     def is_ready(self) -> bool:
         """Whether all that is wanted is ready."""
-        return all(one.is_ready for items in self.observations.values() for one in items)
+        return all(one.is_ready for one in self.everything)
+
+    @property
+    def everything(self) -> Iterator[Observation]:
+        """All observations, in the order of the graph."""
+        return (one for items in self.observations.values() for one in items)
 
 
-def plan(graph: Graph, owner: Owner, observed: Snapshot, scope: Scope) -> Plan:
+def plan(
+    graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, before_delete: BeforeDelete = nothing_before
+) -> Plan:
     """What is to be done now. `observed.objects` holds everything that carries the owner's label, and every object of
     a name that the graph wants or looks at.
     """
-    raise NotImplementedError
+    held = tuple(owner.held(observed))
+    whole, wanted = evaluate(graph, owner, observed, scope, held)
+    work = Judgement(graph, owner, observed, whole)
+    for node in wanted.values():
+        work.judge(node)
+    doomed = _doomed(owner, held, wanted, work.observations)
+    removal = removal_step(owner, doomed, observed, before_delete)
+    return _planned(work, removal)
+
+
+def plan_without_prune(graph: Graph, owner: Owner, observed: Snapshot, scope: Scope) -> Plan:
+    """The same, where the graph is but a part of what the owner has: nothing goes for not being wanted."""
+    whole, wanted = evaluate(graph, owner, observed, scope, tuple(owner.held(observed)))
+    work = Judgement(graph, owner, observed, whole)
+    for node in wanted.values():
+        work.judge(node)
+    return _planned(work, RemovalStep(Decision()))
+
+
+def _planned(work: Judgement, removal: RemovalStep) -> Plan:
+    effects = Decision(
+        patches=(*work.patches, *removal.effects.patches),
+        applies=tuple(work.applies),
+        creates=tuple(work.creates),
+        deletes=(*work.deletes, *removal.effects.deletes),
+        requeue=soonest((*work.requeues, removal.effects.requeue)),
+    )
+    effects = attrs.evolve(effects, only_if_current=effects.writes_downstream)
+    return Plan(work.observations, effects, work.scope, tuple(work.records.values()), removal.going)
+
+
+# --- what is not wanted any more ------------------------------------------------------------------------------------
+
+
+def _doomed(
+    owner: Owner,
+    held: Held,
+    wanted: Mapping[str, WantedNode],
+    observations: Mapping[str, Sequence[Observation]],
+) -> Held:
+    """What is ours and wanted by no node, where that is known: all of it once everything is ready, before that only
+    what its node gives up at once.
+    """
+    refs = {item.ref for node in wanted.values() for item in node.items}
+    unknown = {label_text(node_id) for node_id, node in wanted.items() if node.knowledge is Knowledge.UNKNOWN}
+    unwanted = [(ref, live) for ref, live in held if ref not in refs and _is_known(owner.node_of(live), unknown)]
+    if not unwanted or all(one.is_ready for items in observations.values() for one in items):
+        return unwanted
+    by_label = {label_text(node_id): node for node_id, node in wanted.items()}
+    return [
+        (ref, live)
+        for ref, live in unwanted
+        if (node := by_label.get(owner.node_of(live))) is not None
+        and node.node.prune is PruneTime.AT_ONCE
+        and not any(one.state is NodeState.WAITING for one in observations[node.node.id])
+    ]
+
+
+def _is_known(label: str, unknown: set[str]) -> bool:
+    """Whether it is certain that no node wants it: an object without a node's label may be of any that is unknown."""
+    return label not in unknown and (bool(label) or not unknown)

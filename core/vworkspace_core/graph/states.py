@@ -1,6 +1,7 @@
 """How each item of each node stands (boxes, table of states; L14)."""
 
 from enum import StrEnum
+from typing import Final
 
 import attrs
 
@@ -46,13 +47,20 @@ class NodeState(StrEnum):
     """Nothing is missing."""
 
 
+STALLED: Final = frozenset(
+    {NodeState.ERROR, NodeState.FOREIGN, NodeState.CONFLICT, NodeState.REFUSED, NodeState.FAILED}
+)
+"""Only a change of the owner, of the graph, or help from outside can move these."""
+
+
 @attrs.frozen
 class Observation:
     """One item of a node, or the node itself where its items are not known (`ref` None).
 
     `reason` and `message` say why it stands so; the message does not repeat the object's name. `waits_for` are ids of
     the nodes in its way: what has none is an obstacle itself. `counts` is False where it has no say in whether the
-    owner is ready: it is excluded, left, or held by a choice. `place` is where an expression stands.
+    owner is ready: it is excluded, left, or held by a choice. `place` is where an expression stands. `is_external`:
+    it is somebody else's, and only looked at.
     """
 
     node: str
@@ -61,16 +69,22 @@ class Observation:
     message: str = ""
     key: str = ""
     ref: ObjectRef | None = None
-    live: Manifest | None = None
+    live: Manifest | None = attrs.field(default=None, eq=False, repr=False)
     waits_for: tuple[str, ...] = ()
     counts: bool = True
     place: Place = NOWHERE
     title: str = ""
+    is_external: bool = False
 
     @property
     def is_ready(self) -> bool:
         """Whether it keeps nothing from being ready."""
         return self.state is NodeState.READY or not self.counts
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether only a change of the owner, of the graph, or help from outside can move it."""
+        return self.state in STALLED
 
     @property
     def name(self) -> str:

@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.resources import (
     HELM_REPOSITORY,
     OCI_REPOSITORY,
 )
-from vworkspace_core.controller.decision import Apply
+from vworkspace_core.controller.decision import Apply, one_after_another
 from vworkspace_core.controller.drift import needs_apply, stamp
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.instances.naming import Names, former_names, names_of
@@ -176,7 +176,7 @@ class _Wanted:
         source = self.wrap(kind, names.source, {"spec": _source_spec(self.chart, self.version, self.settings)})
         between = (_config_map(self, beneath),) if beneath else ()
         return Desired(
-            applies=(source, *between, helm_release),
+            applies=one_after_another((source, *between, helm_release)),
             release=helm_release.ref,
             source=source.ref,
             version=self.version,

@@ -24,6 +24,7 @@ from vworkspace_core.apimachinery.errors import (
 )
 from vworkspace_core.ports.clock import Clock
 from vworkspace_core.ports.control_plane import ControlPlane, Fetched, OversizedJob
+from vworkspace_core.ports.entropy import Entropy
 from vworkspace_core.ports.events import EventSink, KubernetesEvent
 from vworkspace_core.ports.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.ports.kube import KubeApi, ListPage, PatchType, Propagation, WatchEvent, WatchEventType
@@ -34,6 +35,7 @@ __all__ = [
     "Clock",
     "Conflict",
     "ControlPlane",
+    "Entropy",
     "EventSink",
     "Expired",
     "Fetched",

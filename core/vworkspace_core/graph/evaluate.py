@@ -1,0 +1,194 @@
+"""First half of a plan: which objects each node wants, asked in the order of the graph (PH-1, PH-4).
+
+Nothing is judged yet. What a node renders, others see in the scope; gates come later, when the scope is whole.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, content_hash, get_path, metadata
+from vworkspace_core.controller.decision import Snapshot
+from vworkspace_core.controller.ownership import controller_of
+from vworkspace_core.graph.build import Graph
+from vworkspace_core.graph.node import ApplyPolicy, Edge, Hold, HoldCause, Node, Rendered, Until
+from vworkspace_core.graph.once import CreateRecord
+from vworkspace_core.graph.owner import Owner, label_text
+from vworkspace_core.graph.scope import Child, Children, Item, Knowledge, Scope
+
+_NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+@attrs.frozen
+class WantedItem:
+    """An item with the object that it stands for.
+
+    `manifest` is what is sent; `live` what is there under that name, `is_foreign` whether somebody else made that.
+    `problem` says why no such object can be.
+    """
+
+    item: Item
+    ref: ObjectRef
+    manifest: Manifest
+    live: Manifest | None = None
+    is_foreign: bool = False
+    record: CreateRecord | None = None
+    problem: str = ""
+
+
+@attrs.frozen
+class WantedNode:
+    """What a node wants: items; or nothing, because it is excluded by `excluded_by`; or what could not be evaluated."""
+
+    node: Node
+    knowledge: Knowledge
+    items: tuple[WantedItem, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    hold: Hold | None = None
+    excluded_by: str = ""
+
+
+def evaluate(
+    graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, held: Sequence[tuple[ObjectRef, Manifest]]
+) -> tuple[Scope, Mapping[str, WantedNode]]:
+    """What each node wants, in the order of the graph, and the whole scope. `held` is all that the owner has."""
+    nodes = _found_by_labels(graph, owner, held)
+    whole = attrs.evolve(scope, nodes=nodes)
+    evaluation = _Evaluation(graph, owner, observed, whole, nodes)
+    for node in graph.nodes.values():
+        wanted = evaluation.wanted(node)
+        evaluation.found[node.id] = wanted
+        nodes[node.id] = Children(wanted.knowledge, tuple(map(_child, wanted.items)))
+    return whole, evaluation.found
+
+
+def _found_by_labels(graph: Graph, owner: Owner, held: Sequence[tuple[ObjectRef, Manifest]]) -> dict[str, Children]:
+    """What exists of each node, for those that look at it before it is rendered."""
+    found: dict[str, list[Child]] = {}
+    for ref, live in held:
+        key = str(get_path(live, "metadata", "labels", owner.marks.item) or "")
+        found.setdefault(owner.node_of(live), []).append(Child(key, ref, live=live))
+    nothing = Children()
+    return {
+        node_id: Children(items=tuple(found[label])) if (label := label_text(node_id)) in found else nothing
+        for node_id in graph.nodes
+    }
+
+
+def _child(wanted: WantedItem) -> Child:
+    live = None if wanted.is_foreign else wanted.live
+    return Child(wanted.item.key, wanted.ref, wanted.item.manifest, live, wanted.item.bindings)
+
+
+@attrs.define
+class _Evaluation:
+    """What has been found so far. `nodes` is the mapping inside `scope`, which grows."""
+
+    graph: Graph
+    owner: Owner
+    observed: Snapshot
+    scope: Scope
+    nodes: dict[str, Children]
+    found: dict[str, WantedNode] = attrs.field(factory=dict)
+    claimed: dict[ObjectRef, str] = attrs.field(factory=dict)
+
+    def wanted(self, node: Node) -> WantedNode:
+        """Whether it is to exist, and its items."""
+        included = node.include(self.scope)
+        if isinstance(included, Hold) and included.cause is not HoldCause.NO:
+            return WantedNode(node, Knowledge.UNKNOWN, hold=included)
+        if included is not True:
+            return WantedNode(node, Knowledge.EXCLUDED)
+        answer = node.render(self.scope)
+        edges = self._counting(node, answer.touched)
+        for edge in edges:
+            if self.nodes[edge.to].knowledge is Knowledge.EXCLUDED:
+                return WantedNode(node, Knowledge.EXCLUDED, edges=edges, excluded_by=edge.to)
+        if isinstance(answer, Hold):
+            return WantedNode(node, Knowledge.UNKNOWN, edges=edges, hold=answer)
+        if repeated := _repeated_key(answer):
+            fault = Hold(HoldCause.FAULT, f"two items have the key {repeated!r}", node.place)
+            return WantedNode(node, Knowledge.UNKNOWN, edges=edges, hold=fault)
+        roll = self._roll_hash(node)
+        items = tuple(self._item(node, item, roll) for item in answer.items)
+        return WantedNode(node, Knowledge.RENDERED, items, edges)
+
+    def _counting(self, node: Node, touched: Any) -> tuple[Edge, ...]:
+        """The edges that hold something up: the declared ones, and of the inferred what the evaluation read."""
+        edges = (edge for edge in self.graph.edges[node.id] if edge.until is not Until.NOTHING)
+        return tuple(edge for edge in edges if edge.declared or touched is None or edge in touched)
+
+    def _item(self, node: Node, item: Item, roll: str) -> WantedItem:
+        record = self._record(node, item) if node.policy is ApplyPolicy.ONCE else None
+        if record is not None:
+            item = _under(item, record)
+        ref = self.owner.ref_of(node.kind, item.manifest)
+        live = self.observed.objects.get(ref)
+        if node.policy is ApplyPolicy.NEVER:
+            return WantedItem(item, ref, item.manifest, live, problem=_problem(node, item, ref))
+        problem = _problem(node, item, ref) or self._claim(node, ref)
+        manifest = self.owner.dressed(node, item, self.graph.waves[node.id], roll)
+        is_foreign = live is not None and not self._may_write(node, live)
+        return WantedItem(item, ref, manifest, live, is_foreign, record, problem)
+
+    def _may_write(self, node: Node, live: Manifest) -> bool:
+        """Ours; or nobody's, where that is to be taken over, or only has to be there."""
+        if self.owner.is_ours(live):
+            return True
+        return controller_of(live) is None and (node.adopt or node.policy is ApplyPolicy.IF_ABSENT)
+
+    def _record(self, node: Node, item: Item) -> CreateRecord | None:
+        return next(
+            (record for record in self.owner.records if (record.node, record.item) == (node.id, item.key)), None
+        )
+
+    def _claim(self, node: Node, ref: ObjectRef) -> str:
+        """Why the object is somebody else's in this graph; empty where nobody wants it yet."""
+        if ref in self.claimed:
+            return f"{self.claimed[ref]} wants this object already"
+        self.claimed[ref] = node.id
+        return ""
+
+    def _roll_hash(self, node: Node) -> str:
+        """Hash of what the pods are to be rolled on: what we render, or what exists where others decide that."""
+        if not node.roll_on:
+            return ""
+        return content_hash([self._content(self.graph.nodes[target], self.nodes[target]) for target in node.roll_on])
+
+    def _content(self, node: Node, children: Children) -> list[Any]:
+        rendered = node.policy is ApplyPolicy.ALWAYS
+        manifests = (child.rendered if rendered else child.live for child in children.items)
+        return [{key: value for key, value in (one or {}).items() if key not in _NOT_CONTENT} for one in manifests]
+
+
+def _repeated_key(answer: Rendered) -> str | None:
+    seen: set[str] = set()
+    for item in answer.items:
+        if item.key in seen:
+            return item.key or "(none)"
+        seen.add(item.key)
+    return None
+
+
+def _under(item: Item, record: CreateRecord) -> Item:
+    """The item under the name that is recorded: it is created once, whatever its name would be now."""
+    place = {"name": record.name, **({"namespace": record.namespace} if record.namespace else {})}
+    return attrs.evolve(item, manifest={**item.manifest, "metadata": {**metadata(item.manifest), **place}})
+
+
+def _problem(node: Node, item: Item, ref: ObjectRef) -> str:
+    """Why there can be no such object; empty where there can."""
+    given = (item.manifest.get("apiVersion"), item.manifest.get("kind"))
+    if given != (node.kind.api_version, node.kind.kind):
+        return f"it is {given[0]} {given[1]} and not {node.kind.api_version} {node.kind.kind}"
+    if not ref.name:
+        return "metadata.name is empty"
+    if node.kind.namespaced and not ref.namespace:
+        return "metadata.namespace is empty, and its owner has none either"
+    if node.policy is ApplyPolicy.ONCE and not _NAME.fullmatch(ref.name):
+        # The name is written down before the object is made, and stays: it must be one.
+        return f"metadata.name {ref.name!r} is no name of an object: lower case letters, digits, - and . only"
+    return ""

@@ -1,0 +1,379 @@
+"""Second half of a plan: how each item stands, and what is written for it (the table of states).
+
+The rows of the table are looked at from above; the first that applies holds. A branch that is held up holds up nothing
+beside it.
+"""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import AlreadyExists, Invalid
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from vworkspace_core.apimachinery.places import Place
+from vworkspace_core.controller.decision import Apply, Create, Delete, Failure, MergePatch, Snapshot
+from vworkspace_core.controller.drift import needs_apply
+from vworkspace_core.controller.managed_fields import kubectl_name
+from vworkspace_core.controller.ownership import controller_of
+from vworkspace_core.controller.refused_writes import is_own_history
+from vworkspace_core.controller.requeue import Requeue
+from vworkspace_core.graph.build import Graph
+from vworkspace_core.graph.evaluate import WantedItem, WantedNode
+from vworkspace_core.graph.node import (
+    NOWHERE,
+    ApplyPolicy,
+    Edge,
+    Hold,
+    HoldCause,
+    Node,
+    OnImmutable,
+    Until,
+)
+from vworkspace_core.graph.once import CreateRecord, is_locked, locked, unlocking
+from vworkspace_core.graph.owner import Owner
+from vworkspace_core.graph.scope import Knowledge, Scope
+from vworkspace_core.graph.setbacks import is_immutable, setback
+from vworkspace_core.graph.states import NodeState, Observation
+from vworkspace_core.readiness import Readiness, State, readiness
+from vworkspace_core.schema import Schema
+from vworkspace_core.schema.builtin import built_in_schema
+
+_IN_PLACE = frozenset({NodeState.PROGRESSING, NodeState.FAILED})
+"""There and as wanted, whatever its health."""
+_MOST_NAMES = 3
+
+
+@attrs.define
+class Judgement:
+    """Observations of all nodes, and the writes that follow."""
+
+    graph: Graph
+    owner: Owner
+    observed: Snapshot
+    scope: Scope
+    observations: dict[str, tuple[Observation, ...]] = attrs.field(factory=dict)
+    applies: list[Apply] = attrs.field(factory=list)
+    creates: list[Create] = attrs.field(factory=list)
+    patches: list[MergePatch] = attrs.field(factory=list)
+    deletes: list[Delete] = attrs.field(factory=list)
+    records: dict[tuple[str, str], CreateRecord] = attrs.field(init=False)
+    """What the owner's status is to say, by node and item. Nothing of it is ever forgotten."""
+    requeues: list[Requeue] = attrs.field(factory=list)
+    failures: Mapping[ObjectRef, Failure] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.failures = {failure.ref: failure for failure in self.observed.failures}
+        self.records = {(record.node, record.item): record for record in self.owner.records}
+
+    def judge(self, wanted: WantedNode) -> None:
+        """Look at one node, all that it waits for being judged already."""
+        self.observations[wanted.node.id] = _NodeJudgement(self, wanted, wanted.node).observations()
+
+
+@attrs.frozen
+class _NodeJudgement:
+    """One look at one node."""
+
+    work: Judgement
+    wanted: WantedNode
+    node: Node
+
+    def observations(self) -> tuple[Observation, ...]:
+        """By what is known of it, then item by item."""
+        match self.wanted.knowledge:
+            case Knowledge.EXCLUDED:
+                return (self._whole(NodeState.EXCLUDED, "Excluded", self._why_excluded(), counts=False),)
+            case Knowledge.UNKNOWN:
+                return (self._unknown(self.wanted.hold or Hold(HoldCause.FAULT, "nothing was rendered")),)
+            case Knowledge.RENDERED:
+                unmet = self._unmet()
+                gate = self.node.gate(self.work.scope) if self.wanted.items else True
+                return tuple(self._item(item, unmet, gate) for item in self.wanted.items)
+            case Knowledge.NOT_YET:
+                raise AssertionError(f"{self.node.id} has not been rendered")
+            case _:
+                assert_never(self.wanted.knowledge)
+
+    # --- the node as a whole ----------------------------------------------------------------------------------
+
+    def _whole(
+        self,
+        state: NodeState,
+        reason: str,
+        message: str,
+        *,
+        waits_for: tuple[str, ...] = (),
+        counts: bool = True,
+        place: Place = NOWHERE,
+    ) -> Observation:
+        node = self.node
+        title = node.title or f"{node.kind.kind} {node.id}"
+        external = node.policy is ApplyPolicy.NEVER
+        return Observation(
+            node.id,
+            state,
+            reason,
+            message,
+            waits_for=waits_for,
+            counts=counts,
+            place=place,
+            title=title,
+            is_external=external,
+        )
+
+    def _why_excluded(self) -> str:
+        by = self.wanted.excluded_by
+        return f"{by}, on which it depends, is not wanted" if by else "it is not wanted"
+
+    def _unknown(self, hold: Hold) -> Observation:
+        if self.node.kind in self.work.observed.missing_kinds:
+            return self._whole(NodeState.MISSING_KIND, "MissingKind", _not_served(self.node.kind))
+        place = hold.place if hold.place != NOWHERE else self.node.place
+        if hold.cause is not HoldCause.MISSING:
+            reason = "LimitExceeded" if hold.cause is HoldCause.LIMIT else "ExpressionFailed"
+            return self._whole(NodeState.ERROR, reason, hold.message, place=place)
+        if unmet := self._unmet():
+            return self._whole(
+                NodeState.WAITING,
+                "WaitingForDependency",
+                self._told(unmet),
+                waits_for=_targets(unmet),
+                counts=self._counts(unmet),
+            )
+        return self._whole(NodeState.WAITING, "ValueMissing", hold.message, place=place)
+
+    # --- what it waits for ------------------------------------------------------------------------------------
+
+    def _unmet(self) -> tuple[tuple[Edge, Observation], ...]:
+        """The edges that hold it up, each with the first item that does not meet it."""
+        found = []
+        for edge in self.wanted.edges:
+            items = self.work.observations[edge.to]
+            blocking = next((one for one in items if not self._is_met(edge, one)), None)
+            if blocking is not None:
+                found.append((edge, blocking))
+        return tuple(found)
+
+    def _is_met(self, edge: Edge, target: Observation) -> bool:
+        match target.state:
+            case NodeState.READY | NodeState.LEFT:
+                return True
+            case NodeState.PENDING:
+                by_apply = self.work.graph.nodes[edge.to].policy is ApplyPolicy.ALWAYS
+                return edge.until is Until.APPLIED and by_apply
+            case _:
+                return edge.until is not Until.READY and target.state in _IN_PLACE
+
+    def _told(self, unmet: tuple[tuple[Edge, Observation], ...]) -> str:
+        names = [f"{one.name} ({one.state})" for _, one in unmet[:_MOST_NAMES]]
+        more = f" and {len(unmet) - _MOST_NAMES} more" if len(unmet) > _MOST_NAMES else ""
+        return f"it waits for {', '.join(names)}{more}"
+
+    def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
+        """What waits only for what is held by a choice is part of that choice."""
+        return any(one.counts for _, one in unmet)
+
+    def _after(self) -> frozenset[ObjectRef]:
+        """What is applied before in this pass, and has to go through."""
+        return frozenset(
+            one.ref
+            for edge in self.wanted.edges
+            for one in self.work.observations[edge.to]
+            if one.state is NodeState.PENDING and one.ref is not None
+        )
+
+    # --- one item -----------------------------------------------------------------------------------------------
+
+    def _item(self, item: WantedItem, unmet: tuple[tuple[Edge, Observation], ...], gate: bool | Hold) -> Observation:
+        """The table of states."""
+        node, work = self.node, self.work
+        if node.kind in work.observed.missing_kinds:
+            return self._of(item, NodeState.MISSING_KIND, "MissingKind", _not_served(node.kind))
+        if item.problem:
+            return self._of(item, NodeState.ERROR, "InvalidObject", item.problem, place=node.place)
+        if isinstance(gate, Hold) and gate.cause in (HoldCause.FAULT, HoldCause.LIMIT):
+            return self._of(item, NodeState.ERROR, "ExpressionFailed", gate.message, place=gate.place)
+        if item.is_foreign and item.live is not None:
+            return self._of(item, NodeState.FOREIGN, "NameTaken", _whose(item.ref, item.live, work.owner))
+        if item.live is not None and metadata(item.live).get("deletionTimestamp"):
+            return self._leaving(item, item.live)
+        if unmet:
+            waiting = self._of(item, NodeState.WAITING, "WaitingForDependency", self._told(unmet))
+            return attrs.evolve(waiting, waits_for=_targets(unmet), counts=self._counts(unmet))
+        if gate is not True:
+            return self._held(item, gate)
+        match node.policy:
+            case ApplyPolicy.ALWAYS:
+                return self._refused(item) or self._applied(item)
+            case ApplyPolicy.IF_ABSENT:
+                return self._health(item, item.live) if item.live is not None else self._created(item)
+            case ApplyPolicy.ONCE:
+                return self._once(item)
+            case ApplyPolicy.NEVER:
+                return self._external(item)
+            case _:
+                assert_never(node.policy)
+
+    def _of(
+        self, item: WantedItem, state: NodeState, reason: str, message: str = "", *, place: Place = NOWHERE
+    ) -> Observation:
+        external, live = self.node.policy is ApplyPolicy.NEVER, None if item.is_foreign else item.live
+        return Observation(
+            self.node.id, state, reason, message, item.item.key, item.ref, live, place=place, is_external=external
+        )
+
+    def _leaving(self, item: WantedItem, live: Manifest) -> Observation:
+        if self.node.policy is ApplyPolicy.ONCE:
+            self._record(item, live)
+        return self._of(item, NodeState.LEAVING, "Terminating", leaving(live))
+
+    def _held(self, item: WantedItem, gate: bool | Hold) -> Observation:
+        message, place = (gate.message, gate.place) if isinstance(gate, Hold) else ("", NOWHERE)
+        held = self._of(item, NodeState.HELD, "GateClosed", message or "its gate is closed", place=place)
+        return attrs.evolve(held, counts=not self.node.is_choice)
+
+    def _refused(self, item: WantedItem) -> Observation | None:
+        """What a write of this pass met; None where it met nothing, or that is over."""
+        failure = self.work.failures.get(item.ref)
+        if failure is None or (isinstance(failure.error, AlreadyExists) and item.live is not None):
+            return None
+        if is_own_history(failure, self.work.owner.manager):
+            self._apply(item, force=True)
+            return self._of(item, NodeState.PENDING, "Applying")
+        if self.node.on_immutable is OnImmutable.RECREATE and failure.verb == "apply" and is_immutable(failure):
+            return self._recreated(item, failure)
+        met = setback(failure, self.work.owner.manager)
+        self.work.requeues.append(met.requeue)
+        place = self.node.place if isinstance(failure.error, Invalid) else NOWHERE
+        return self._of(item, met.state, met.reason, met.message, place=place)
+
+    def _recreated(self, item: WantedItem, failure: Failure) -> Observation | None:
+        """A field cannot be changed: the object goes, as it was looked at, and is made again."""
+        if item.live is None:
+            return None
+        uid = metadata(item.live)["uid"]
+        if failure.live is not None and metadata(failure.live).get("uid") != uid:
+            return None
+        self.work.deletes.append(Delete(item.ref, uid))
+        return self._of(item, NodeState.LEAVING, "Recreating", "a field cannot be changed: it is made again")
+
+    def _applied(self, item: WantedItem) -> Observation:
+        """Apply if necessary (PH-2)."""
+        if not needs_apply(item.manifest, item.live, _schema_of(self.node), drops_empty=_is_native(self.node.kind)):
+            assert item.live is not None
+            return self._health(item, item.live)
+        self._apply(item)
+        return self._of(item, NodeState.PENDING, "Applying")
+
+    def _apply(self, item: WantedItem, *, force: bool = False) -> None:
+        self.work.applies.append(Apply(self.node.kind, item.manifest, force=force, after=self._after()))
+
+    def _created(self, item: WantedItem, *, once: bool = False) -> Observation:
+        refused = self._refused(item)
+        if refused is not None:
+            return refused
+        manifest = locked(item.manifest) if once else item.manifest
+        self.work.creates.append(Create(self.node.kind, manifest, tuple(self.node.generate), self._after()))
+        return self._of(item, NodeState.PENDING, "Creating")
+
+    def _external(self, item: WantedItem) -> Observation:
+        if item.live is None:
+            return self._of(item, NodeState.WAITING, "NotFound", "it does not exist")
+        return self._health(item, item.live)
+
+    def _health(self, item: WantedItem, live: Manifest) -> Observation:
+        """Its kind's readiness, then what the author asks beside it."""
+        rule = self.node.readiness
+        health = rule(live) if rule is not None else readiness(live, self.node.schema)
+        match health.state:
+            case State.FAILED:
+                return self._of(item, NodeState.FAILED, health.reason, health.message)
+            case State.PROGRESSING | State.UNKNOWN:
+                return self._of(item, NodeState.PROGRESSING, health.reason, health.message)
+            case State.READY:
+                return self._asked(item, live, health)
+            case _:
+                assert_never(health.state)
+
+    def _asked(self, item: WantedItem, live: Manifest, health: Readiness) -> Observation:
+        answer = self.node.ready(self.work.scope, item.item, live)
+        if answer is True:
+            return self._of(item, NodeState.READY, health.reason)
+        if not isinstance(answer, Hold):
+            return self._of(item, NodeState.PROGRESSING, "NotReady", "its readiness condition does not hold yet")
+        failed = answer.cause in (HoldCause.FAULT, HoldCause.LIMIT)
+        state, reason = (NodeState.ERROR, "ExpressionFailed") if failed else (NodeState.PROGRESSING, "NotReady")
+        return self._of(item, state, reason, answer.message, place=answer.place)
+
+    # --- created once -------------------------------------------------------------------------------------------
+
+    def _once(self, item: WantedItem) -> Observation:
+        """Intent, create, uid, unlock: each a step that the owner's status has to tell before the next."""
+        if item.live is not None:
+            self._record(item, item.live)
+            return self._health(item, item.live)
+        if item.record is None:
+            self._remember(item, "")
+            self.work.requeues.append(Requeue.at_latest(0.0))
+            return self._of(item, NodeState.PENDING, "Recording", "it is created once the owner's status says so")
+        if item.record.uid:
+            return attrs.evolve(self._of(item, NodeState.LEFT, "CreatedOnce", "it has gone"), counts=False)
+        return self._created(item, once=True)
+
+    def _remember(self, item: WantedItem, uid: str) -> None:
+        ref, key = item.ref, item.item.key
+        self.work.records[self.node.id, key] = CreateRecord(self.node.id, ref.name, ref.namespace or "", key, uid)
+
+    def _record(self, item: WantedItem, live: Manifest) -> None:
+        """Its uid goes into the status; once it stands there, the object may be removed."""
+        uid = str(metadata(live).get("uid", ""))
+        self._remember(item, uid)
+        if not is_locked(live):
+            return
+        failure = self.work.failures.get(item.ref)
+        if item.record is None or item.record.uid != uid:
+            self.work.requeues.append(Requeue.at_latest(0.0))
+        elif failure is None:
+            self.work.patches.append(unlocking(item.ref, live))
+        else:
+            self.work.requeues.append(setback(failure, self.work.owner.manager).requeue)
+
+
+def _targets(unmet: tuple[tuple[Edge, Observation], ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(edge.to for edge, _ in unmet))
+
+
+def _not_served(kind: Kind) -> str:
+    name = kind.crd_name if kind.group else kind.plural
+    return f"{name} ({kind.version}) is not installed in this cluster"
+
+
+def leaving(live: Manifest) -> str:
+    """Since when it is asked to go, and what holds it."""
+    meta = metadata(live)
+    finalizers = meta.get("finalizers")
+    held = f", held by {', '.join(map(str, finalizers))}" if isinstance(finalizers, list) and finalizers else ""
+    return f"deleted at {meta.get('deletionTimestamp')}, not gone yet{held}"
+
+
+def _whose(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
+    """Whose an object is that is not ours, and how to get on."""
+    controller = controller_of(live)
+    if controller is not None:
+        who = f"{controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
+        return f"an object of this name is controlled by {who}; let it give it up, or choose another name"
+    place = kubectl_name(ref)
+    return (
+        f"an object of this name exists and was not made for this {owner.kind.kind}. If nobody needs it: "
+        f"kubectl delete {place}. To let it be taken over: kubectl label {place} {owner.marks.owner_uid}={owner.label}"
+    )
+
+
+def _schema_of(node: Node) -> Schema | None:
+    return node.schema if node.schema is not None else built_in_schema(node.kind.api_version, node.kind.kind)
+
+
+def _is_native(kind: Kind) -> bool:
+    """Whether the API server keeps it as a type of its own, and not by a definition: empty fields are left out."""
+    return "." not in kind.group or kind.group.endswith(".k8s.io")

@@ -1,0 +1,11 @@
+"""Where random text comes from."""
+
+from typing import Protocol
+
+
+class Entropy(Protocol):
+    """A source of random text, good enough for passwords."""
+
+    def text(self, length: int, alphabet: str) -> str:
+        """So many characters, each drawn from `alphabet` with equal chance. It raises nothing."""
+        ...
