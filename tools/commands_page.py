@@ -14,6 +14,7 @@ _ORDER: Final = (
     "manifests",
     "register",
     "uninstall",
+    "status",
     "demo",
     "plan",
     "cluster",

@@ -104,6 +104,7 @@ def test_every_other_command_does_what_it_does_elsewhere(tmp_path: Path) -> None
         ["plan", example, "--now", "2026-06-01T12:00:00Z"],
         ["run", "--print-config", "--cluster-id", CLUSTER],
         ["uninstall", "--kubeconfig", str(nobody)],
+        ["status", "--kubeconfig", str(nobody)],
         ["register", "--control-plane-url", NOBODY, "--registration-token-file", absent, "--print"],
         ["conformance", "control-plane", "--url", NOBODY],
     )
@@ -111,7 +112,7 @@ def test_every_other_command_does_what_it_does_elsewhere(tmp_path: Path) -> None
 
     assert [tuple(answer) for answer in answers(*calls)] == [(ended.status, ended.out, ended.err) for ended in here]
     assert [ended.status for ended in here[:5]] == [0] * 5
-    assert {"plan", "run", "uninstall", "register", "manifests", "conformance"} == {call[0] for call in calls}
+    assert {"plan", "run", "status", "uninstall", "register", "manifests", "conformance"} == {call[0] for call in calls}
     assert set(COMMANDS) == {call[0] for call in (*calls, *IN_NEED)}
 
 

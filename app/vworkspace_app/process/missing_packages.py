@@ -15,7 +15,7 @@ INSTALL_EMBEDDED: Final = "pip install 'vworkspace-operator[embedded]'"
 LABORATORY: Final = ("vworkspace_apiserver", "vworkspace_fake")
 """The import packages of the embedded servers and of what is simulated in them."""
 
-ONLY_EMBEDDED: Final = ("cryptography", "httptools", "rich")
+ONLY_EMBEDDED: Final = ("cryptography", "httptools")
 """What the extra `embedded` brings beside the extra `operator`."""
 
 ABOUT: Final = "Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools."
@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "plan": "prints what the operator would do, offline",
     "register": "exchanges a one-time token for this cluster's credential",
     "run": "the operator",
+    "status": "how everything in a cluster stands, why, and what would help",
     "uninstall": "takes the operator out of a cluster",
 }
 

@@ -1,14 +1,13 @@
 """What there is to uninstall, read from the cluster before anything is changed."""
 
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
 from typing import Final
 
 import attrs
 
+from vworkspace_app.controller.lookups import all_of, find
 from vworkspace_app.install.options import COMPONENT, INSTANCE_LABELS, NAME, RELEASE_ACCOUNT
 from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.apimachinery.errors import KindMissing, NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
@@ -18,8 +17,6 @@ from vworkspace_core.apimachinery.resources import (
     OPERATION,
     OWN_KINDS,
 )
-from vworkspace_core.apimachinery.timestamps import format_time
-from vworkspace_core.controller.lease.record import holder_of
 from vworkspace_core.ports import KubeApi
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
@@ -45,8 +42,6 @@ _BESIDE: Final = (
     Kind("", "v1", "Service", "services"),
 )
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in INSTANCE_LABELS.items())
-_HELD: Final = timedelta(seconds=60)
-"""A Lease that was renewed this recently has a holder, whatever the clocks of two machines differ by."""
 
 
 @attrs.frozen
@@ -110,39 +105,6 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
             ref for ref, manifest in rights if get_path(manifest, "metadata", "labels", COMPONENT) == RELEASE_ACCOUNT
         ),
     )
-
-
-async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
-    """The object; None where it or its kind is not there."""
-    try:
-        return await api.get(ref)
-    except NotFound:
-        return None
-
-
-async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str | None = None) -> tuple[Manifest, ...]:
-    """Every object of a kind that is served, by namespace and name."""
-    manifests: list[Manifest] = []
-    token = ""
-    try:
-        while True:
-            page = await api.list(kind, namespace=namespace, label_selector=selector, limit=500, continue_token=token)
-            manifests += page.items
-            if not (token := page.continue_token):
-                break
-    except KindMissing:
-        return ()
-    return tuple(
-        sorted(
-            manifests, key=lambda manifest: (str(metadata(manifest).get("namespace")), str(metadata(manifest)["name"]))
-        )
-    )
-
-
-def is_held(lease: Manifest | None, now: datetime) -> bool:
-    """Whether a replica leads at this moment, as far as its Lease tells."""
-    renewed = get_path(lease, "spec", "renewTime")
-    return bool(holder_of(lease)) and isinstance(renewed, str) and renewed > format_time(now - _HELD)
 
 
 async def _beside(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any, Final
 
-from vworkspace_app.uninstall.inventory import all_of
+from vworkspace_app.controller.lookups import all_of
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of

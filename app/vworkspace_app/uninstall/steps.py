@@ -14,7 +14,8 @@ from typing import Final
 import anyio
 import attrs
 
-from vworkspace_app.uninstall.inventory import Inventory, all_of, find, is_held
+from vworkspace_app.controller.lookups import all_of, find, is_held
+from vworkspace_app.uninstall.inventory import Inventory
 from vworkspace_app.uninstall.letting_go import let_go
 from vworkspace_core.api.labels import FIELD_MANAGER, UNINSTALL
 from vworkspace_core.apimachinery.errors import NotFound

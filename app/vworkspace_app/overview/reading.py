@@ -1,0 +1,205 @@
+"""What `status` reads: every object of our kinds, or one of them with what was made of it (SEE-1).
+
+Nothing needs an operator that runs. What may not be read is left out and named.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from vworkspace_app.controller.lookups import all_of, find
+from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
+from vworkspace_core.apimachinery.errors import Forbidden
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CLUSTER,
+    CORE_EVENT,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    JOB,
+    LEASE,
+    OCI_REPOSITORY,
+    OPERATION,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    REPLICATION_DESTINATION,
+    REPLICATION_SOURCE,
+    VELERO_BACKUP,
+    VELERO_RESTORE,
+    VOLUME_SNAPSHOT,
+    WORKFLOW,
+)
+from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, refs_of
+from vworkspace_core.ports import KubeApi
+
+LEASE_NAME: Final = "vworkspace-operator"
+FLEET: Final = (CLUSTER, APPLICATION_INSTANCE, OPERATION)
+"""In the order in which they are listed."""
+
+_LABELLED: Final = (
+    HELM_REPOSITORY,
+    OCI_REPOSITORY,
+    HELM_CHART,
+    HELM_RELEASE,
+    JOB,
+    WORKFLOW,
+    VELERO_BACKUP,
+    VELERO_RESTORE,
+    REPLICATION_SOURCE,
+    REPLICATION_DESTINATION,
+    VOLUME_SNAPSHOT,
+    PERSISTENT_VOLUME_CLAIM,
+)
+"""Kinds that the operator makes."""
+
+_INSTALLED: Final = (
+    Kind("apps", "v1", "Deployment", "deployments"),
+    Kind("apps", "v1", "StatefulSet", "statefulsets"),
+    Kind("apps", "v1", "DaemonSet", "daemonsets"),
+    JOB,
+    PERSISTENT_VOLUME_CLAIM,
+    Kind("", "v1", "Service", "services"),
+    Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),
+)
+"""Kinds of charts whose state people ask for."""
+
+_LAST_EVENTS: Final = 5
+
+
+@attrs.frozen
+class Fleet:
+    """Every object of our kinds. `unreadable` names kinds that could not be listed, with the reason."""
+
+    objects: tuple[tuple[Kind, Manifest], ...]
+    lease: Manifest | None
+    unreadable: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Surroundings:
+    """One object, what carries its uid, and its last events, the oldest first."""
+
+    kind: Kind
+    manifest: Manifest
+    objects: dict[ObjectRef, Manifest]
+    events: tuple[Manifest, ...]
+    unreadable: tuple[str, ...] = ()
+
+
+class Reader:
+    """Reads with one pair of eyes, and remembers what it may not see."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+        self._unreadable: dict[str, str] = {}
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """What could not be read, each with why."""
+        return tuple(self._unreadable.values())
+
+    async def all(self, kind: Kind, *, namespace: str | None = None, selector: str = "") -> tuple[Manifest, ...]:
+        """Everything of a kind; nothing where it is not served or may not be listed."""
+        where = namespace if kind.namespaced else None
+        try:
+            return await all_of(self._api, kind, selector=selector, namespace=where)
+        except Forbidden as error:
+            self._unreadable[kind.plural] = f"{kind.plural}: {error.message}"
+            return ()
+
+    async def one(self, ref: ObjectRef) -> Manifest | None:
+        """One object; None where it is not there or may not be read."""
+        try:
+            return await find(self._api, ref)
+        except Forbidden as error:
+            self._unreadable[ref.kind.plural] = f"{ref.kind.plural}: {error.message}"
+            return None
+
+
+async def read_fleet(api: KubeApi, *, namespace: str | None, system_namespace: str) -> Fleet:
+    """Everything of our kinds, in one namespace or all. Raises what `KubeApi.list` raises, but for Forbidden."""
+    reader = Reader(api)
+    objects = [(kind, manifest) for kind in FLEET for manifest in await reader.all(kind, namespace=namespace)]
+    lease = await reader.one(ObjectRef(LEASE, system_namespace, LEASE_NAME))
+    return Fleet(tuple(objects), lease, reader.unreadable)
+
+
+async def candidates(
+    api: KubeApi, kinds: Sequence[Kind], name: str, namespace: str | None
+) -> list[tuple[Kind, Manifest]]:
+    """Every object of that name, of these kinds, in one namespace or all."""
+    reader = Reader(api)
+    return [
+        (kind, manifest)
+        for kind in kinds
+        for manifest in await reader.all(kind, namespace=namespace)
+        if get_path(manifest, "metadata", "name") == name
+    ]
+
+
+async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest) -> Surroundings:
+    """The object with what was made of it. Raises what `KubeApi.list` raises, but for Forbidden."""
+    reader, uid = Reader(api), bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
+    objects: dict[ObjectRef, Manifest] = {}
+    if kind == APPLICATION_INSTANCE:
+        await _made(reader, INSTANCE_UID, uid, objects)
+        await _installed(reader, objects)
+        await _runs(reader, manifest, objects)
+    elif kind == OPERATION:
+        await _made(reader, OPERATION_UID, uid, objects)
+        await _pods(reader, objects)
+    return Surroundings(kind, manifest, objects, await _events(reader, manifest), reader.unreadable)
+
+
+async def _made(reader: Reader, label: str, uid: str, into: dict[ObjectRef, Manifest]) -> None:
+    for kind in _LABELLED:
+        into |= refs_of(kind, await reader.all(kind, selector=f"{label}={uid}"))
+
+
+async def _installed(reader: Reader, into: dict[ObjectRef, Manifest]) -> None:
+    """What Flux installed for the releases among `into`."""
+    for release in [ref for ref in into if ref.kind == HELM_RELEASE]:
+        selector = f"{RELEASE_NAME}={release.name},{RELEASE_NAMESPACE}={release.namespace}"
+        for kind in _INSTALLED:
+            into |= refs_of(kind, await reader.all(kind, selector=selector))
+
+
+async def _runs(reader: Reader, instance: Manifest, into: dict[ObjectRef, Manifest]) -> None:
+    """Operations on the instance."""
+    name, namespace = (get_path(instance, "metadata", field) for field in ("name", "namespace"))
+    operations = [
+        operation
+        for operation in await reader.all(OPERATION, namespace=namespace)
+        if get_path(operation, "spec", "targetRef", "name") == name
+    ]
+    into |= refs_of(OPERATION, operations)
+
+
+async def _pods(reader: Reader, into: dict[ObjectRef, Manifest]) -> None:
+    """Pods of the Jobs among `into`."""
+    for job in [ref for ref in into if ref.kind == JOB]:
+        pods = await reader.all(POD, namespace=job.namespace, selector=f"batch.kubernetes.io/job-name={job.name}")
+        into |= refs_of(POD, pods)
+
+
+async def _events(reader: Reader, manifest: Manifest) -> tuple[Manifest, ...]:
+    """The last few about the object; the API server keeps them for an hour."""
+    uid = get_path(manifest, "metadata", "uid")
+    about = [
+        event
+        for event in await reader.all(CORE_EVENT, namespace=get_path(manifest, "metadata", "namespace"))
+        if get_path(event, "involvedObject", "uid") == uid
+    ]
+    return tuple(sorted(about, key=happened)[-_LAST_EVENTS:])
+
+
+def happened(event: Manifest) -> str:
+    """When an Event was last seen, as it stands there."""
+    for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")):
+        if isinstance(text := get_path(event, *path), str) and text:
+            return text
+    return ""

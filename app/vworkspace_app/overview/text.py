@@ -1,0 +1,147 @@
+"""The overview for people: tables and trees, in the width that there is."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from vworkspace_app.controller.lookups import is_held
+from vworkspace_app.overview.reading import Surroundings, happened
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.timestamps import parse_time
+from vworkspace_core.controller.lease.record import holder_of
+from vworkspace_core.overview.data import counts
+from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
+from vworkspace_core.overview.tree import Branch, origin_of
+
+_COLOURS: Final = {
+    OverviewState.READY: "green",
+    OverviewState.SUCCEEDED: "green",
+    OverviewState.STALLED: "red",
+    OverviewState.DEGRADED: "red",
+    OverviewState.FAILED: "red",
+    OverviewState.WAITING: "magenta",
+    OverviewState.NOT_READY: "magenta",
+}
+"""Colours that can be read on light and on dark; the word says the same without them."""
+
+WIDEST: Final = 100_000
+"""Columns where nobody looks: nothing is folded."""
+
+
+def console(width: int) -> Console:
+    """Where it is printed, in so many columns; in colour on a terminal."""
+    return Console(width=width, highlight=False, markup=False)
+
+
+def fleet_table(summaries: Sequence[Summary], now: datetime) -> Table:
+    """One row an object. What settles nothing by itself is told with what would help."""
+    table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
+    for column in ("NAMESPACE", "OBJECT", "STATE", "SINCE"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("WHY", overflow="fold")
+    for summary in summaries:
+        ref = summary.ref
+        table.add_row(ref.namespace or "", short(ref), _state(summary), age(summary.since, now), Text(why(summary)))
+    return table
+
+
+def footer(summaries: Sequence[Summary], lease: Manifest | None, unreadable: Iterable[str], now: datetime) -> str:
+    """How many stand how, who is at work, and what could not be seen."""
+    told = ", ".join(f"{number} {state}" for state, number in counts(summaries).items())
+    lines = [f"{len(summaries)} objects: {told}" if summaries else "no objects of the operator's kinds"]
+    lines.append(operator_line(lease, now))
+    lines += [f"not shown: {each}" for each in unreadable]
+    return "\n".join(lines)
+
+
+def operator_line(lease: Manifest | None, now: datetime) -> str:
+    """Whether an operator is at work, as its Lease tells."""
+    if lease is None:
+        return "operator: no Lease was found here: it has never run, or with one replica and no leader election"
+    renewed = get_path(lease, "spec", "renewTime")
+    since = age(parse_time(renewed), now) if isinstance(renewed, str) else "a while"
+    if is_held(lease, now):
+        return f"operator: {holder_of(lease)} leads, and was heard of {since} ago"
+    return f"operator: NONE RUNS; the last was heard of {since} ago, and nothing goes on until one does"
+
+
+def object_report(branch: Branch, around: Surroundings, now: datetime) -> RenderableType:
+    """One object whole: who asked for it, the tree, its events, and what helps."""
+    parts: list[RenderableType] = [Text(f"asked for by {origin_of(around.manifest)}"), _tree(branch, now)]
+    if branch.summary.next_look:
+        parts.append(Text(f"next look: {branch.summary.next_look}"))
+    if remedies := _remedies(branch):
+        parts += [Text("what helps:"), *(Text(f"  {command}") for command in remedies)]
+    if around.events:
+        parts += [Text("last events:"), *(Text(f"  {_event(event, now)}") for event in around.events)]
+    parts += [Text(f"not shown: {each}") for each in around.unreadable]
+    return Group(*parts)
+
+
+def _tree(branch: Branch, now: datetime) -> Tree:
+    tree = Tree(_label(branch.summary, now), guide_style="dim")
+    _grow(tree, branch, now)
+    return tree
+
+
+def _grow(tree: Tree, branch: Branch, now: datetime) -> None:
+    for child in branch.children:
+        _grow(tree.add(_label(child.summary, now)), child, now)
+
+
+def _label(summary: Summary, now: datetime) -> Text:
+    since = age(summary.since, now)
+    name = Text(f"{short(summary.ref)}  ")
+    said = Text(f"  {why(summary)}" + (f" ({since})" if since else ""))
+    return Text.assemble(name, _state(summary), said)
+
+
+def _remedies(branch: Branch) -> list[str]:
+    """Of the object and everything below it, each once."""
+    own = list(branch.summary.remedies)
+    return list(dict.fromkeys([*own, *(each for child in branch.children for each in _remedies(child))]))
+
+
+def _state(summary: Summary) -> Text:
+    return Text(summary.state.value, style=_COLOURS.get(summary.state, ""))
+
+
+def why(summary: Summary) -> str:
+    """Reason and message; of what is settled and well the reason alone."""
+    if summary.state in SETTLED and summary.state is not OverviewState.FAILED:
+        return summary.reason
+    return ": ".join(part for part in (summary.reason, summary.message) if part)
+
+
+def short(ref: ObjectRef) -> str:
+    """An object as the command line takes it."""
+    return f"{ref.kind.kind.lower()}/{ref.name}"
+
+
+def _event(event: Manifest, now: datetime) -> str:
+    reason, note = (str(get_path(event, field) or "") for field in ("reason", "message"))
+    text = happened(event)
+    since = age(parse_time(text), now) if text else ""
+    return f"{since:>4}  {reason}: {note}"
+
+
+def age(since: datetime | None, now: datetime) -> str:
+    """How long ago, as kubectl tells it: one unit, or two while they are small."""
+    if since is None:
+        return ""
+    seconds = max(timedelta(0), now - since) // timedelta(seconds=1)
+    days, hours, minutes = seconds // 86_400, seconds // 3_600, seconds // 60
+    if seconds < 120:
+        return f"{seconds}s"
+    if minutes < 10:
+        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
+    if hours < 3:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    return f"{hours}h" if days < 2 else f"{days}d"

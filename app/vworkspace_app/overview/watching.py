@@ -1,0 +1,79 @@
+"""The fleet as it changes: one watch a kind, told anew whenever something was heard (SEE-1, `-w`)."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import anyio
+
+from vworkspace_app.overview.reading import FLEET, LEASE_NAME, Fleet, Reader
+from vworkspace_core.apimachinery.errors import Expired, OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.apimachinery.resources import LEASE
+from vworkspace_core.ports import KubeApi, WatchEventType
+
+_GATHER: Final = 0.2
+"""Seconds in which what changes together is gathered before it is shown."""
+
+_PAUSE: Final = 1.0
+"""Seconds before a watch that broke is begun again."""
+
+
+class Following:
+    """Objects by reference, kept up by watches."""
+
+    def __init__(self, api: KubeApi, namespace: str | None, system_namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._system_namespace = system_namespace
+        self._objects: dict[ObjectRef, Manifest] = {}
+        self._troubles: dict[Kind, str] = {}
+        self._heard = anyio.Event()
+
+    async def run(self, show: Callable[[Fleet], None]) -> None:
+        """Show the fleet at once and after each change, until it is cancelled."""
+        async with anyio.create_task_group() as group:
+            for kind in FLEET:
+                group.start_soon(self._forever, kind)
+            while True:
+                await self._heard.wait()
+                await anyio.sleep(_GATHER)
+                self._heard = anyio.Event()
+                show(await self._fleet())
+
+    async def _fleet(self) -> Fleet:
+        reader = Reader(self._api)
+        lease = await reader.one(ObjectRef(LEASE, self._system_namespace, LEASE_NAME))
+        objects = [
+            (ref.kind, self._objects[ref]) for kind in FLEET for ref in sorted(self._objects) if ref.kind == kind
+        ]
+        return Fleet(tuple(objects), lease, (*self._troubles.values(), *reader.unreadable))
+
+    async def _forever(self, kind: Kind) -> None:
+        while True:
+            await self._once(kind, self._follow)
+            await anyio.sleep(_PAUSE)
+
+    async def _once(self, kind: Kind, follow: Callable[[Kind], Awaitable[None]]) -> None:
+        try:
+            await follow(kind)
+        except Expired:
+            return
+        except OperatorError as error:
+            self._troubles[kind] = f"{kind.plural}: {error.message}"
+            self._heard.set()
+
+    async def _follow(self, kind: Kind) -> None:
+        """Without a version a watch begins with everything there is, and goes on with what changes."""
+        self._objects = {ref: each for ref, each in self._objects.items() if ref.kind != kind}
+        namespace = self._namespace if kind.namespaced else None
+        self._heard.set()
+        async for event in self._api.watch(kind, namespace=namespace):
+            self._troubles.pop(kind, None)
+            match event.type:
+                case WatchEventType.DELETED:
+                    self._objects.pop(ref_of(event.object, kind), None)
+                case WatchEventType.ADDED | WatchEventType.MODIFIED:
+                    self._objects[ref_of(event.object, kind)] = event.object
+                case WatchEventType.BOOKMARK:
+                    continue
+            self._heard.set()

@@ -1,0 +1,40 @@
+"""The overview as plain data, for `-o json` and for pages."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from vworkspace_core.apimachinery.timestamps import format_time
+from vworkspace_core.overview.summary import Summary
+from vworkspace_core.overview.tree import Branch
+
+
+def summary_data(summary: Summary) -> dict[str, Any]:
+    """One object; what is not known is left out."""
+    ref = summary.ref
+    said = {
+        "apiVersion": ref.kind.api_version,
+        "kind": ref.kind.kind,
+        "namespace": ref.namespace,
+        "name": ref.name,
+        "state": summary.state.value,
+        "reason": summary.reason,
+        "message": summary.message,
+        "since": None if summary.since is None else format_time(summary.since),
+        "nextLook": summary.next_look,
+        "remedies": list(summary.remedies),
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def branch_data(branch: Branch) -> dict[str, Any]:
+    """One object with what stands below it."""
+    children = [branch_data(child) for child in branch.children]
+    return {**summary_data(branch.summary), **({"children": children} if children else {})}
+
+
+def counts(summaries: Iterable[Summary]) -> dict[str, int]:
+    """How many stand how, the most frequent first; then by name."""
+    number: dict[str, int] = {}
+    for summary in summaries:
+        number[summary.state.value] = number.get(summary.state.value, 0) + 1
+    return dict(sorted(number.items(), key=lambda each: (-each[1], each[0])))

@@ -1,0 +1,32 @@
+"""What would help, as a command where there is one (SEE-1, U8)."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from vworkspace_core.api.reasons import InstanceReason, OperationReason
+from vworkspace_core.apimachinery.manifest import ObjectRef
+
+_COMMAND: Final = re.compile(r"(?:kubectl|vworkspace-operator|flux|velero) [a-z](?:(?!\. [A-Z]|[`)]|\Z).)*", re.DOTALL)
+"""A command inside a message ends with the sentence, or with what encloses it."""
+
+_MANUAL: Final[Mapping[str, str]] = {
+    InstanceReason.RETRIES_EXCEEDED: "retry",
+    InstanceReason.MANUALLY_SUSPENDED: "resume",
+    OperationReason.AWAITING_APPROVAL: "approve",
+}
+"""Verb of the command line by reason."""
+
+
+def remedies_for(ref: ObjectRef, reason: str, message: str) -> tuple[str, ...]:
+    """The commands that a message names, or else the verb that its reason asks for."""
+    if named := tuple(match.group().rstrip(" .") for match in _COMMAND.finditer(message)):
+        return named
+    verb = _MANUAL.get(reason)
+    return (f"vworkspace-operator {verb} {spelled(ref)}",) if verb else ()
+
+
+def spelled(ref: ObjectRef) -> str:
+    """An object as the command line takes it."""
+    where = f" -n {ref.namespace}" if ref.namespace else ""
+    return f"{ref.kind.kind.lower()}/{ref.name}{where}"

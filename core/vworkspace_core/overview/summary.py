@@ -1,0 +1,188 @@
+"""How one object stands, in one word and one sentence, from its conditions (SEE-1)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import attrs
+
+from vworkspace_core.api.reasons import ClusterConditionType, InstanceConditionType, OperationConditionType
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from vworkspace_core.apimachinery.resources import CLUSTER, OPERATION
+from vworkspace_core.apimachinery.timestamps import parse_time
+from vworkspace_core.overview.remedy import remedies_for
+from vworkspace_core.readiness import State, readiness
+
+
+class OverviewState(StrEnum):
+    """How far an object has come, in the words that people know from conditions."""
+
+    READY = "Ready"
+    PROGRESSING = "Progressing"
+    """It is on the way, and nothing is in it."""
+    WAITING = "Waiting"
+    """Something is in the way; it goes on by itself once that is gone."""
+    STALLED = "Stalled"
+    """Only another spec or somebody's help makes it go on."""
+    DEGRADED = "Degraded"
+    """Something is wrong, whether or not it still serves."""
+    SUSPENDED = "Suspended"
+    DELETING = "Deleting"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    NOT_READY = "NotReady"
+    UNSEEN = "Unseen"
+    """Nobody has said anything of it yet."""
+
+
+SETTLED: Final = frozenset(
+    {
+        OverviewState.READY,
+        OverviewState.SUCCEEDED,
+        OverviewState.FAILED,
+        OverviewState.CANCELLED,
+        OverviewState.SUSPENDED,
+    }
+)
+"""Where nothing happens until somebody wants something else."""
+
+
+@attrs.frozen
+class Summary:
+    """One object. `since` is None where it is not told; `remedies` are commands, one of which helps."""
+
+    ref: ObjectRef
+    state: OverviewState
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = None
+    remedies: tuple[str, ...] = ()
+
+    @property
+    def next_look(self) -> str:
+        """When the operator looks at it again; empty where nothing is to come of it."""
+        match self.state:
+            case OverviewState.READY | OverviewState.SUCCEEDED | OverviewState.FAILED | OverviewState.CANCELLED:
+                return ""
+            case OverviewState.WAITING:
+                return "as soon as that changes, and in a minute at the latest"
+            case OverviewState.STALLED:
+                return "when its spec changes, or somebody asks for another try"
+            case OverviewState.SUSPENDED:
+                return "when it is resumed"
+            case OverviewState.UNSEEN:
+                return "when an operator sees it"
+            case _:
+                return "at the next change of anything below"
+
+
+Rule: TypeAlias = tuple[str, str, OverviewState]
+"""Type and status of a condition, and what it says. The first that holds is taken."""
+
+_I, _O, _C = InstanceConditionType, OperationConditionType, ClusterConditionType
+
+_OF_KSTATUS: Final[Sequence[Rule]] = (
+    (_I.DELETING, "True", OverviewState.DELETING),
+    (_I.BLOCKED, "True", OverviewState.WAITING),
+    (_I.STALLED, "True", OverviewState.STALLED),
+    (_I.SUSPENDED, "True", OverviewState.SUSPENDED),
+    (_I.DEGRADED, "True", OverviewState.DEGRADED),
+    (_I.RECONCILING, "True", OverviewState.PROGRESSING),
+    (_I.READY, "True", OverviewState.READY),
+    (_I.READY, "False", OverviewState.NOT_READY),
+)
+"""An ApplicationInstance, and every kind that keeps to Ready, Reconciling and Stalled: those of boxes, too."""
+
+_OF_OPERATIONS: Final[Sequence[Rule]] = (
+    (_O.FAILED, "True", OverviewState.FAILED),
+    (_O.CANCELLED, "True", OverviewState.CANCELLED),
+    (_O.BLOCKED, "True", OverviewState.WAITING),
+    (_O.ACCEPTED, "False", OverviewState.STALLED),
+    (_O.RUNNING, "True", OverviewState.RUNNING),
+    (_O.SUCCEEDED, "True", OverviewState.SUCCEEDED),
+    (_O.ACCEPTED, "True", OverviewState.PROGRESSING),
+)
+"""A recurring one has succeeded and runs on: it runs."""
+
+_OF_CLUSTERS: Final[Sequence[Rule]] = (
+    (_C.AUTHENTICATED, "False", OverviewState.STALLED),
+    (_C.DISCONNECTED, "True", OverviewState.DEGRADED),
+    (_C.CONTROLLERS_HEALTHY, "False", OverviewState.DEGRADED),
+    (_C.BUFFER_OVERFLOW, "True", OverviewState.DEGRADED),
+    (_C.CLOCK_SKEW, "True", OverviewState.DEGRADED),
+    (_C.CONTROLLERS_HEALTHY, "True", OverviewState.READY),
+)
+
+_RULES: Final[Mapping[Kind, Sequence[Rule]]] = {OPERATION: _OF_OPERATIONS, CLUSTER: _OF_CLUSTERS}
+
+_OF_READINESS: Final[Mapping[State, OverviewState]] = {
+    State.READY: OverviewState.READY,
+    State.PROGRESSING: OverviewState.PROGRESSING,
+    State.FAILED: OverviewState.FAILED,
+    State.UNKNOWN: OverviewState.NOT_READY,
+}
+
+
+def summary_of(kind: Kind, manifest: Manifest) -> Summary:
+    """How an object of our own kinds, or of a box's, stands."""
+    ref = ref_of(manifest, kind)
+    overlooked = _overlooked(manifest)
+    for type_, status, state in _RULES.get(kind, _OF_KSTATUS):
+        condition = _condition(manifest, type_)
+        if get_path(condition, "status") == status:
+            said = Summary(ref, state, *_said(condition), since=_since(condition))
+            return attrs.evolve(_newer(said, overlooked), remedies=remedies_for(ref, said.reason, said.message))
+    being_deleted = bool(get_path(manifest, "metadata", "deletionTimestamp"))
+    return Summary(ref, OverviewState.DELETING if being_deleted else OverviewState.UNSEEN, message=overlooked)
+
+
+def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
+    """How an object of any other kind stands, by the rules of readiness (PH-1)."""
+    answer = readiness(manifest)
+    state = (
+        OverviewState.DELETING if get_path(manifest, "metadata", "deletionTimestamp") else _OF_READINESS[answer.state]
+    )
+    since = _since(_condition(manifest, "Ready"))
+    return Summary(ref_of(manifest, kind), state, answer.reason, answer.message, since)
+
+
+def _newer(said: Summary, overlooked: str) -> Summary:
+    """What was said of an older generation says nothing of this one, unless it stands in the way of both."""
+    if not overlooked or said.state not in (OverviewState.READY, OverviewState.SUSPENDED):
+        return said
+    return attrs.evolve(said, state=OverviewState.PROGRESSING, reason="NewGeneration", message=overlooked)
+
+
+def _overlooked(manifest: Manifest) -> str:
+    """That the newest generation has not been looked at, where the status says which has; else nothing."""
+    generation = get_path(manifest, "metadata", "generation")
+    observed = get_path(manifest, "status", "observedGeneration")
+    if not isinstance(generation, int) or not isinstance(observed, int) or observed >= generation:
+        return ""
+    return f"generation {generation} has not been looked at yet; what is told is of {observed}"
+
+
+def _condition(manifest: Manifest, type_: str) -> Manifest | None:
+    conditions = get_path(manifest, "status", "conditions")
+    if not isinstance(conditions, list):
+        return None
+    return next((each for each in conditions if get_path(each, "type") == type_), None)
+
+
+def _said(condition: Manifest | None) -> tuple[str, str]:
+    return str(get_path(condition, "reason") or ""), str(get_path(condition, "message") or "")
+
+
+def _since(condition: Manifest | None) -> datetime | None:
+    """When the reason began, or else the status."""
+    for field in ("reasonTransitionTime", "lastTransitionTime"):
+        text = get_path(condition, field)
+        if isinstance(text, str) and text:
+            try:
+                return parse_time(text)
+            except ValueError:
+                return None
+    return None

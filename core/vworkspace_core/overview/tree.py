@@ -1,0 +1,137 @@
+"""What an object of ours stands upon, as a tree: who asked for it, and every object that was made of it (SEE-1)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from vworkspace_core.api.labels import IDEMPOTENCY_KEY, INSTANCE_UID, OPERATION_UID
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    OCI_REPOSITORY,
+    OPERATION,
+    POD,
+)
+from vworkspace_core.controller.managed_fields import entries
+from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
+
+RELEASE_NAME: Final = "helm.toolkit.fluxcd.io/name"
+RELEASE_NAMESPACE: Final = "helm.toolkit.fluxcd.io/namespace"
+"""Labels that Flux puts on every object of a release."""
+
+_ORDER: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, OPERATION)
+
+
+@attrs.frozen
+class Branch:
+    """One object and what stands below it."""
+
+    summary: Summary
+    children: tuple["Branch", ...] = ()
+
+
+@attrs.frozen
+class Origin:
+    """Who asked for an object: a job of the control plane, or whoever wrote its spec. Empty where that is not told."""
+
+    job: str = ""
+    manager: str = ""
+
+    def __str__(self) -> str:
+        if self.job:
+            return f"job {self.job} of the control plane"
+        return f"{self.manager or 'somebody'}, by hand or by GitOps"
+
+
+def origin_of(manifest: Manifest) -> Origin:
+    """Who asked for what stands in the spec."""
+    job = get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY)
+    managers = [
+        str(get_path(entry, "manager"))
+        for _, entry in entries(manifest)
+        if get_path(entry, "fieldsV1", "f:spec") is not None and not get_path(entry, "subresource")
+    ]
+    return Origin(str(job or ""), managers[-1] if managers else "")
+
+
+def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
+    """The object, and below it what was made of it. `objects` holds what carries its uid, and what that owns."""
+    uid = str(get_path(manifest, "metadata", "uid") or "")
+    match kind.kind:
+        case APPLICATION_INSTANCE.kind:
+            below = _below_instance(manifest, uid, objects)
+        case OPERATION.kind:
+            below = _labelled(objects, OPERATION_UID, uid)
+        case _:
+            below = _owned(objects, uid)
+    return Branch(summary_of(kind, manifest), _ordered(below))
+
+
+def _below_instance(manifest: Manifest, uid: str, objects: Mapping[ObjectRef, Manifest]) -> list[Branch]:
+    """Flux's objects, then Operations on it; what an Operation made stands below that."""
+    name, namespace = (get_path(manifest, "metadata", field) for field in ("name", "namespace"))
+    made = [
+        Branch(summary_of_child(ref.kind, live), _of_release(ref, objects))
+        for ref, live in objects.items()
+        if _label(live, INSTANCE_UID) == bounded_name(uid) and _label(live, OPERATION_UID) is None
+    ]
+    runs = [
+        tree_of(OPERATION, live, objects)
+        for ref, live in objects.items()
+        if ref.kind == OPERATION and ref.namespace == namespace and get_path(live, "spec", "targetRef", "name") == name
+    ]
+    return [*made, *runs]
+
+
+def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[Branch, ...]:
+    """What Flux installed for a HelmRelease, as far as it may be seen."""
+    if ref.kind != HELM_RELEASE:
+        return ()
+    return _ordered(
+        Branch(summary_of_child(each.kind, live))
+        for each, live in objects.items()
+        if _label(live, RELEASE_NAME) == ref.name and _label(live, RELEASE_NAMESPACE) == ref.namespace
+    )
+
+
+def _labelled(objects: Mapping[ObjectRef, Manifest], label: str, uid: str) -> list[Branch]:
+    return [
+        Branch(
+            summary_of_child(ref.kind, live), _ordered(_owned(objects, str(get_path(live, "metadata", "uid") or "")))
+        )
+        for ref, live in objects.items()
+        if _label(live, label) == bounded_name(uid) and ref.kind != POD
+    ]
+
+
+def _owned(objects: Mapping[ObjectRef, Manifest], uid: str) -> list[Branch]:
+    return [Branch(summary_of_child(ref.kind, live)) for ref, live in objects.items() if uid and uid in _owners(live)]
+
+
+def _owners(manifest: Manifest) -> set[str]:
+    references = get_path(manifest, "metadata", "ownerReferences")
+    return {str(get_path(each, "uid")) for each in references} if isinstance(references, list) else set()
+
+
+def _ordered(branches: Iterable[Branch]) -> tuple[Branch, ...]:
+    """Sources before releases before runs, as things follow from each other; then by name."""
+    return tuple(sorted(branches, key=lambda branch: (_place(branch.summary.ref.kind), branch.summary.ref)))
+
+
+def _place(kind: Kind) -> int:
+    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
+
+
+def _label(manifest: Manifest, name: str) -> str | None:
+    value = get_path(manifest, "metadata", "labels", name)
+    return value if isinstance(value, str) else None
+
+
+def refs_of(kind: Kind, manifests: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
+    """Manifests of one kind by reference."""
+    return {ref_of(manifest, kind): manifest for manifest in manifests}

@@ -1,0 +1,125 @@
+"""`status` tells the truth of a cluster, with an operator at work and without one (SEE-1)."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_least_privilege import kubeconfig_of
+from tests.support.commands import run
+from tests.support.e2e_world import NAME, NS, RELEASE, SOURCE, UNGATED_NS, World, instance
+from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
+from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
+from vworkspace_app.commands.status import fleet_text, object_text, the_one
+from vworkspace_app.overview.reading import Fleet, Surroundings, read_fleet, surroundings
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.yaml_documents import Format
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, JOB, POD
+from vworkspace_core.overview.summary import OverviewState, summary_of
+from vworkspace_core.overview.tree import tree_of
+
+NOW = datetime.now(UTC)
+in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
+
+
+def fleet_of(world: World, namespace: str | None = None) -> Fleet:
+    """What `status` reads."""
+    return world.hands.do(lambda api: read_fleet(api, namespace=namespace, system_namespace="vworkspace-system"))
+
+
+def around(world: World, name: str) -> Surroundings:
+    """What `status NAME` reads."""
+
+    async def read(api: Any) -> Surroundings:
+        return await surroundings(api, *await the_one(api, name, NS))
+
+    return world.hands.do(read)
+
+
+@in_both_worlds
+def test_the_tree_leads_from_the_job_to_what_runs_SEE_1(face: Face) -> None:
+    async def story(world: World) -> None:
+        await world.ready()
+        report = around(world, NAME)
+        branch = tree_of(report.kind, report.manifest, report.objects)
+        assert branch.summary.state is OverviewState.READY
+        assert [child.summary.ref for child in branch.children] == [SOURCE, RELEASE]
+        assert {child.summary.state for child in branch.children} == {OverviewState.READY}
+        text = object_text(report, None, NOW)
+        assert text.startswith(f"asked for by job ApplicationInstance/{NS}/{NAME}@7 of the control plane\n")
+        told = json.loads(object_text(report, Format.JSON, NOW))
+        assert (told["state"], len(told["children"])) == ("Ready", 2)
+
+    face.run(story)
+
+
+def test_below_an_operation_stand_its_job_and_its_pods_SEE_1() -> None:
+    async def story(world: World) -> None:
+        ops = Operating(world)
+        await ops.prepare()
+        ref = ops.submit("runCommand.job", "tell")
+        await ops.reaches(ref, "Succeeded")
+        report = around(world, "op/tell")
+        (job,) = tree_of(report.kind, report.manifest, report.objects).children
+        assert job.summary.ref.kind == JOB
+        assert {child.summary.ref.kind for child in job.children} <= {POD}
+        whole = around(world, NAME)
+        branch = tree_of(whole.kind, whole.manifest, whole.objects)
+        assert "tell" in {child.summary.ref.name for child in branch.children}
+
+    IN_PROCESS.run(story, engines=ENGINES_QUICK)
+
+
+@in_both_worlds
+def test_what_is_in_the_way_is_told_with_the_command_that_takes_it_away_SEE_1_U8(face: Face) -> None:
+    async def story(world: World) -> None:
+        elsewhere = instance(metadata={"name": NAME, "namespace": UNGATED_NS, "labels": LABELS})
+        elsewhere["spec"]["release"]["namespace"] = UNGATED_NS
+        world.create_object(elsewhere, APPLICATION_INSTANCE)
+
+        def waits() -> bool:
+            states = [summary_of(*each).state for each in fleet_of(world, UNGATED_NS).objects]
+            return OverviewState.WAITING in states
+
+        await world.until(waits, "the instance waits for its namespace")
+        text = fleet_text(fleet_of(world, UNGATED_NS), None, NOW)
+        assert f"kubectl label namespace {UNGATED_NS} managed-by=vworkspace" in text
+        told = json.loads(fleet_text(fleet_of(world, UNGATED_NS), Format.JSON, NOW))
+        assert told["counts"]["Waiting"] == 1
+
+    face.run(story)
+
+
+def test_what_is_not_there_or_may_be_several_is_told_SEE_1() -> None:
+    async def story(world: World) -> None:
+        with pytest.raises(CommandError, match="there is no ApplicationInstance or Operation or Cluster nobody"):
+            around(world, "nobody")
+        with pytest.raises(CommandError, match="sheep is no kind of the operator's"):
+            around(world, "sheep/dolly")
+        await world.ready()
+        ops = Operating(world)
+        ops.submit("runCommand.job", NAME)
+        with pytest.raises(
+            CommandError, match=rf"{NAME} may mean ApplicationInstance .*; Operation .*: give KIND/NAME"
+        ):
+            around(world, NAME)
+
+    IN_PROCESS.run(story, engines=ENGINES_QUICK)
+
+
+@pytest.mark.slow
+def test_the_command_prints_it_folded_to_the_screen_and_whole_into_a_pipe_SEE_1(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.ready()
+        assert world.reached is not None
+        kubeconfig = kubeconfig_of(world.reached.operator, tmp_path)
+        fleet = run("status", "--kubeconfig", kubeconfig)
+        assert fleet.status == 0, fleet.err
+        assert any(line.split()[:3] == [NS, f"applicationinstance/{NAME}", "Ready"] for line in fleet.out.splitlines())
+        narrow = run("status", NAME, "--kubeconfig", kubeconfig, COLUMNS="60")
+        assert narrow.status == 0, narrow.err
+        assert max(map(len, narrow.out.splitlines())) <= 60
+
+    ENVIRONMENT.run(story)

@@ -1,0 +1,191 @@
+"""How one object stands, in one word, with the command that helps (SEE-1)."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, HELM_RELEASE, OPERATION
+from vworkspace_core.overview.summary import OverviewState, summary_of, summary_of_child
+
+SHOP = Kind("shops.example.com", "v1", "Shop", "shops")
+MANIFESTS = {
+    APPLICATION_INSTANCE: instance_manifest(),
+    OPERATION: operation_manifest(),
+    CLUSTER: cluster_manifest(),
+    SHOP: SHOP.manifest("corner", "team"),
+}
+
+
+def with_conditions(kind: Kind, *conditions: dict[str, Any], generation: int = 1, observed: int = 1) -> dict[str, Any]:
+    """An object of that kind with this status."""
+    manifest = MANIFESTS[kind]
+    meta = {**manifest["metadata"], "generation": generation}
+    return {**manifest, "metadata": meta, "status": {"observedGeneration": observed, "conditions": list(conditions)}}
+
+
+READY = condition("Ready", "True", "HelmReleaseReady")
+
+
+@pytest.mark.parametrize(
+    ("kind", "conditions", "state", "reason"),
+    [
+        (APPLICATION_INSTANCE, (), OverviewState.UNSEEN, ""),
+        (APPLICATION_INSTANCE, (READY,), OverviewState.READY, "HelmReleaseReady"),
+        (
+            APPLICATION_INSTANCE,
+            (condition("Ready", "False", "Installing"), condition("Reconciling", "True", "HelmReleaseInstalling")),
+            OverviewState.PROGRESSING,
+            "HelmReleaseInstalling",
+        ),
+        (
+            APPLICATION_INSTANCE,
+            (READY, condition("Blocked", "True", "FieldConflict")),
+            OverviewState.WAITING,
+            "FieldConflict",
+        ),
+        (
+            APPLICATION_INSTANCE,
+            (
+                READY,
+                condition("Stalled", "True", "RetriesExceeded"),
+                condition("Degraded", "True", "HelmReleaseFailed"),
+            ),
+            OverviewState.STALLED,
+            "RetriesExceeded",
+        ),
+        (APPLICATION_INSTANCE, (READY, condition("Degraded", "True", "Drifted")), OverviewState.DEGRADED, "Drifted"),
+        (
+            APPLICATION_INSTANCE,
+            (READY, condition("Degraded", "False", "Recovered")),
+            OverviewState.READY,
+            "HelmReleaseReady",
+        ),
+        (
+            APPLICATION_INSTANCE,
+            (READY, condition("Suspended", "True", "ManuallySuspended")),
+            OverviewState.SUSPENDED,
+            "ManuallySuspended",
+        ),
+        (
+            APPLICATION_INSTANCE,
+            (condition("Ready", "False", "Uninstalling"), condition("Deleting", "True", "Uninstalling")),
+            OverviewState.DELETING,
+            "Uninstalling",
+        ),
+        (
+            OPERATION,
+            (condition("Accepted", "True", "TemplateValidated"),),
+            OverviewState.PROGRESSING,
+            "TemplateValidated",
+        ),
+        (OPERATION, (condition("Accepted", "False", "TargetNotFound"),), OverviewState.STALLED, "TargetNotFound"),
+        (
+            OPERATION,
+            (condition("Running", "True", "SyncScheduled"), condition("Succeeded", "True", "EngineSucceeded")),
+            OverviewState.RUNNING,
+            "SyncScheduled",
+        ),
+        (
+            OPERATION,
+            (condition("Running", "False", "EngineFinished"), condition("Succeeded", "True", "EngineSucceeded")),
+            OverviewState.SUCCEEDED,
+            "EngineSucceeded",
+        ),
+        (OPERATION, (condition("Failed", "True", "Timeout"),), OverviewState.FAILED, "Timeout"),
+        (OPERATION, (condition("Cancelled", "True", "UserCancelled"),), OverviewState.CANCELLED, "UserCancelled"),
+        (
+            CLUSTER,
+            (condition("ControllersHealthy", "True", "AllControllersReady"),),
+            OverviewState.READY,
+            "AllControllersReady",
+        ),
+        (
+            CLUSTER,
+            (
+                condition("ControllersHealthy", "True", "AllControllersReady"),
+                condition("Authenticated", "False", "CredentialRejected"),
+            ),
+            OverviewState.STALLED,
+            "CredentialRejected",
+        ),
+        (SHOP, (condition("Ready", "False", "ResourceNotReady"),), OverviewState.NOT_READY, "ResourceNotReady"),
+        (SHOP, (condition("Ready", "Unknown", "Fresh"),), OverviewState.UNSEEN, ""),
+    ],
+)
+def test_the_first_rule_that_holds_names_the_state_SEE_1(
+    kind: Kind, conditions: tuple[dict[str, Any], ...], state: OverviewState, reason: str
+) -> None:
+    summary = summary_of(kind, with_conditions(kind, *conditions))
+    assert (summary.state, summary.reason) == (state, reason)
+
+
+def test_what_is_said_of_an_older_generation_is_not_ready_SEE_1() -> None:
+    summary = summary_of(APPLICATION_INSTANCE, with_conditions(APPLICATION_INSTANCE, READY, generation=4, observed=3))
+    assert summary.state is OverviewState.PROGRESSING
+    assert summary.message == "generation 4 has not been looked at yet; what is told is of 3"
+
+
+def test_what_is_in_the_way_of_an_older_generation_is_still_told_SEE_1() -> None:
+    blocked = condition("Blocked", "True", "NamespaceNotGated")
+    summary = summary_of(APPLICATION_INSTANCE, with_conditions(APPLICATION_INSTANCE, blocked, generation=4, observed=3))
+    assert (summary.state, summary.reason) == (OverviewState.WAITING, "NamespaceNotGated")
+
+
+def test_since_is_when_the_reason_began_SEE_1() -> None:
+    began = {**READY, "reasonTransitionTime": "2026-03-01T00:00:00.5Z"}
+    summary = summary_of(APPLICATION_INSTANCE, with_conditions(APPLICATION_INSTANCE, began))
+    assert summary.since == datetime(2026, 3, 1, 0, 0, 0, 500_000, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("type_", "reason", "message", "remedies"),
+    [
+        (
+            "Blocked",
+            "NamespaceNotGated",
+            "namespace team is not given to the operator: kubectl label namespace team managed-by=vworkspace",
+            ("kubectl label namespace team managed-by=vworkspace",),
+        ),
+        (
+            "Blocked",
+            "NameTaken",
+            "it exists. If nobody needs it: kubectl delete helmrelease a -n b. To let this instance take it over: "
+            "kubectl label helmrelease a -n b x=y",
+            ("kubectl delete helmrelease a -n b", "kubectl label helmrelease a -n b x=y"),
+        ),
+        (
+            "Blocked",
+            "Forbidden",
+            "Give it the role: vworkspace-operator manifests --namespace b | kubectl apply --server-side -f -",
+            ("vworkspace-operator manifests --namespace b | kubectl apply --server-side -f -",),
+        ),
+        (
+            "Stalled",
+            "RetriesExceeded",
+            "Helm upgrade failed 3 times",
+            (f"vworkspace-operator retry applicationinstance/{NAME} -n {NAMESPACE}",),
+        ),
+        (
+            "Suspended",
+            "ManuallySuspended",
+            "",
+            (f"vworkspace-operator resume applicationinstance/{NAME} -n {NAMESPACE}",),
+        ),
+        ("Stalled", "ValidationFailed", "spec.chart.version must be a version", ()),
+    ],
+)
+def test_the_command_that_helps_is_told_U8_SEE_1(
+    type_: str, reason: str, message: str, remedies: tuple[str, ...]
+) -> None:
+    told = with_conditions(APPLICATION_INSTANCE, condition(type_, "True", reason, message=message))
+    assert summary_of(APPLICATION_INSTANCE, told).remedies == remedies
+
+
+def test_a_child_stands_as_the_readiness_of_its_kind_says_PH_1() -> None:
+    release = {**HELM_RELEASE.manifest("a", "n"), "status": {}}
+    assert summary_of_child(HELM_RELEASE, release).state is OverviewState.PROGRESSING
+    going = {**release, "metadata": {"name": "a", "namespace": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert summary_of_child(HELM_RELEASE, going).state is OverviewState.DELETING
