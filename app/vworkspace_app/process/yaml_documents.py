@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.yaml_places import YamlPlaces
 
 _STDIN = ("-", "/dev/stdin")
 _BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float"))
@@ -75,11 +76,20 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 
     Raises CommandError naming file, line and what is wrong: unreadable file, broken YAML.
     """
+    for places, value in read_placed(path):
+        yield f"{places.file}:{places.root.start_mark.line + 1}", value
+
+
+def read_placed(path: str) -> Iterator[tuple[YamlPlaces, Any]]:
+    """Every document of a YAML file that holds anything, with the places of its fields.
+
+    Raises CommandError naming file, line and what is wrong: unreadable file, broken YAML.
+    """
     text, shown = _read(path), _shown(path)
     try:
         for node, value in _parse(text):
             if value is not None:
-                yield f"{shown}:{node.start_mark.line + 1}", value
+                yield YamlPlaces(shown, node, text), value
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
