@@ -28,10 +28,13 @@ class BlockedPassReporter:
     words: Mapping[Kind, BlockedWords]
     api: KubeApi
     informers: Informers
-    cluster_id: str
+    cluster_id: str | None
     clock: Clock
     events: EventSink
     on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
+    manager: str = FIELD_MANAGER
+    remedy: Callable[[Right], str] = remedy
+    """The command that gives a right that is missing."""
     _refused: Once = attrs.field(factory=Once)
     _unmanaged: Once = attrs.field(factory=Once)
 
@@ -56,7 +59,7 @@ class BlockedPassReporter:
         decision = decide_blocked(words, manifest, blocked, self.cluster_id, self.clock.now())
         if decision.status is None:
             return
-        answer = await self.api.apply_status(decision.status, kind=key.kind, field_manager=FIELD_MANAGER)
+        answer = await self.api.apply_status(decision.status, kind=key.kind, field_manager=self.manager)
         self._refused.forget(str(key))
         self.on_write(key, (key, str(metadata(answer).get("resourceVersion", ""))))
         log_status(key, decision)
@@ -73,7 +76,7 @@ class BlockedPassReporter:
             return
         fields = {"object": str(key), "obstacle": blocked.text, "error": why}
         if right is not None:
-            fields |= {"right": str(right), "remedy": remedy(right)}
+            fields |= {"right": str(right), "remedy": self.remedy(right)}
         _log.error("the status could not be written", **fields)
 
     async def report_unmanaged(self, key: ObjectRef, manifest: Manifest) -> None:

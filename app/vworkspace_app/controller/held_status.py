@@ -9,13 +9,14 @@ import attrs
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery.errors import Conflict, OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.controller.managed_fields import StatusOwner
 from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.ports import EventSink, KubeApi, KubernetesEvent
 
 
-def without_foreign_conditions(manifest: Manifest) -> Manifest:
+def without_foreign_conditions(manifest: Manifest, owner: StatusOwner = OWN_STATUS) -> Manifest:
     """`manifest` without the conditions of ours of which somebody else wrote a part; not a deep copy."""
-    held = OWN_STATUS.held_conditions(manifest)
+    held = owner.held_conditions(manifest)
     if not held:
         return manifest
     status = manifest["status"]
@@ -29,6 +30,7 @@ class HeldStatuses:
 
     api: KubeApi
     events: EventSink
+    owner: StatusOwner = OWN_STATUS
     _told: dict[ObjectRef, str] = attrs.field(factory=dict)
 
     async def heard(self, key: ObjectRef, result: ReconcileResult) -> None:
@@ -41,7 +43,7 @@ class HeldStatuses:
             live = await self.api.get(key)
         except OperatorError:
             return  # it is tried again, and told then
-        note = str(OWN_STATUS.holder(live) or result.error.message)
+        note = str(self.owner.holder(live) or result.error.message)
         if self._told.get(key) == note:
             return
         self._told[key] = note

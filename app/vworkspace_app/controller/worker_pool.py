@@ -10,7 +10,7 @@ import structlog
 from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserver
 from vworkspace_app.controller.worker_stats import ReconcileAttempt, WorkerPoolCounters, WorkerPoolStats
 from vworkspace_core.api.remedies import not_permitted
-from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Stale, Unavailable
+from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Right, Stale, Unavailable
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.blocked_pass import BlockedPass, blocked_by
 from vworkspace_core.controller.health import WorkerPoolVitals
@@ -40,8 +40,8 @@ class WorkerPool:
     A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit`
     seconds is cancelled. After a write, its key waits up to `cache_timeout` seconds for the cache (`has_seen`)
     to show it; then the objects are read live (`refresh`). What stops a pass before its status could say so is said
-    through `report_blocked`. Log lines carry `name`, that of the controller, and an id
-    of the reconcile that begins with `run_id`.
+    through `report_blocked`; `not_permitted` says what gives a right that is missing. Log lines carry `name`, that of
+    the controller, and an id of the reconcile that begins with `run_id`.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class WorkerPool:
         has_seen: HasSeen = lambda ref, version: True,
         refresh: Refresh | None = None,
         report_blocked: ReportBlocked | None = None,
+        not_permitted: Callable[[Right], str] = not_permitted,
         cache_timeout: float = 5.0,
         detector: HotLoopDetector[ObjectRef] | None = None,
         observer: ReconcileObserver | None = None,
@@ -69,6 +70,7 @@ class WorkerPool:
         self._pending_writes: PendingWrites[ObjectRef] = PendingWrites(has_seen, timeout=cache_timeout)
         self._own_writes: OwnWrites[ObjectRef] = OwnWrites()
         self._refresh = _trust_cache if refresh is None else refresh
+        self._not_permitted = not_permitted
         self._report_blocked = _report_nothing if report_blocked is None else report_blocked
         self._counters = WorkerPoolCounters(
             observer or LoggingObserver(), HotLoopDetector() if detector is None else detector
@@ -221,7 +223,7 @@ class WorkerPool:
             return
         transient = isinstance(error, Unavailable) and not attempt.timed_out
         with anyio.move_on_after(self._time_limit):
-            await self._report_blocked(key, blocked_by(error, not_permitted, reconcile_id, transient=transient))
+            await self._report_blocked(key, blocked_by(error, self._not_permitted, reconcile_id, transient=transient))
 
     async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
         """Run the reconcile within its time limit; whatever it raises ends here."""

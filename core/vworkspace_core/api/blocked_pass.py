@@ -10,9 +10,12 @@ from vworkspace_core.controller.decision import Decision
 
 
 def decide_blocked(
-    words: BlockedWords, manifest: Manifest, blocked: BlockedPass, cluster_id: str, now: datetime
+    words: BlockedWords, manifest: Manifest, blocked: BlockedPass, cluster_id: str | None, now: datetime
 ) -> Decision:
-    """The status that says it; empty where it stands already or is not ours to write."""
-    if not is_labelled_for(manifest, cluster_id):
+    """The status that says it; empty where it stands already or is not ours to write.
+
+    Without a `cluster_id` every object of the kind is ours.
+    """
+    if cluster_id is not None and not is_labelled_for(manifest, cluster_id):
         return Decision()
     return blocked_status(words, manifest, read_own_conditions(manifest, words.types), blocked, now)

@@ -15,7 +15,7 @@ import attrs
 from vworkspace_core.apimachinery.conditions import Transition, Wanted
 from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Right
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.meta import Condition
+from vworkspace_core.apimachinery.meta import Condition, condition_json
 from vworkspace_core.apimachinery.nesting import LEVELS
 from vworkspace_core.apimachinery.secret_material import safe
 from vworkspace_core.controller.decision import Decision
@@ -101,6 +101,7 @@ class BlockedWords:
     """Fields for a status that has none yet."""
     events: Mapping[str, bool] = attrs.field(factory=dict)
     """Types of conditions of which an Event is made, each with whether it is a warning."""
+    write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
 
 
 def blocked_status(
@@ -119,7 +120,7 @@ def blocked_status(
         return Decision()
     wanted = _wanted(words, live.conditions, blocked)
     fields = {**words.defaults, **_fields_of(status), **words.fields(wanted, now)}
-    change = status_change(live, wanted, {}, now, not_compared=fields)
+    change = status_change(live, wanted, {}, now, not_compared=fields, write_condition=words.write_condition)
     if change is None:
         return Decision()
     return change.added_to(Decision(), _events(words, live, str(meta.get("uid", "")), change.transitions))

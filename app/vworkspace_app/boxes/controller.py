@@ -1,0 +1,187 @@
+"""The controller of a box's kind: from a key to a snapshot, a decision, and what came of it (PH-6)."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+import attrs
+import msgspec
+
+from vworkspace_app.boxes.caches import OWNER, READS, UID, read_key, status_owner
+from vworkspace_app.controller.definitions import is_served
+from vworkspace_app.controller.held_status import HeldStatuses, without_foreign_conditions
+from vworkspace_app.controller.informers import Informers
+from vworkspace_app.controller.pass_log import log_pass
+from vworkspace_app.controller.safety_net import SafetyNet
+from vworkspace_app.process.entropy import SystemEntropy
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.box_object import RECONCILING, BoxObject, child_kinds, read_object
+from vworkspace_core.boxes.decide import BoxContext, decide
+from vworkspace_core.boxes.labels import MARKS, finalizer
+from vworkspace_core.boxes.nodes import drains_of, graph_of
+from vworkspace_core.boxes.observe import add_children, external_refs, observed_kinds
+from vworkspace_core.controller.decision import Decision, Snapshot
+from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.informer.changes import CacheChange
+from vworkspace_core.controller.live_reads import LiveReads
+from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
+from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
+from vworkspace_core.ports import Clock, Entropy, EventSink, KubeApi
+
+_MOST_ROUNDS: Final = 16
+
+
+def reconciler_of(box: Box, now: Callable[[], BoxContext], entropy: Entropy) -> Reconciler[BoxObject, Snapshot]:
+    """How a pass over one object of a box's kind decides, and as whom it writes.
+
+    What is ready at once lets the next wave begin, so that a pass has as many rounds as there are waves.
+    """
+
+    def decided(parent: BoxObject, observed: Snapshot) -> Decision:
+        return decide(box, parent, observed, now())
+
+    waves = max(graph_of(box).depth, drains_of(box).depth)
+    return Reconciler(
+        box.kind,
+        lambda manifest: read_box_object(box, manifest),
+        decided,
+        box.field_manager,
+        finalizer(box),
+        idempotent=True,
+        rounds=min(waves + 3, _MOST_ROUNDS),
+        looks_up=True,
+        entropy=entropy,
+    )
+
+
+@attrs.define
+class BoxController:
+    """Reconciles the objects of one box's kind from caches, writing through `api`.
+
+    `informers` are of its own kind and of its children, `externals` of what it reads, `shared` of definitions and
+    namespaces.
+    """
+
+    box: Box
+    api: KubeApi
+    informers: Informers
+    externals: Informers
+    shared: Informers
+    clock: Clock
+    events: EventSink
+    on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
+    net: SafetyNet = attrs.field(init=False)
+    held: HeldStatuses = attrs.field(init=False)
+    _reconciler: Reconciler[BoxObject, Snapshot] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.net = SafetyNet(self.informers, self.clock)
+        self.held = HeldStatuses(self.api, self.events, status_owner(self.box))
+        self._reconciler = reconciler_of(self.box, lambda: BoxContext(self.clock.now()), SystemEntropy())
+
+    async def reconcile(self, key: ObjectRef) -> ReconcileResult:
+        """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
+        raw = self.informers.store(self.box.kind).raw(key.namespace, key.name)
+        if raw is None:
+            self.net.forget(key)
+            return ReconcileResult()
+        parent = read_box_object(self.box, msgspec.json.decode(raw))
+        await self._look_after(key, parent)
+        observed = await self._observe(parent)
+        result = await run_pass(self._reconciler, parent, observed, self.api, self.events, partial(self.on_write, key))
+        await self.held.heard(key, result)
+        log_pass(key, result)
+        return self.net.until_next(key, result)
+
+    async def _look_after(self, key: ObjectRef, parent: BoxObject) -> None:
+        """Read anew what an object waits for, once it has waited for long."""
+        said = {condition.type: condition.status for condition in parent.conditions}
+        if said.get(RECONCILING) is not ConditionStatus.TRUE:
+            self.net.forget(key)
+            return
+        await self.net.look(key, (key, *self._children(parent)))
+
+    # --- what is observed ----------------------------------------------------------------------------------------
+
+    async def _observe(self, parent: BoxObject) -> Snapshot:
+        """From the caches; what is being taken down is not judged by a cache that may be behind."""
+        reading = LiveReads(self.api)
+        going = parent.metadata.deletion_timestamp is not None
+        for kind in observed_kinds(self.box, parent):
+            if going or self.informers.find(kind) is None:
+                await add_children(reading, self.box, parent, kind)
+            elif self._is_missing(kind):
+                reading.missing.add(kind)
+        if not going:
+            reading.objects |= self._children(parent)
+        await self._add_externals(reading, parent)
+        return Snapshot(self._namespace(parent), reading.objects, frozenset(reading.missing))
+
+    def _children(self, parent: BoxObject) -> dict[ObjectRef, Manifest]:
+        uid = parent.metadata.uid
+        return {
+            ref_of(manifest, kind): manifest
+            for kind in child_kinds(self.box)
+            for manifest in self.informers.store(kind).indexed(OWNER, uid)
+        }
+
+    async def _add_externals(self, reading: LiveReads, parent: BoxObject) -> None:
+        for external, ref in external_refs(self.box, parent):
+            if not external.watch:
+                await reading.add(ref)
+            elif (live := self.externals.store(ref.kind).get(ref.namespace, ref.name)) is not None:
+                reading.objects[ref] = live
+
+    def _namespace(self, parent: BoxObject) -> Manifest | None:
+        if not self.box.namespaces or parent.namespace is None:
+            return None
+        return self.shared.store(NAMESPACE).get(None, parent.namespace)
+
+    def _is_missing(self, kind: Kind) -> bool:
+        """By its definition it is served at once; its informer starts a moment after that appears (REC-12)."""
+        runner = self.informers.find(kind)
+        assert runner is not None
+        return runner.missing and not is_served(kind, self.shared.store(CUSTOM_RESOURCE_DEFINITION))
+
+    # --- what wakes ------------------------------------------------------------------------------------------------
+
+    def keys_of_child(self, change: CacheChange) -> Iterator[ObjectRef]:
+        """The parent of a child, before and after the change."""
+        parents = self.informers.store(self.box.kind)
+        for uid in dict.fromkeys((_owner_uid(change.object), _owner_uid(change.old_object))):
+            for namespace, name in parents.indexed_names(UID, uid):
+                yield ObjectRef(self.box.kind, namespace or None, name)
+
+    def keys_of_external(self, change: CacheChange) -> Iterator[ObjectRef]:
+        """Every parent that names it."""
+        key = read_key(change.ref.kind, change.ref.namespace, change.ref.name)
+        for namespace, name in self.informers.store(self.box.kind).indexed_names(READS, key):
+            yield ObjectRef(self.box.kind, namespace or None, name)
+
+    def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
+        """Every parent in a namespace whose labels may have changed."""
+        if self.box.namespaces and self.box.kind.namespaced:
+            for namespace, name in self.informers.store(self.box.kind).names(change.ref.name):
+                yield ObjectRef(self.box.kind, namespace, name)
+
+    def keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
+        """Every parent, where the kind of a child came or went."""
+        if any(kind.crd_name == change.ref.name for kind in child_kinds(self.box)):
+            yield from self.keys()
+
+    def keys(self) -> Iterator[ObjectRef]:
+        """Every object of the box's kind."""
+        for namespace, name in self.informers.store(self.box.kind).names():
+            yield ObjectRef(self.box.kind, namespace or None, name)
+
+
+def read_box_object(box: Box, manifest: Manifest) -> BoxObject:
+    """An object of the box's kind, without conditions of ours of which somebody else wrote a part."""
+    return read_object(box, without_foreign_conditions(manifest, status_owner(box)))
+
+
+def _owner_uid(manifest: Manifest | None) -> str:
+    return str(get_path(manifest, "metadata", "labels", MARKS.owner_uid) or "")

@@ -1,0 +1,195 @@
+"""The controllers of all boxes of a process: caches, queues and workers, one set for each box (PH-6).
+
+A box waits for its own caches only: one whose kind is not installed, or that may not be looked at, holds up no other.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Final
+
+import anyio
+import attrs
+import structlog
+
+from vworkspace_app.boxes.caches import external_informers, informers_of, shared_informers
+from vworkspace_app.boxes.controller import BoxController
+from vworkspace_app.controller.blocked_pass import BlockedPassReporter
+from vworkspace_app.controller.definitions import wake_when_served
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.controller.informers import Informers
+from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserver
+from vworkspace_app.controller.resync import resync
+from vworkspace_app.controller.worker_pool import WorkerPool
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.boxes.blocked_pass import blocked_words, not_permitted, remedy
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.controller.informer.changes import CacheChange
+from vworkspace_core.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once, itself
+from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
+from vworkspace_core.ports import Clock, EventSink, KubeApi
+
+_log = structlog.get_logger("operator")
+_PREFIX: Final = "box-"
+
+
+@attrs.frozen
+class BoxOptions:
+    """How boxes are run. `random` gives numbers in [0, 1) for jitter, `observer` who is told of a controller's work."""
+
+    random: Callable[[], float]
+    workers: int = 16
+    run_id: str = ""
+    observer: Callable[[str], ReconcileObserver] = lambda controller: LoggingObserver()
+
+
+@attrs.define(eq=False)
+class RunningBox:
+    """One box with its caches and its workers."""
+
+    controller: BoxController
+    pool: WorkerPool
+    leading: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of its controller, as metrics and logs have it."""
+        return f"{_PREFIX}{self.controller.box.name}"
+
+    @property
+    def informers(self) -> Iterator[InformerRunner]:
+        """Its own; not those that it shares with others."""
+        return chain(self.controller.informers, self.controller.externals)
+
+    async def run(self, clock: Clock, elected: Callable[[], Awaitable[None]]) -> None:
+        """Reconcile until cancelled, once the caches are full and this process is elected."""
+        for informers in (self.controller.informers, self.controller.externals, self.controller.shared):
+            await informers.wait_for_sync()
+        missing = [runner.kind.crd_name for runner in self.informers if runner.missing]
+        _log.info("caches of the box are settled", box=self.controller.box.name, missing=missing)
+        await elected()
+        self.leading = True
+        keys = self.controller.keys
+        for key in keys():
+            self.pool.enqueue(key, priority=Priority.BACKGROUND)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.pool.run, name=self.name)
+            group.start_soon(partial(resync, self.pool, keys, clock=clock, every=self.controller.box.resync))
+
+    def subscribe(self) -> None:
+        """What wakes what."""
+        controller = self.controller
+        own = controller.informers.find(controller.box.kind)
+        for runner in controller.informers:
+            if runner is own:
+                self._wake(runner, itself)
+            self._wake(runner, controller.keys_of_child)
+        for runner in controller.externals:
+            self._wake(runner, controller.keys_of_external)
+        definitions, namespaces = (controller.shared.find(kind) for kind in (CUSTOM_RESOURCE_DEFINITION, NAMESPACE))
+        assert definitions is not None
+        assert namespaces is not None
+        definitions.subscribe(wake_when_served(self.informers))
+        self._wake(definitions, controller.keys_of_definition)
+        self._wake(namespaces, controller.keys_of_namespace)
+
+    def _wake(self, runner: InformerRunner, keys_of: KeysOf, urgency_of: UrgencyOf = at_once) -> None:
+        handle = self.pool.handler(keys_of, urgency_of=urgency_of)
+
+        def wake(change: CacheChange) -> None:
+            if self.leading:
+                handle(change)
+
+        runner.subscribe(wake)
+
+
+class Boxes:
+    """The boxes of one process on `api`.
+
+    `shared` watches definitions and namespaces; the caller runs it, where it is given. Construct it in the event loop
+    that runs it.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        boxes: Sequence[Box],
+        events: EventSink,
+        options: BoxOptions,
+        shared: Informers | None = None,
+    ) -> None:
+        self._clock = clock
+        self._runs_shared = shared is None
+        self.shared = Informers(shared_informers(api, clock, options.random)) if shared is None else shared
+        self.running = tuple(_running(api, clock, box, events, options, self.shared) for box in boxes)
+        for one in self.running:
+            one.subscribe()
+
+    @property
+    def worker_pools(self) -> Mapping[str, WorkerPool]:
+        """The worker pools by the name of their controller."""
+        return {one.name: one.pool for one in self.running}
+
+    @property
+    def informers(self) -> Iterable[InformerRunner]:
+        """The informers of all boxes."""
+        shared = self.shared if self._runs_shared else ()
+        return (*shared, *(runner for one in self.running for runner in one.informers))
+
+    async def wait_ready(self) -> None:
+        """Wait until every cache has synced."""
+        for runner in self.informers:
+            await runner.wait_for_sync()
+
+    async def run(self, elected: Callable[[], Awaitable[None]]) -> None:
+        """Watch at once, write once `elected` returns, until cancelled."""
+        async with anyio.create_task_group() as group:
+            for runner in self.informers:
+                group.start_soon(runner.run, name=f"informer {runner.kind.kind}")
+            for one in self.running:
+                group.start_soon(one.run, self._clock, elected, name=one.name)
+
+    async def finish(self) -> None:
+        """Begin nothing more, and wait for the reconciles in hand."""
+        async with anyio.create_task_group() as group:
+            for one in self.running:
+                group.start_soon(one.pool.finish)
+
+
+def _running(
+    api: KubeApi, clock: Clock, box: Box, events: EventSink, options: BoxOptions, shared: Informers
+) -> RunningBox:
+    informers = Informers(informers_of(api, clock, options.random, box))
+    externals = Informers(external_informers(api, clock, options.random, box))
+    controller = BoxController(box, api, informers, externals, shared, clock, events)
+    blocked = BlockedPassReporter(
+        {box.kind: blocked_words(box)},
+        api,
+        informers,
+        None,
+        clock,
+        events,
+        manager=box.field_manager,
+        remedy=partial(remedy, box),
+    )
+    pool = WorkerPool(
+        controller.reconcile,
+        clock=clock,
+        workers=options.workers,
+        queue=WorkQueue(group_of=_namespace),
+        has_seen=informers.has_seen,
+        refresh=informers.refresh,
+        report_blocked=blocked.report,
+        not_permitted=partial(not_permitted, box),
+        observer=options.observer(f"{_PREFIX}{box.name}"),
+        name=f"{_PREFIX}{box.name}",
+        run_id=options.run_id,
+    )
+    controller.on_write = blocked.on_write = lambda key, written: pool.record_write(key, written)
+    return RunningBox(controller, pool)
+
+
+def _namespace(key: ObjectRef) -> str | None:
+    return key.namespace

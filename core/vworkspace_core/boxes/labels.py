@@ -1,0 +1,33 @@
+"""Labels, annotations and finalizers of boxes: by these alone objects are found again (PH-3)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.graph import Marks
+
+DOMAIN: Final = "box.vworkspace.io"
+MARKS: Final = Marks(DOMAIN)
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MANAGED_BY_VALUE: Final = "vworkspace-box"
+BOX_NAME: Final = f"{DOMAIN}/name"
+"""Label of every child: which box it is of."""
+KINDS: Final = f"{DOMAIN}/kinds"
+"""Annotation of a parent: the kinds of which it may have children, those of an earlier box included."""
+CREATED: Final = f"{DOMAIN}/created"
+"""Annotation of a parent: what is created once in its life, and under which uid."""
+
+
+def finalizer(box: Box) -> str:
+    """Keeps a parent until what was made of it has been taken down."""
+    return f"{DOMAIN}/{box.name}"
+
+
+def child_labels(box: Box) -> Mapping[str, str]:
+    """Labels of every child beside the marks."""
+    return {MANAGED_BY: MANAGED_BY_VALUE, BOX_NAME: box.name}
+
+
+def child_selector(box: Box) -> str:
+    """Selects the children of all parents of a box."""
+    return f"{BOX_NAME}={box.name}"

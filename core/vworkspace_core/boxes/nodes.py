@@ -1,0 +1,346 @@
+"""A box's resources as nodes of a graph: what an expression has no value for becomes a Hold (PH-1, PH-4).
+
+The nodes of a box are made once; what changes from pass to pass is in the scope.
+"""
+
+import base64
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
+from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.boxes.box import Box, BoxEdge, BoxGate, BoxNode, ExternalNode, Iteration
+from vworkspace_core.boxes.evaluation import Evaluation, evaluation_of, hold_of, variables
+from vworkspace_core.boxes.expressions import BoxExpression, ExpressionFailure
+from vworkspace_core.boxes.model import (
+    ApplyMode,
+    DependencyUntil,
+    GeneratedField,
+    ImmutableMode,
+    OnDelete,
+    PruneMode,
+    ReadinessRule,
+)
+from vworkspace_core.cel.syntax import Binary, Call, Conditional, Expression, children
+from vworkspace_core.controller.decision import ALPHANUMERIC, Fill
+from vworkspace_core.graph import (
+    ApplyPolicy,
+    Edge,
+    Graph,
+    Hold,
+    HoldCause,
+    Item,
+    Node,
+    OnImmutable,
+    PruneTime,
+    Removal,
+    Rendered,
+    Scope,
+    Until,
+)
+from vworkspace_core.readiness import Readiness, State
+
+MOST_ITEMS: Final = 100
+"""Objects that one resource may stand for."""
+
+_POLICIES: Final = {
+    ApplyMode.ALWAYS: ApplyPolicy.ALWAYS,
+    ApplyMode.IF_ABSENT: ApplyPolicy.IF_ABSENT,
+    ApplyMode.ONCE: ApplyPolicy.ONCE,
+}
+_UNTIL: Final = {
+    DependencyUntil.APPLIED: Until.APPLIED,
+    DependencyUntil.OBSERVED: Until.OBSERVED,
+    DependencyUntil.READY: Until.READY,
+}
+
+
+@lru_cache(maxsize=256)
+def graph_of(box: Box) -> Graph:
+    """The graph of a box: its externals, then its resources. Raises GraphError."""
+    return Graph.of([*map(_external, box.externals), *(_resource(box, node) for node in box.nodes)])
+
+
+@lru_cache(maxsize=256)
+def drains_of(box: Box) -> Graph:
+    """What runs to its end when a parent goes: each phase waits for the one before. Raises GraphError."""
+    nodes: list[Node] = []
+    before: tuple[str, ...] = ()
+    for phase in box.drains:
+        waits = tuple(Edge(name, Until.READY, declared=True) for name in before)
+        made = [_resource(box, node) for node in phase]
+        nodes += [attrs.evolve(one, policy=ApplyPolicy.ONCE, edges=(*_within(one, made), *waits)) for one in made]
+        before = tuple(node.id for node in phase)
+    return Graph.of(nodes)
+
+
+def _within(node: Node, phase: Sequence[Node]) -> Iterator[Edge]:
+    """A drain reads what the graph has made as it finds it; it waits for drains only."""
+    ids = {other.id for other in phase}
+    return (edge for edge in node.edges if edge.to in ids)
+
+
+# --- externals -------------------------------------------------------------------------------------------------------
+
+
+def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str | None, str] | None:
+    """Namespace and name of an external; None where it has none yet. Raises ExpressionFailure."""
+    names = variables(external.name.expressions)
+    said = evaluation.render(external.name, evaluation.variables(Scope(), names))
+    name, namespace = get_path(said, "name"), get_path(said, "namespace")
+    if not isinstance(name, str) or not name:
+        return None
+    own = str(get_path(evaluation.parent, "metadata", "namespace") or "")
+    where = namespace if isinstance(namespace, str) and namespace else own
+    return (where if external.kind.namespaced else None), name
+
+
+def _external(external: ExternalNode) -> Node:
+    ready = _together(external.ready)
+
+    def render(scope: Scope) -> Rendered | Hold:
+        try:
+            found = external_name(evaluation_of(scope), external)
+        except ExpressionFailure as failure:
+            return hold_of(failure)
+        if found is None:
+            return Hold(HoldCause.MISSING, "its name is not known yet", external.place)
+        namespace, name = found
+        return Rendered((Item("", external.kind.manifest(name, namespace)),))
+
+    def is_ready(scope: Scope, item: Item, live: Manifest) -> bool | Hold:
+        return ready(scope, {external.id: live})
+
+    return Node(
+        external.id,
+        external.kind,
+        render,
+        ready=is_ready,
+        schema=external.schema,
+        policy=ApplyPolicy.NEVER,
+        place=external.place,
+        title=f"{external.kind.kind} {external.id}",
+    )
+
+
+# --- resources -------------------------------------------------------------------------------------------------------
+
+
+def _resource(box: Box, node: BoxNode) -> Node:
+    edges = tuple(map(_edge, node.edges))
+    include = _together(node.include)
+    return Node(
+        node.id,
+        node.kind,
+        _renderer(node, _Touching.of(node, edges)),
+        edges=edges,
+        include=lambda scope: include(scope, {}),
+        gate=_gate(node.gates),
+        is_choice=bool(node.gates) and all(gate.is_choice for gate in node.gates),
+        ready=_ready(node),
+        readiness=_exists if node.readiness is ReadinessRule.EXISTS else None,
+        schema=node.schema,
+        policy=_POLICIES[node.apply],
+        removal=Removal.ORPHAN if node.on_delete is OnDelete.ORPHAN else Removal.DELETE,
+        prune=PruneTime.AT_ONCE if node.prune is PruneMode.AT_ONCE else PruneTime.WHEN_READY,
+        on_immutable=OnImmutable.RECREATE if node.on_immutable is ImmutableMode.RECREATE else OnImmutable.FAIL,
+        generate=tuple(_fill(node.kind, field) for field in node.generate),
+        roll_on=node.roll_on,
+        place=node.place,
+        title=f"{node.kind.kind} {node.id}",
+    )
+
+
+def _edge(edge: BoxEdge) -> Edge:
+    return Edge(edge.to, _UNTIL[edge.until], edge.why, declared="dependsOn" in edge.why.path)
+
+
+def _fill(kind: Kind, field: GeneratedField) -> Fill:
+    path = tuple(field.path.split("."))
+    encoded = kind == SECRET and path[0] == "data"
+    return Fill(path, field.length, field.alphabet or ALPHANUMERIC, base64=encoded)
+
+
+def _exists(live: Manifest) -> Readiness:
+    return Readiness(State.READY, "Exists")
+
+
+def _together(
+    expressions: Sequence[BoxExpression],
+) -> Callable[[Scope, Mapping[str, Any]], bool | Hold]:
+    """Whether all of them hold: the first that does not, or has no value, decides."""
+    names = [(one, variables((one,))) for one in expressions]
+
+    def ask(scope: Scope, bindings: Mapping[str, Any]) -> bool | Hold:
+        evaluation = evaluation_of(scope)
+        try:
+            return all(
+                evaluation.evaluate(one, evaluation.variables(scope, reads, bindings)) is True for one, reads in names
+            )
+        except ExpressionFailure as failure:
+            return hold_of(failure)
+
+    return ask
+
+
+def _gate(gates: Sequence[BoxGate]) -> Callable[[Scope], bool | Hold]:
+    """A closed gate is told by what it asks and by the line where that stands."""
+    asked = [(gate, _together((gate.expression,))) for gate in gates]
+
+    def ask(scope: Scope) -> bool | Hold:
+        for gate, question in asked:
+            answer = question(scope, {})
+            if isinstance(answer, Hold) and answer.cause is not HoldCause.MISSING:
+                return answer
+            if answer is not True:
+                return Hold(HoldCause.NO, _closed(gate), gate.expression.place)
+        return True
+
+    return ask
+
+
+def _closed(gate: BoxGate) -> str:
+    of_phase = f"gate of phase {gate.phase}: " if gate.phase else ""
+    return f"{of_phase}when {gate.shown}" if gate.shown else f"{of_phase}when {gate.expression.program.text}"
+
+
+def _ready(node: BoxNode) -> Callable[[Scope, Item, Manifest], bool | Hold]:
+    ask = _together(node.ready)
+    if not node.ready:
+        return lambda scope, item, live: True
+    return lambda scope, item, live: ask(scope, {**item.bindings, node.id: live})
+
+
+# --- rendering -------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Touching:
+    """Which edges a rendering needed, where expressions choose: the other branch is no dependency.
+
+    Where nothing chooses, every inferred edge counts.
+    """
+
+    edges: tuple[Edge, ...]
+    choosing: tuple[BoxExpression, ...]
+    plain: frozenset[str]
+    """Variables of the expressions that do not choose."""
+
+    @classmethod
+    def of(cls, node: BoxNode, edges: tuple[Edge, ...]) -> "_Touching":
+        """Of the expressions of a resource."""
+        iteration = () if node.iteration is None else (node.iteration.items, node.iteration.key)
+        expressions = (*node.template.expressions, *iteration)
+        choosing = tuple(one for one in expressions if _chooses(one.program.tree))
+        return cls(edges, choosing, variables(one for one in expressions if one not in choosing))
+
+    def by(self, evaluation: Evaluation, values: Sequence[Mapping[str, Any]]) -> Set[Edge] | None:
+        """The edges that the rendering needed, in the scopes of all items; None for all of them."""
+        if not self.choosing or not self.edges:
+            return None
+        return {edge for edge in self.edges if edge.to in self.plain or self._needs(evaluation, edge.to, values)}
+
+    def _needs(self, evaluation: Evaluation, name: str, values: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether some expression that chooses has no value without a variable."""
+        for scope in values:
+            without = {key: value for key, value in scope.items() if key != name}
+            for expression in self.choosing:
+                try:
+                    evaluation.evaluate(expression, without)
+                except ExpressionFailure:
+                    return True
+        return False
+
+
+def _chooses(tree: Expression) -> bool:
+    """Whether an expression may do without a part of itself."""
+    match tree:
+        case Conditional():
+            return True
+        case Binary(operator="&&" | "||"):
+            return True
+        case Call(name="orValue" | "or"):
+            return True
+    return any(map(_chooses, children(tree)))
+
+
+def _renderer(node: BoxNode, touching: _Touching) -> Callable[[Scope], Rendered | Hold]:
+    names = variables(node.template.expressions)
+
+    def render(scope: Scope) -> Rendered | Hold:
+        evaluation = evaluation_of(scope)
+        try:
+            each = list(_bindings(evaluation, node.iteration, scope))
+            values = [evaluation.variables(scope, names, bindings) for _, bindings in each]
+            items = tuple(
+                Item(key, _manifest(evaluation, node, one), bindings)
+                for (key, bindings), one in zip(each, values, strict=True)
+            )
+        except ExpressionFailure as failure:
+            return hold_of(failure)
+        except _Unusable as problem:
+            return Hold(HoldCause.FAULT, problem.message, node.place)
+        return Rendered(items, touching.by(evaluation, values))
+
+    return render
+
+
+class _Unusable(Exception):
+    """Values of which no object can be made."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def _bindings(
+    evaluation: Evaluation, iteration: Iteration | None, scope: Scope
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Key and variables of each item. Raises ExpressionFailure, and _Unusable for keys that tell nothing apart."""
+    if iteration is None:
+        yield "", {}
+        return
+    items = evaluation.evaluate(iteration.items, evaluation.variables(scope, variables((iteration.items,))))
+    if not isinstance(items, list):
+        raise _Unusable("forEach takes a list")
+    if len(items) > MOST_ITEMS:
+        raise _Unusable(f"forEach takes at most {MOST_ITEMS} items, and there are {len(items)}")
+    known: set[str] = set()
+    names = variables((iteration.key,))
+    for item in items:
+        bindings = {iteration.variable: item}
+        key = evaluation.evaluate(iteration.key, evaluation.variables(scope, names, bindings))
+        if not isinstance(key, str) or not key:
+            raise _Unusable("the key of an item is a text that is not empty")
+        if key in known:
+            raise _Unusable(f"two items have the key {key!r}")
+        known.add(key)
+        yield key, bindings
+
+
+def _manifest(evaluation: Evaluation, node: BoxNode, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the template says, in the namespace of the parent unless it says another."""
+    said = evaluation.render(node.template, values)
+    meta = said.get("metadata") if isinstance(said, dict) else None
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not isinstance(meta, dict) or not isinstance(name, str) or not name:
+        raise _Unusable("metadata.name has no value")
+    namespace = meta.pop("namespace", None) or get_path(evaluation.parent, "metadata", "namespace")
+    if node.kind.namespaced:
+        if not isinstance(namespace, str):
+            raise _Unusable("metadata.namespace has no value, and the parent is in no namespace")
+        meta["namespace"] = namespace
+    said["apiVersion"], said["kind"] = node.kind.api_version, node.kind.kind
+    return _without_string_data(said) if node.kind == SECRET else said
+
+
+def _without_string_data(secret: dict[str, Any]) -> dict[str, Any]:
+    """As the API server stores it: plain texts come back as `data`."""
+    plain = secret.pop("stringData", None)
+    if isinstance(plain, Mapping):
+        encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()}
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+    return secret
