@@ -15,12 +15,9 @@ from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.boxes.expressions import BoxExpression
 from vworkspace_core.boxes.model import (
     ApplyMode,
-    BoxMutation,
-    BoxValidation,
-    BoxVersion,
-    DependencyUntil,
     GeneratedField,
     ImmutableMode,
+    KeptIn,
     OnDelete,
     OperatorBox,
     OwnerMode,
@@ -28,16 +25,8 @@ from vworkspace_core.boxes.model import (
     ReadinessRule,
 )
 from vworkspace_core.boxes.templates import Template
+from vworkspace_core.graph import Edge
 from vworkspace_core.schema import Schema
-
-
-@attrs.frozen
-class BoxEdge:
-    """What a node waits for, how much of it, and the place that says so."""
-
-    to: str
-    until: DependencyUntil
-    why: Place
 
 
 @attrs.frozen(eq=False)
@@ -77,7 +66,7 @@ class BoxNode:
     gates: tuple[BoxGate, ...] = ()
     ready: tuple[BoxExpression, ...] = ()
     readiness: ReadinessRule = ReadinessRule.KIND
-    edges: tuple[BoxEdge, ...] = ()
+    edges: tuple[Edge, ...] = ()
     apply: ApplyMode = ApplyMode.ALWAYS
     on_delete: OnDelete = OnDelete.DELETE
     prune: PruneMode = PruneMode.WHEN_READY
@@ -115,6 +104,36 @@ class StatusCondition:
     message: Template
 
 
+@attrs.frozen
+class BoxRule:
+    """A rule that every parent keeps. `in_crd`: a CRD's rules can see all that it reads."""
+
+    rule: str
+    message: str
+    field: str
+    in_crd: bool
+
+
+@attrs.frozen(eq=False)
+class CompiledMutation:
+    """A field of the parent that is filled in where it is absent. `is_default`: the CRD can do it."""
+
+    path: tuple[str, ...]
+    value: Template
+    is_default: bool
+
+
+@attrs.frozen(eq=False)
+class CompiledVersion:
+    """A version with what its fields are made of, by their paths: `up` reads `old`, `down` reads `self`."""
+
+    name: str
+    up: Mapping[tuple[str, ...], Template]
+    down: Mapping[tuple[str, ...], Template]
+    keeps: KeptIn
+    is_storage: bool = False
+
+
 @attrs.frozen(eq=False)
 class Box:
     """An operator of one kind. `nodes` stand in topological order; `drains` run first when the parent goes."""
@@ -136,9 +155,9 @@ class Box:
     conditions: tuple[StatusCondition, ...]
     lists: Mapping[str, tuple[str, ...]]
     """The ids that `children.<kind>[*]` stands for, by that name."""
-    validation: tuple[BoxValidation, ...] = ()
-    mutation: tuple[BoxMutation, ...] = ()
-    versions: tuple[BoxVersion, ...] = ()
+    rules: tuple[BoxRule, ...] = ()
+    mutations: tuple[CompiledMutation, ...] = ()
+    versions: tuple[CompiledVersion, ...] = ()
 
     @property
     def field_manager(self) -> str:

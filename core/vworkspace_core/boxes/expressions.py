@@ -1,12 +1,14 @@
 """An expression of a box with its place in the file, and what its evaluation may end in."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.cel import Budget, CelError, Missing, Program
+
+_HIDDEN: Final = "it cannot be evaluated, and what it reads is secret"
 
 
 class ExpressionFailure(Exception):
@@ -25,13 +27,19 @@ class BoxExpression:
 
     program: Program
     place: Place
+    is_secret: bool = False
+    """Its value tells of the data of a Secret: what went wrong with it is not repeated."""
 
     def evaluate(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """Its value, an `OptionalValue` included. Raises ExpressionFailure."""
         try:
             return self.program.evaluate(scope, budget)
         except CelError as error:
-            raise ExpressionFailure(self.place, error) from error
+            raise self.failure(error) from error
+
+    def failure(self, error: CelError) -> ExpressionFailure:
+        """What is told of an evaluation that ended so."""
+        return ExpressionFailure(self.place, type(error)(_HIDDEN) if self.is_secret else error)
 
     def holds(self, scope: Mapping[str, Any], budget: Budget | None = None) -> bool:
         """Whether it gives true. Raises ExpressionFailure."""

@@ -7,12 +7,14 @@ that: it holds where something is there and is not empty, since controllers writ
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 import msgspec
 
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
+
+Resolve: TypeAlias = Callable[[list[str | int]], list[str | int]]
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _NO_NAMES: Final = frozenset(("in", "true", "false", "null"))
@@ -38,6 +40,14 @@ _TESTS: Final[Mapping[str, Callable[[str], str]]] = {
     "contains": lambda value: f"(type(v) == string ? string(v).contains(string({value})) : {value} in dyn(v))",
     "isReady": lambda value: f"isReady(v) == {value}",
 }
+_TYPED: Final[Mapping[str, Callable[[str], str]]] = {
+    "equals": lambda value: f"v == {value}",
+    "notEquals": lambda value: f"v != {value}",
+    "in": lambda value: f"v in {value}",
+    "notIn": lambda value: f"v in {value}",
+}
+"""Where `dyn` in the test hides a comparison of types that are never equal."""
+
 OPERATORS: Final = (*_TESTS, "exists")
 """What a gate may ask; exactly one."""
 
@@ -98,17 +108,38 @@ def _steps(field: str) -> list[str | int]:
     return out
 
 
-def expression_of(gate: Gate, variables: Collection[str]) -> str:
-    """The text of the expression that a gate stands for. A path that begins with no variable is one of `self`."""
-    steps = _steps(gate.field)
-    root = steps.pop(0) if steps[0] in variables else "self"
-    place = f"optional.of({root})" + "".join(map(_optional, steps))
+def expression_of(gate: Gate, variables: Collection[str], resolve: Resolve = list) -> str:
+    """The text of the expression that a gate stands for. A path that begins with no variable is one of `self`.
+
+    `resolve` says what a path means that begins with `children`.
+    """
+    place = place_of(gate, variables, resolve)
     if gate.operator == "exists":
         wanted = gate.value is not gate.negated
         expression = f"{place}.optMap(v, {_FILLED}).orValue(false)"
         return expression if wanted else f"!{expression}"
     test = _TESTS[gate.operator](_literal(gate.value))
     return f"{place}.optMap(v, {f'!({test})' if gate.negated else test}).orValue(false)"
+
+
+def place_of(gate: Gate, variables: Collection[str], resolve: Resolve = list) -> str:
+    """The expression of what a gate looks at, as an optional value."""
+    steps = resolve(path_of(gate))
+    root = steps.pop(0) if steps[0] in variables else "self"
+    return f"optional.of({root})" + "".join(map(_optional, steps))
+
+
+def path_of(gate: Gate) -> list[str | int]:
+    """The keys and indices of what a gate looks at."""
+    return _steps(gate.field)
+
+
+def comparison_of(gate: Gate, variables: Collection[str], resolve: Resolve = list) -> str | None:
+    """The gate's comparison, written so that the check of types sees both sides; None where it compares nothing."""
+    form = _TYPED.get(gate.operator)
+    if form is None:
+        return None
+    return f"{place_of(gate, variables, resolve)}.optMap(v, {form(_literal(gate.value))})"
 
 
 def _optional(step: str | int) -> str:

@@ -13,7 +13,8 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from vworkspace_core.apimachinery.problems import index, join
-from vworkspace_core.boxes.expressions import BoxExpression, ExpressionFailure
+from vworkspace_core.boxes.expressions import BoxExpression
+from vworkspace_core.boxes.problems import offset_of
 from vworkspace_core.cel import Budget, CelSyntaxError, EvaluationError
 from vworkspace_core.cel.durations import duration_text, timestamp_text
 from vworkspace_core.cel.lexer import tokens
@@ -61,14 +62,8 @@ def _end(text: str, begin: int) -> int:
                 if depth < 0:
                     return begin + token.position
     except CelSyntaxError as error:
-        raise CelSyntaxError(error.problem, text, begin + _offset(text[begin:], error)) from error
+        raise CelSyntaxError(error.problem, text, begin + offset_of(error, text[begin:])) from error
     raise CelSyntaxError("${ without its }; write $${ for a ${ that is plain text", text, begin - 2)
-
-
-def _offset(text: str, error: CelSyntaxError) -> int:
-    """The place of an error as a number of characters."""
-    lines = text.split("\n")
-    return sum(len(line) + 1 for line in lines[: max(error.line - 1, 0)]) + max(error.column - 1, 0)
 
 
 def whole(text: str) -> Piece | None:
@@ -180,7 +175,7 @@ def _value_of(expression: BoxExpression, scope: Mapping[str, Any], budget: Budge
     try:
         return as_json(value)
     except EvaluationError as error:
-        raise ExpressionFailure(expression.place, error) from error
+        raise expression.failure(error) from error
 
 
 def _text_of(parts: list[str | BoxExpression]) -> Render:
@@ -191,7 +186,7 @@ def _text_of(parts: list[str | BoxExpression]) -> Render:
             if not isinstance(text, str):
                 assert not isinstance(part, str)
                 error = EvaluationError(f"text is made of texts, not of {type_name(text)}: write string(…)")
-                raise ExpressionFailure(part.place, error)
+                raise part.failure(error)
             texts.append(text)
         return "".join(texts)
 

@@ -1,5 +1,6 @@
 """The syntax tree of a CEL expression. `at` is the place in the text, for messages: no part of what a node means."""
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -215,6 +216,34 @@ def children(node: Expression) -> tuple[Expression, ...]:
             return items
         case MapLiteral(entries):
             return tuple(part for entry in entries for part in entry)
+
+
+def rebuilt(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """A node with each of its children changed."""
+    match node:
+        case Literal() | Identifier():
+            return node
+        case Select(operand) | Present(operand) | Unary(_, operand):
+            return attrs.evolve(node, operand=change(operand))
+        case Index(operand, key):
+            return attrs.evolve(node, operand=change(operand), key=change(key))
+        case Call(_, target, arguments):
+            changed = None if target is None else change(target)
+            return attrs.evolve(node, target=changed, arguments=tuple(map(change, arguments)))
+        case Macro(_, target, _, body, transform):
+            bodies = [None if part is None else change(part) for part in (body, transform)]
+            return attrs.evolve(node, target=change(target), body=bodies[0], transform=bodies[1])
+        case Bind(_, value, body):
+            return attrs.evolve(node, value=change(value), body=change(body))
+        case Binary(_, left, right):
+            return attrs.evolve(node, left=change(left), right=change(right))
+        case Conditional(condition, positive, negative):
+            first, second, third = map(change, (condition, positive, negative))
+            return Conditional(first, second, third, at=node.at)
+        case ListLiteral(items):
+            return attrs.evolve(node, items=tuple(map(change, items)))
+        case MapLiteral(entries):
+            return attrs.evolve(node, entries=tuple((change(key), change(value)) for key, value in entries))
 
 
 def size_of(node: Expression) -> int:

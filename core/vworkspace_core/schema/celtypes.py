@@ -29,9 +29,10 @@ def type_of_schema(schema: Schema, *, root: bool = False, plain: bool = False) -
     """The type of a value of `schema`.
 
     In rules of CRDs (not `plain`) texts of some formats are times, durations and bytes, and of metadata a rule sees
-    only name and generateName. With `plain` a value is what its JSON is, and metadata is what the schema says.
+    only name and generateName. With `plain` a value is what its JSON is, and metadata is what the schema says: a
+    number may then be written as 3 or 3.0, and what is nullable may be null, so that nothing is known of their types.
     """
-    if schema.int_or_string:
+    if schema.int_or_string or (plain and (schema.nullable or schema.type is JsonType.NUMBER)):
         return DYN
     match schema.type:
         case JsonType.OBJECT:
@@ -55,7 +56,8 @@ def _object(schema: Schema, *, root: bool, plain: bool) -> CelType:
         return map_of(type_of_schema(schema.additional, plain=plain))
     if schema.preserve_unknown and not schema.properties:
         return DYN
-    return CelType("object", fields=_Fields(schema, root=root, plain=plain))
+    of = _OpenFields if plain and schema.preserve_unknown else _Fields
+    return CelType("object", fields=of(schema, root=root, plain=plain))
 
 
 class _Fields(Mapping[str, Field]):
@@ -86,3 +88,13 @@ class _Fields(Mapping[str, Field]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+class _OpenFields(_Fields):
+    """The fields of an object that keeps those that it does not declare, of which nothing is known."""
+
+    def __getitem__(self, name: str) -> Field:
+        try:
+            return super().__getitem__(name)
+        except KeyError:
+            return Field(DYN, optional=True)

@@ -19,9 +19,8 @@ from vworkspace_core.boxes.convert.katalog_gates import Conditions, conditions
 from vworkspace_core.boxes.convert.katalog_resources import ALIASES, FORMS, Entry, Form, Surroundings, filled
 from vworkspace_core.boxes.convert.result import BoxPath, Conversion, ConvertedBox, Problems
 from vworkspace_core.boxes.model import API_VERSION
+from vworkspace_core.boxes.schemas import Schemas
 from vworkspace_core.cel.types import DYN, CelType
-from vworkspace_core.schema.builtin import built_in_schema
-from vworkspace_core.schema.celtypes import type_of_schema
 
 _SECTIONS: Final = ("reconcile", "emit", "runtime", "observe", "preReconcile")
 _NEEDLESS: Final = frozenset(("default", "enabled", "description", "workers", "crdFile", "apiTypes", "namespaced"))
@@ -467,8 +466,8 @@ def _children(declared: list[_Declared]) -> tuple[dict[str, Value], dict[str, st
     for entry in declared:
         key = entry.form.kind.lower()
         same = [other for other in declared if other.form.kind == entry.form.kind]
-        schema = built_in_schema(entry.form.api_version, entry.form.kind)
-        found = type_of_schema(schema, plain=True) if schema is not None else DYN
+        kind = Schemas().find(entry.form.api_version, entry.form.kind)
+        found = kind.type if kind is not None else DYN
         if (raw := _raw_name(entry.raw)) and "{{" not in raw:
             known[f"{key}s.{raw}"] = Value(entry.id, found)
         if "forEach" in entry.raw:

@@ -20,13 +20,12 @@ from vworkspace_core.boxes.convert.result import BoxPath, Conversion, ConvertedB
 from vworkspace_core.boxes.convert.simple_schema import SimpleSchemas
 from vworkspace_core.boxes.functions import FUNCTIONS
 from vworkspace_core.boxes.model import API_VERSION
+from vworkspace_core.boxes.schemas import Schemas
 from vworkspace_core.boxes.templates import pieces
 from vworkspace_core.cel import BOOL, DYN, CelSyntaxError, CelType, Environment, compile_expression, list_of
 from vworkspace_core.cel.parser import parse
 from vworkspace_core.cel.signatures import named
 from vworkspace_core.cel.syntax import Bind, Call, Expression, Identifier, Macro, children, dotted
-from vworkspace_core.schema.builtin import built_in_schema
-from vworkspace_core.schema.celtypes import type_of_schema
 
 _GROUP: Final = "kro.run"
 _DEEPEST: Final = 64
@@ -172,8 +171,8 @@ class _Definition:
         for entry in self._entries:
             place = entry.raw.get("template") or entry.raw.get("externalRef") or {}
             place = place if isinstance(place, Mapping) else {}
-            schema = built_in_schema(str(place.get("apiVersion", "")), str(place.get("kind", "")))
-            yield entry, DYN if schema is None else type_of_schema(schema, plain=True)
+            known = Schemas().find(str(place.get("apiVersion", "")), str(place.get("kind", "")))
+            yield entry, DYN if known is None else known.type
 
     def _fields(self) -> dict[str, Any]:
         raw = self._schema.get("status")

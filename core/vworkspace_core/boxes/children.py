@@ -1,0 +1,129 @@
+"""`children.<kind>`, `children.<kind>.<id>` and `children.<kind>[*]`, resolved to resources when a box is read (PH-5).
+
+In the tree of an expression they become the ids that they stand for, so that everything behind knows ids only. Which
+child is meant by a kind that several resources have is an error, not a choice.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final, TypeVar
+
+import attrs
+
+from vworkspace_core.cel import CelSyntaxError
+from vworkspace_core.cel.lexer import Token, tokens
+from vworkspace_core.cel.syntax import Bind, Expression, Identifier, Index, Macro, Present, Select, rebuilt
+
+T = TypeVar("T")
+
+ROOT: Final = "children"
+_ANY: Final = "_"
+"""What stands for `*` between brackets, which the language has no word for; no variable is called so."""
+
+
+@attrs.frozen
+class Children:
+    """The resources by their kinds in small letters: `deployment`."""
+
+    by_kind: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, resources: Iterable[tuple[str, str]]) -> "Children":
+        """From ids and their kinds."""
+        found: dict[str, tuple[str, ...]] = {}
+        for identifier, kind in resources:
+            found[kind.lower()] = (*found.get(kind.lower(), ()), identifier)
+        return cls(found)
+
+    @property
+    def lists(self) -> Mapping[str, tuple[str, ...]]:
+        """The ids of each kind under the name of their list in a scope."""
+        return {list_name(kind): ids for kind, ids in self.by_kind.items()}
+
+    def ids_of(self, kind: str) -> tuple[str, ...]:
+        """The resources of a kind. Raises LookupError with what to write for a kind that no resource has."""
+        ids = self.by_kind.get(kind.lower(), ())
+        if not ids:
+            near = get_close_matches(kind.lower(), self.by_kind, 1)
+            hint = f"; did you mean children.{near[0]}?" if near else ""
+            raise LookupError(f"no resource of this box is of a kind {kind!r}{hint}")
+        return ids
+
+    def has(self, kind: str, identifier: str) -> bool:
+        """Whether a resource of that id is of that kind."""
+        return identifier in self.by_kind.get(kind.lower(), ())
+
+    def only(self, kind: str) -> str:
+        """The one resource of a kind. Raises LookupError where there are several."""
+        ids = self.ids_of(kind)
+        if len(ids) > 1:
+            named = " or ".join(f"{ROOT}.{kind}.{identifier}" for identifier in ids)
+            raise LookupError(f"several resources are of that kind: write {named}, or {ROOT}.{kind}[*] for all")
+        return ids[0]
+
+    def resolve_path(self, steps: Sequence[str | int]) -> list[str | int]:
+        """The path of a gate below an id, where it began with `children`. Raises LookupError."""
+        if not steps or steps[0] != ROOT:
+            return list(steps)
+        if len(steps) < 2 or not isinstance(steps[1], str):
+            raise LookupError(f"{ROOT} is read as {ROOT}.<kind>: {', '.join(sorted(self.by_kind))}")
+        kind = steps[1]
+        if len(steps) > 2 and steps[2] in self.ids_of(kind):
+            return list(steps[2:])
+        return [self.only(kind), *steps[2:]]
+
+    def resolve(self, tree: Expression, source: str) -> Expression:
+        """The tree with ids in it. Raises CelSyntaxError with the place."""
+        return _Resolver(self, source).visit(tree)
+
+
+def list_name(kind: str) -> str:
+    """Under which a scope has all children of a kind."""
+    return f"{ROOT}.{kind.lower()}[*]"
+
+
+def readable(source: str) -> str:
+    """`[*]` as the grammar takes it; every character keeps its place. Raises CelSyntaxError."""
+    if "*" not in source or ROOT not in source:
+        return source
+    found: list[Token] = list(tokens(source))
+    text = list(source)
+    for at in range(len(found) - 5):
+        words = [token.text for token in found[at : at + 6]]
+        if words[0] == ROOT and words[1] == "." and words[3:] == ["[", "*", "]"]:
+            text[found[at + 4].position] = _ANY
+    return "".join(text)
+
+
+@attrs.frozen
+class _Resolver:
+    children: Children
+    source: str
+
+    def visit(self, node: Expression) -> Expression:
+        match node:
+            case Index(Select(Identifier("children"), kind), Identifier("_")):
+                self._looked_up(self.children.ids_of, kind, node)
+                return Identifier(list_name(kind), at=node.at)
+            case Select(Select(Identifier("children"), kind), name) if name in self.children.by_kind.get(
+                kind.lower(), ()
+            ):
+                return Identifier(name, at=node.at)
+            case Select(Identifier("children"), kind):
+                return Identifier(self._looked_up(self.children.only, kind, node), at=node.at)
+            case Present(Identifier("children"), kind):
+                raise CelSyntaxError(f"write has({ROOT}.{kind}.metadata): has() asks for a field", self.source, node.at)
+            case Identifier("children"):
+                kinds = ", ".join(sorted(self.children.by_kind)) or "there is none"
+                raise CelSyntaxError(f"{ROOT} is read as {ROOT}.<kind>: {kinds}", self.source, node.at)
+            case Macro(_, _, names) if ROOT in names:
+                raise CelSyntaxError(f"{ROOT} cannot be the name of a variable", self.source, node.at)
+            case Bind("children"):
+                raise CelSyntaxError(f"{ROOT} cannot be the name of a variable", self.source, node.at)
+        return rebuilt(node, self.visit)
+
+    def _looked_up(self, look_up: Callable[[str], T], kind: str, node: Expression) -> T:
+        try:
+            return look_up(kind)
+        except LookupError as error:
+            raise CelSyntaxError(str(error.args[0]), self.source, node.at) from error

@@ -1,0 +1,88 @@
+"""From the classes of a file and the schemas of its kinds to a compiled box, or to everything that is wrong (PH-6).
+
+`examine` never raises for a box, whatever it says: it tells problems, warnings and what could not be checked.
+`compile_box` is for whoever wants to run it.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.places import NoPlaces, Places
+from vworkspace_core.boxes.box import Box, BoxNode
+from vworkspace_core.boxes.model import DeletionOrder, OperatorBox
+from vworkspace_core.boxes.own_kind import OwnKind
+from vworkspace_core.boxes.problems import BoxProblem, BoxProblems, Findings
+from vworkspace_core.boxes.resources import Resources, seconds_of
+from vworkspace_core.boxes.schemas import CrdVersions, Schemas
+
+
+@attrs.frozen(eq=False)
+class Examination:
+    """What was found. `box` is there where nothing is wrong.
+
+    `unchecked` are places whose types no schema tells; `untyped` are kinds without a schema.
+    """
+
+    box: Box | None
+    problems: tuple[BoxProblem, ...] = ()
+    warnings: tuple[BoxProblem, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    untyped: tuple[str, ...] = ()
+    expressions: int = 0
+
+
+def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Box:
+    """The box, ready to be run. Raises BoxProblems with everything that is wrong."""
+    found = examine(model, crd, schemas, places)
+    if found.box is None:
+        raise BoxProblems(found.problems)
+    return found.box
+
+
+def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Examination:
+    """Everything about a box. `crd` is that of its own kind, None where it could not be read."""
+    findings = Findings(NoPlaces() if places is None else places)
+    if crd is None:
+        findings.problem("spec.crd", "the CRD of the box's kind is not known: name its file, or give it with --crds")
+        return Examination(None, findings.problems)
+    resources = Resources.of(model, crd, schemas, findings)
+    nodes = resources.compiled()
+    drains = resources.drained()
+    own = OwnKind.of(model, crd, resources)
+    externals = resources.observed()
+    box = Box(
+        name=model.metadata.name,
+        kind=crd.stored.kind,
+        model=model,
+        crd=crd.manifest,
+        schema=crd.stored.schema,
+        resync=seconds_of(model.spec.resync),
+        namespaces=model.spec.namespaces,
+        nodes=nodes,
+        drains=drains,
+        externals=externals,
+        strict_order=model.spec.deletion.order is DeletionOrder.STRICT,
+        status_fields=own.fields,
+        conditions=own.conditions,
+        lists=resources.children.lists,
+        rules=own.rules,
+        mutations=own.mutations,
+        versions=own.versions,
+    )
+    resources.check_status_circles(own.fields)
+    all_nodes = (*nodes, *(node for phase in drains for node in phase))
+    return Examination(
+        box=None if findings.problems else box,
+        problems=findings.problems,
+        warnings=findings.warnings,
+        unchecked=tuple(sorted(".".join(path) for path in resources.expressions.unchecked)),
+        untyped=_untyped(all_nodes, [(external.kind, external.schema is None) for external in box.externals]),
+        expressions=len(resources.expressions.made),
+    )
+
+
+def _untyped(nodes: Sequence[BoxNode], externals: Sequence[tuple[Kind, bool]]) -> tuple[str, ...]:
+    kinds = [(node.kind, node.schema is None) for node in nodes]
+    return tuple(sorted({f"{kind.api_version} {kind.kind}" for kind, untyped in (*kinds, *externals) if untyped}))

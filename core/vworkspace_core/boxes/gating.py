@@ -1,0 +1,198 @@
+"""Gates of phases and resources, compiled: mappings and expressions have one meaning (PH-4, L22)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.apimachinery.problems import index
+from vworkspace_core.boxes.box import BoxGate
+from vworkspace_core.boxes.expressions import BoxExpression
+from vworkspace_core.boxes.gates import Gate, any_of, comparison_of, expression_of, path_of
+from vworkspace_core.boxes.model import BoxPhase, BoxResource, GateEntry
+from vworkspace_core.boxes.problems import Findings
+from vworkspace_core.boxes.scoping import ExpressionCompiler, Variables
+from vworkspace_core.boxes.templates import whole
+from vworkspace_core.cel import BOOL, CelSyntaxError
+from vworkspace_core.cel.syntax import Binary, Expression, Literal, Present, Select, children
+from vworkspace_core.schema.node import JsonType, Schema
+
+_OMITTED: Final = frozenset(
+    (
+        *("replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "unavailableReplicas"),
+        *("currentReplicas", "terminatingReplicas", "active", "succeeded", "failed", "ready", "terminating"),
+    )
+)
+"""Fields of a status that built-in controllers leave out where they are zero."""
+
+
+@attrs.frozen(eq=False)
+class _Asked:
+    """One entry with its path and the text of its expression; `begin` is where that stands in the field."""
+
+    text: str
+    path: str
+    shown: str
+    begin: int | None
+
+
+@attrs.frozen(eq=False)
+class Gating:
+    """Compiles gates; `schemas` are those of variables, for hints."""
+
+    expressions: ExpressionCompiler
+    schemas: Mapping[str, Schema]
+
+    @property
+    def _findings(self) -> Findings:
+        return self.expressions.findings
+
+    def gates_of(
+        self, phase: BoxPhase | None, phase_path: str, resource: BoxResource, path: str, seen: Variables
+    ) -> tuple[BoxGate, ...]:
+        """Those of the phase, then those of the resource itself."""
+        gates: list[BoxGate] = []
+        if phase is not None:
+            gates += self._gates(phase, phase_path, seen, phase.name)
+        return (*gates, *self._gates(resource, path, seen, ""))
+
+    def _gates(self, said: BoxPhase | BoxResource, path: str, seen: Variables, phase: str) -> Iterator[BoxGate]:
+        for at, entry in enumerate(said.when):
+            asked = self._asked(entry, index(f"{path}.when", at), seen)
+            if asked is not None and (made := self._compiled(asked, seen)) is not None:
+                yield _gate([made], made, asked.shown, phase, said.optional)
+        yield from self._any(said.any, f"{path}.any", seen, phase, said.optional)
+
+    def _any(
+        self, entries: Sequence[GateEntry], path: str, seen: Variables, phase: str, optional: bool | None
+    ) -> Iterator[BoxGate]:
+        """One gate of several entries, of which one has to hold."""
+        asked = [one for at, entry in enumerate(entries) if (one := self._asked(entry, index(path, at), seen))]
+        made = [expression for one in asked if (expression := self._compiled(one, seen)) is not None]
+        if not made or len(made) != len(entries):
+            return
+        # Each was compiled for its messages; together they are one expression, in which one that fails decides nothing.
+        whole_text = any_of([one.text for one in asked])
+        together = self.expressions.text(whole_text, path, seen, wanted=BOOL) if len(made) > 1 else made[0]
+        if together is not None:
+            yield _gate(made, together, " or ".join(one.shown for one in asked), phase, optional)
+
+    def _asked(self, entry: GateEntry, path: str, seen: Variables) -> _Asked | None:
+        if entry.gate is not None:
+            return self._of_mapping(entry.gate, path, seen)
+        try:
+            piece = whole(entry.expression)
+        except CelSyntaxError as error:
+            self._findings.syntax(path, error, entry.expression, 0)
+            return None
+        if piece is None:
+            message = f"must be a gate such as {{field: spec.host, exists: true}}, or ${{{entry.expression.strip()}}}"
+            self._findings.problem(path, message)
+            return None
+        return _Asked(piece.text, path, piece.text.strip(), piece.at)
+
+    def _of_mapping(self, gate: Gate, path: str, seen: Variables) -> _Asked | None:
+        variables = seen.types.keys() - {"children"}
+        resolve = self.expressions.children.resolve_path
+        try:
+            steps = resolve(path_of(gate))
+            comparison = comparison_of(gate, variables, resolve)
+            text = expression_of(gate, variables, resolve)
+        except LookupError as error:
+            self._findings.problem(f"{path}.field", f"{gate.field}: {error.args[0]}")
+            return None
+        self._hint_of_zero(gate, steps, path)
+        if comparison is not None and not self._compares(comparison, gate, path, seen):
+            return None
+        return _Asked(text, path, _shown(gate), None)
+
+    def _compares(self, comparison: str, gate: Gate, path: str, seen: Variables) -> bool:
+        """Whether the types of both sides can be equal; told where they cannot, or where the path is wrong."""
+        before = self._findings.count
+        quiet = attrs.evolve(self.expressions, made=[], unchecked=set())
+        quiet.text(comparison, f"{path}.field", seen, secret=True)
+        return self._findings.count == before
+
+    def _compiled(self, asked: _Asked, seen: Variables) -> BoxExpression | None:
+        made = self.expressions.text(asked.text, asked.path, seen, begin=asked.begin, wanted=BOOL)
+        if made is not None and asked.begin is not None:
+            self._hint_of_presence(made, asked)
+            self._hint_of_comparison(made.program.tree, asked)
+        return made
+
+    # --- hints --------------------------------------------------------------------------------------------------------
+
+    def _hint_of_zero(self, gate: Gate, steps: Sequence[str | int], path: str) -> None:
+        if gate.operator in ("equals", "lessOrEqual", "lessThan") and gate.value in (0, 1) and not gate.negated:
+            never = gate.value == 0 or gate.operator == "lessThan"
+            if never and not isinstance(gate.value, bool) and self._is_omitted(steps):
+                message = f"{steps[-1]} is absent at zero, so that this never holds: write `exists: false`"
+                self._findings.warning(path, message)
+
+    def _is_omitted(self, steps: Sequence[str | int]) -> bool:
+        return len(steps) == 3 and steps[1] == "status" and steps[2] in _OMITTED and steps[0] in self.schemas
+
+    def _hint_of_comparison(self, node: Expression, asked: _Asked) -> None:
+        match node:
+            case Binary("==" | "<=", Select() as place, Literal(0)):
+                steps = _steps(place)
+                if self._is_omitted(steps):
+                    message = f"{steps[-1]} is absent at zero, so that this never holds: write .?{steps[-1]}.orValue(0)"
+                    self._findings.warning(asked.path, message, asked.begin)
+        for child in children(node):
+            self._hint_of_comparison(child, asked)
+
+    def _hint_of_presence(self, made: BoxExpression, asked: _Asked) -> None:
+        """Controllers write empty objects at first: has() of one says too early that it is there (D12)."""
+        for node in _all(made.program.tree):
+            if isinstance(node, Present):
+                steps = [*_steps(node.operand), node.field]
+                if "status" in steps and self._is_object(steps):
+                    message = (
+                        f"has(…{node.field}) holds for {{}} too, which controllers write at first: ask for a field "
+                        f"below it, or write the gate {{field: {'.'.join(steps)}, exists: true}}"
+                    )
+                    self._findings.warning(asked.path, message, asked.begin)
+
+    def _is_object(self, steps: Sequence[str]) -> bool:
+        schema: Schema | None = self.schemas.get(steps[0])
+        for step in steps[1:]:
+            schema = schema.child(step) if schema is not None else None
+        return schema is not None and schema.type is JsonType.OBJECT
+
+
+def _gate(
+    parts: Sequence[BoxExpression], expression: BoxExpression, shown: str, phase: str, optional: bool | None
+) -> BoxGate:
+    choice = all(_looks_at_parent(part) for part in parts) if optional is None else optional
+    return BoxGate(expression, phase, shown, choice)
+
+
+def _looks_at_parent(expression: BoxExpression) -> bool:
+    checked = expression.program.checked
+    return checked is not None and all(read.path[0] == "self" for read in checked.reads)
+
+
+def _shown(gate: Gate) -> str:
+    negated = "not " if gate.negated else ""
+    return f"{gate.field} {negated}{gate.operator} {_value(gate.value)}"
+
+
+def _value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _steps(node: Expression) -> list[str]:
+    """The names of `a.b.c`; empty for what is more than names and dots."""
+    match node:
+        case Select(operand, field, optional=False):
+            return [*_steps(operand), field]
+        case _:
+            name = getattr(node, "name", "")
+            return [name] if isinstance(name, str) and name and not children(node) else []
+
+
+def _all(node: Expression) -> Iterator[Expression]:
+    yield node
+    for child in children(node):
+        yield from _all(child)

@@ -1,0 +1,95 @@
+"""What is wrong with a box, and what is only worth a word: each with its place in the file."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import attrs
+
+from vworkspace_core.apimachinery.places import Place, Places
+from vworkspace_core.cel import CelSyntaxError
+
+MOST: Final = 200
+"""Problems that are kept: who reads them mends some of them first."""
+
+
+@attrs.frozen(order=True)
+class BoxProblem:
+    """One thing that is wrong, or worth a warning, and what to write instead."""
+
+    place: Place
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" if str(self.place) else self.message
+
+
+class BoxProblems(ValueError):
+    """A box that cannot be run. `problems` are all of them, in the order of the file."""
+
+    def __init__(self, problems: Sequence[BoxProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))
+
+
+class Findings:
+    """Collects problems and warnings; a place is said once for each message."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._problems: dict[BoxProblem, None] = {}
+        self._warnings: dict[BoxProblem, None] = {}
+
+    def problem(self, path: str, message: str, offset: int | None = None) -> None:
+        """Something that keeps the box from running."""
+        _add(self._problems, BoxProblem(self._places.at(path, offset), message))
+
+    def warning(self, path: str, message: str, offset: int | None = None) -> None:
+        """Something that is rarely meant."""
+        _add(self._warnings, BoxProblem(self._places.at(path, offset), message))
+
+    def place(self, path: str, offset: int | None = None) -> Place:
+        """The place of a field."""
+        return self._places.at(path, offset)
+
+    def syntax(self, path: str, error: CelSyntaxError, source: str, begin: int | None) -> None:
+        """A text that is no expression. `begin` is where it begins in the field's text, None where it is not in it."""
+        offset = None if begin is None else begin + offset_of(error, source)
+        self.problem(path, error.problem, offset)
+
+    @property
+    def count(self) -> int:
+        """How many problems there are so far."""
+        return len(self._problems)
+
+    @property
+    def problems(self) -> tuple[BoxProblem, ...]:
+        """In the order of the file."""
+        return tuple(sorted(self._problems, key=_by_line))
+
+    @property
+    def warnings(self) -> tuple[BoxProblem, ...]:
+        """In the order of the file."""
+        return tuple(sorted(self._warnings, key=_by_line))
+
+
+def _add(found: dict[BoxProblem, None], problem: BoxProblem) -> None:
+    if len(found) < MOST:
+        found[problem] = None
+
+
+def _by_line(problem: BoxProblem) -> tuple[str, int, int, str, str]:
+    place = problem.place
+    return (place.file, place.line, place.column, place.path, problem.message)
+
+
+def offset_of(error: CelSyntaxError, source: str) -> int:
+    """The place of an error as a number of characters from the beginning of its text."""
+    if error.line == 0:
+        return 0
+    lines = source.split("\n")
+    return sum(len(line) + 1 for line in lines[: error.line - 1]) + error.column - 1
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message."""
+    return ", ".join(sorted(names)) or "there is none"

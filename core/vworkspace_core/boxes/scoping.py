@@ -1,0 +1,183 @@
+"""Which variables an expression may read at its place, and its compilation with every check that types allow (PH-6)."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from vworkspace_core.boxes.children import Children, readable
+from vworkspace_core.boxes.expressions import BoxExpression
+from vworkspace_core.boxes.functions import FUNCTIONS
+from vworkspace_core.boxes.problems import Findings
+from vworkspace_core.boxes.taint import Taint, taint_of
+from vworkspace_core.boxes.templates import Piece
+from vworkspace_core.cel import (
+    BOOL,
+    ITEM,
+    LIMITS,
+    STRING,
+    Absence,
+    CelSyntaxError,
+    CelType,
+    Checked,
+    Program,
+    VariablePath,
+)
+from vworkspace_core.cel.check import check
+from vworkspace_core.cel.evaluate import TYPES, build
+from vworkspace_core.cel.parser import parse
+from vworkspace_core.cel.syntax import Expression, Identifier, children
+
+_SHELL: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
+SECRETS_ONLY: Final = "data of a Secret may flow into data of a Secret and through hash(…) only"
+
+
+@attrs.frozen(eq=False)
+class Variables:
+    """What an expression may read.
+
+    `certain` are those of whose fields the schema says whether they are there: `self`, and items of its lists. What
+    children have may always be missing still. `aliases` say which place a variable of `forEach` stands for.
+    """
+
+    types: Mapping[str, CelType]
+    taints: Mapping[str, Taint] = attrs.field(factory=dict)
+    certain: frozenset[str] = frozenset(("self",))
+    aliases: Mapping[str, VariablePath] = attrs.field(factory=dict)
+
+    def only(self, *names: str) -> "Variables":
+        """Those of these names alone."""
+        return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name in names})
+
+    def without(self, *names: str) -> "Variables":
+        """All but these."""
+        return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name not in names})
+
+    def with_variable(self, name: str, kind: CelType, taint: Taint = Taint.CLEAN) -> "Variables":
+        """With one more, or with another meaning of one."""
+        return attrs.evolve(self, types={**self.types, name: kind}, taints={**self.taints, name: taint})
+
+    def places_of(self, checked: Checked) -> Iterator[tuple[VariablePath, bool]]:
+        """Everything that is read, by the variables that others know, and whether it is done without."""
+        for read in sorted(checked.reads):
+            alias = self.aliases.get(read.path[0])
+            yield (read.path if alias is None else (*alias, *read.path[1:])), read.soft
+
+
+@attrs.frozen(eq=False)
+class ExpressionCompiler:
+    """Compiles the expressions of one box and tells what is wrong with them."""
+
+    findings: Findings
+    children: Children
+    lists: Mapping[str, CelType]
+    """Types of the lists of all children of a kind."""
+    crd: str = "the CRD"
+    """Where a default can be given."""
+    unchecked: set[VariablePath] = attrs.field(factory=set)
+    made: list[BoxExpression] = attrs.field(factory=list)
+
+    def piece(
+        self, piece: Piece, path: str, variables: Variables, *, wanted: CelType | None = None, secret: bool = False
+    ) -> BoxExpression | None:
+        """An expression of a text in the file; `secret` says that its value may tell of the data of Secrets."""
+        return self.text(piece.text, path, variables, begin=piece.at, wanted=wanted, secret=secret)
+
+    def text(
+        self,
+        text: str,
+        path: str,
+        variables: Variables,
+        *,
+        begin: int | None = None,
+        wanted: CelType | None = None,
+        secret: bool = False,
+    ) -> BoxExpression | None:
+        """An expression; `begin` is where it begins in the field's text, None for one that was made of a gate."""
+        try:
+            program = self._program(text, variables)
+        except CelSyntaxError as error:
+            self.findings.syntax(path, _with_shell_hint(error, text), text, begin)
+            return None
+        assert program.checked is not None
+        self._absences(program.checked, variables, path, begin)
+        self.unchecked.update(program.checked.unknown)
+        tainted = taint_of(program.tree, variables.taints) is not Taint.CLEAN
+        if tainted and not secret:
+            self.findings.problem(path, SECRETS_ONLY, begin)
+        if wanted is not None and not _gives(program.type, wanted):
+            self.findings.problem(path, _unwanted(program.type, wanted), begin)
+        expression = BoxExpression(program, self.findings.place(path, begin), tainted)
+        self.made.append(expression)
+        return expression
+
+    def _program(self, text: str, variables: Variables) -> Program:
+        source = readable(text)
+        tree = self.children.resolve(parse(source), source)
+        types = self._types(tree, variables)
+        checked = check(tree, text, types, FUNCTIONS)
+        return Program(text, tree, checked, LIMITS, build(tree, FUNCTIONS, frozenset(types)))
+
+    def _types(self, tree: Expression, variables: Variables) -> Mapping[str, CelType]:
+        """Of the variables that are read; of all where one is not there, so that a hint can name what was meant."""
+        names = set(_names(tree))
+        lists = self._lists(variables) if any(name in self.lists for name in names) else {}
+        known = {name: kind for name in names if (kind := variables.types.get(name) or lists.get(name)) is not None}
+        return known if known.keys() >= names - TYPES.keys() else {**variables.types, **lists}
+
+    def _lists(self, variables: Variables) -> Mapping[str, CelType]:
+        """The lists of all children of a kind, for places that see every one of them."""
+        known = variables.types.keys()
+        return {name: kind for name, kind in self.lists.items() if known >= set(self.children.lists[name])}
+
+    def _absences(self, checked: Checked, variables: Variables, path: str, begin: int | None) -> None:
+        for absence in checked.absences:
+            if absence.path[0] in variables.certain:
+                offset = None if begin is None else begin + absence.at
+                self.findings.problem(path, _absent(absence, self.crd), offset)
+
+
+def _names(node: Expression) -> Iterator[str]:
+    if isinstance(node, Identifier):
+        yield node.name
+    for child in children(node):
+        yield from _names(child)
+
+
+def _absent(absence: Absence, crd: str) -> str:
+    steps = [step for step in absence.path if step != ITEM]
+    read, optional = ".".join(steps), f"{'.'.join(steps[:-1])}.?{steps[-1]}"
+    return (
+        f"{read.removeprefix('self.')} may be absent: write {optional}, ask has({read}), or give it a default in {crd}"
+    )
+
+
+def _with_shell_hint(error: CelSyntaxError, text: str) -> CelSyntaxError:
+    name = text.strip()
+    if error.problem.startswith("undeclared reference") and _SHELL.fullmatch(name):
+        hinted = CelSyntaxError(f"there is no variable {name}; a shell variable? write $${{{name}}}")
+        hinted.line, hinted.column = error.line, error.column
+        return hinted
+    return error
+
+
+def _gives(actual: CelType, wanted: CelType) -> bool:
+    return actual.name == "dyn" or actual.name == wanted.name
+
+
+def _unwanted(actual: CelType, wanted: CelType) -> str:
+    if actual.name == "optional":
+        return f"must give {_article(wanted)}, and may be without a value: add .orValue(…)"
+    hint = ": write string(…)" if wanted == STRING and actual.name in ("int", "uint", "double", "bool") else ""
+    return f"must give {_article(wanted)}, not {actual}{hint}"
+
+
+def _article(wanted: CelType) -> str:
+    return "true or false" if wanted == BOOL else "a list" if wanted.name == "list" else f"a {wanted}"
+
+
+def is_bare(expression: BoxExpression) -> str:
+    """The variable that an expression is, where it is nothing else."""
+    tree: Expression = expression.program.tree
+    return tree.name if isinstance(tree, Identifier) else ""

@@ -1,0 +1,135 @@
+"""Small boxes for tests: a parent kind Shop, resources of built-in kinds, and what an examination finds."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.compile import Examination, compile_box, examine
+from vworkspace_core.boxes.read import read_box
+from vworkspace_core.boxes.schemas import CrdVersions, Schemas
+
+CONDITIONS: Final[Mapping[str, Any]] = {
+    "type": "array",
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["type"],
+    "items": {
+        "type": "object",
+        "required": ["type", "status", "reason", "lastTransitionTime"],
+        "properties": {
+            **{name: {"type": "string"} for name in ("type", "status", "reason", "message")},
+            "observedGeneration": {"type": "integer"},
+            "lastTransitionTime": {"type": "string", "format": "date-time"},
+        },
+    },
+}
+TEXT: Final = {"type": "string"}
+SPEC: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "required": ["image", "parts"],
+    "properties": {
+        "image": TEXT,
+        "replicas": {"type": "integer", "default": 2},
+        "host": TEXT,
+        "ratio": {"type": "number"},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "port": {"x-kubernetes-int-or-string": True},
+        "parts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {"name": TEXT, "replicas": {"type": "integer"}},
+            },
+        },
+    },
+}
+STATUS: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "observedGeneration": {"type": "integer"},
+        "ready": {"type": "integer"},
+        "address": TEXT,
+        "conditions": CONDITIONS,
+    },
+}
+
+
+def crd(spec: Mapping[str, Any] = SPEC, status: Mapping[str, Any] = STATUS, **extra: Any) -> dict[str, Any]:
+    """The CRD of Shop."""
+    schema = {"type": "object", "required": ["spec"], "properties": {"spec": spec, "status": status}}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": schema},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "shops.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "shops", "singular": "shop", "kind": "Shop", "listKind": "ShopList"},
+            "versions": [version],
+            **extra,
+        },
+    }
+
+
+def config(identifier: str, name: str = "", data: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """A resource: a ConfigMap."""
+    template = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name or identifier}, "data": data or {}}
+    return {"id": identifier, "template": template, **more}
+
+
+def secret(identifier: str, data: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """A resource: a Secret."""
+    template = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": identifier}, "stringData": data or {}}
+    return {"id": identifier, "template": template, **more}
+
+
+def deployment(identifier: str, name: str = "", spec: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """A resource: a Deployment."""
+    template = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name or identifier},
+        "spec": {
+            "selector": {"matchLabels": {"app": identifier}},
+            "template": {
+                "metadata": {"labels": {"app": identifier}},
+                "spec": {"containers": [{"name": "main", "image": "${self.spec.image}"}]},
+            },
+            **(spec or {}),
+        },
+    }
+    return {"id": identifier, "template": template, **more}
+
+
+def document(*resources: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
+    """A box as its file says it."""
+    return {
+        "apiVersion": "box.vworkspace.io/v1alpha1",
+        "kind": "OperatorBox",
+        "metadata": {"name": "shop"},
+        "spec": {"crd": "shop-crd.yaml", "resources": list(resources), **spec},
+    }
+
+
+def examined(*resources: Mapping[str, Any], kind: Mapping[str, Any] | None = None, **spec: Any) -> Examination:
+    """What is found in a box of these resources."""
+    versions = CrdVersions.of(crd() if kind is None else kind)
+    return examine(read_box(document(*resources, **spec)), versions, Schemas([versions]))
+
+
+def box_of(*resources: Mapping[str, Any], kind: Mapping[str, Any] | None = None, **spec: Any) -> Box:
+    """A box that can be run."""
+    versions = CrdVersions.of(crd() if kind is None else kind)
+    return compile_box(read_box(document(*resources, **spec)), versions, Schemas([versions]))
+
+
+def told(found: Examination) -> Sequence[str]:
+    """Every problem in one line."""
+    return [str(problem) for problem in found.problems]
