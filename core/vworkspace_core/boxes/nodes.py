@@ -12,12 +12,11 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 from vworkspace_core.apimachinery.resources import SECRET
-from vworkspace_core.boxes.box import Box, BoxEdge, BoxGate, BoxNode, ExternalNode, Iteration
+from vworkspace_core.boxes.box import Box, BoxGate, BoxNode, ExternalNode, Iteration
 from vworkspace_core.boxes.evaluation import Evaluation, evaluation_of, hold_of, variables
 from vworkspace_core.boxes.expressions import BoxExpression, ExpressionFailure
 from vworkspace_core.boxes.model import (
     ApplyMode,
-    DependencyUntil,
     GeneratedField,
     ImmutableMode,
     OnDelete,
@@ -50,11 +49,6 @@ _POLICIES: Final = {
     ApplyMode.ALWAYS: ApplyPolicy.ALWAYS,
     ApplyMode.IF_ABSENT: ApplyPolicy.IF_ABSENT,
     ApplyMode.ONCE: ApplyPolicy.ONCE,
-}
-_UNTIL: Final = {
-    DependencyUntil.APPLIED: Until.APPLIED,
-    DependencyUntil.OBSERVED: Until.OBSERVED,
-    DependencyUntil.READY: Until.READY,
 }
 
 
@@ -130,7 +124,7 @@ def _external(external: ExternalNode) -> Node:
 
 
 def _resource(box: Box, node: BoxNode) -> Node:
-    edges = tuple(map(_edge, node.edges))
+    edges = node.edges
     include = _together(node.include)
     return Node(
         node.id,
@@ -152,10 +146,6 @@ def _resource(box: Box, node: BoxNode) -> Node:
         place=node.place,
         title=f"{node.kind.kind} {node.id}",
     )
-
-
-def _edge(edge: BoxEdge) -> Edge:
-    return Edge(edge.to, _UNTIL[edge.until], edge.why, declared="dependsOn" in edge.why.path)
 
 
 def _fill(kind: Kind, field: GeneratedField) -> Fill:

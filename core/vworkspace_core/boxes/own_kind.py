@@ -1,4 +1,4 @@
-"""What a box says of its own kind: status, rules, filled fields, versions, each held against the CRD (PH-6, PH-8)."""
+"""What a box says of its own kind: status, rules, filled fields, versions, each held against the CRD (PH-6)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
