@@ -7,6 +7,7 @@ the same reason a command imports its work when it is called.
 from cyclopts import App
 
 from vworkspace_app import VERSION
+from vworkspace_app.cli.boxes import box
 from vworkspace_app.cli.conformance import conformance
 from vworkspace_app.cli.installing import manifests, register, uninstall
 from vworkspace_app.cli.seeing import status
@@ -35,3 +36,4 @@ app = App(
 app.command("vworkspace_app.cli.run:run", name="run", help=RUN)
 for command in (status, register, demo, plan, cluster, control_plane, manifests, uninstall, conformance):
     app.command(command)
+app.command(box)

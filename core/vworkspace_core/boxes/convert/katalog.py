@@ -140,7 +140,10 @@ class _Katalog:
         self._problems = problems
         self._notes: dict[BoxPath, str] = {}
         self._used: dict[str, str] = {}
-        self._crd_file = str(self._take("crdFile").value or "")
+        said_crd = self._take("crdFile")
+        self._crd_file = str(said_crd.value or "")
+        if "://" in self._crd_file:
+            problems.add(said_crd.path, "is not a file: download it, and name the file")
         self._crd = crds.get(self._crd_file)
         self._name = name or _name_of(self._crd) or "box"
         self._parent = type_of_definition(self._crd)

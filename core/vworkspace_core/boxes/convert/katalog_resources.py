@@ -157,7 +157,7 @@ def _pod(entry: Entry, name: str, labels: Mapping[str, Any], **more: Any) -> dic
 
 def _image(entry: Entry) -> Any:
     image, tag = entry.value("image"), entry.value("tag")
-    if image is None:
+    if not entry.raw.get("image"):
         entry.problems.add(entry.path, "has no image")
     return image if tag is None else f"{image}:{tag}"
 

@@ -1,0 +1,125 @@
+"""`box convert`: boxes from the files of other frameworks, as text to print or files to write."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import yaml
+
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.yaml_documents import Format, dump, read_documents, read_placed
+from vworkspace_app.process.yaml_places import YamlPlaces
+from vworkspace_core.apimachinery.formats import DNS_LABEL
+from vworkspace_core.apimachinery.places import Place
+from vworkspace_core.apimachinery.problems import index, join
+from vworkspace_core.boxes.convert import ConvertedBox, convert, definition_files
+from vworkspace_core.boxes.convert.result import BoxPath
+
+_STDIN: Final = "standard input"
+_MOST_DOCUMENTS: Final = 100
+
+
+@attrs.frozen
+class Written:
+    """A file that a conversion makes."""
+
+    name: str
+    text: str
+
+
+@attrs.frozen
+class ConvertedFile:
+    """What came of a file: the files to write, and a line for each thing that could not be converted."""
+
+    boxes: int
+    files: tuple[Written, ...]
+    problems: tuple[str, ...]
+
+
+def convert_file(file: str) -> ConvertedFile:
+    """Everything that a file becomes. Raises CommandError for a file that cannot be read, or one it names."""
+    found = list(read_placed(file))
+    if not found:
+        raise CommandError(f"{file}: holds no document")
+    if len(found) > _MOST_DOCUMENTS:
+        raise CommandError(f"{file}: holds more than {_MOST_DOCUMENTS} documents")
+    boxes = 0
+    files: dict[str, str] = {}
+    problems: list[str] = []
+    for places, document in found:
+        folder = Path() if places.file == _STDIN else Path(places.file).parent
+        conversion = convert(document, _definitions(document, folder))
+        boxes += len(conversion.boxes)
+        told = [(places.at(problem.path), problem.message) for problem in conversion.problems]
+        problems += [f"{place}: {message}" for place, message in sorted(told, key=_by_line)]
+        for made in conversion.boxes:
+            files.update(_files(made, Path(places.file).name, folder))
+    return ConvertedFile(boxes, tuple(Written(*entry) for entry in files.items()), tuple(problems))
+
+
+def _by_line(told: tuple[Place, str]) -> tuple[int, int]:
+    return told[0].line, told[0].column
+
+
+def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:
+    """Write them, and tell their paths. Nothing that is there is written over. Raises CommandError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            path = folder / file.name
+            if path.exists() and path.read_text(encoding="utf-8") != file.text:
+                raise CommandError(f"{path} exists, with other content: remove it, or name another folder with -o")
+            path.write_text(file.text, encoding="utf-8")
+            yield path
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{folder}: cannot be written: {error}") from error
+
+
+def _definitions(document: Any, folder: Path) -> dict[str, Mapping[str, Any]]:
+    """The definitions that a Katalog names; they tell the types of its fields."""
+    out: dict[str, Mapping[str, Any]] = {}
+    for name in definition_files(document):
+        if "://" not in name:
+            out[name] = next(iter(read_documents([str(folder / name)])), {})
+    return out
+
+
+def _files(made: ConvertedBox, source: str, folder: Path) -> Iterator[tuple[str, str]]:
+    if not re.fullmatch(DNS_LABEL, made.name):
+        raise CommandError(f"{made.name[:80]!r} cannot be the name of a box: small letters, digits and hyphens")
+    crd = made.box["spec"].get("crd")
+    box = made.box
+    if isinstance(crd, str) and made.crd is None:
+        box = {**box, "spec": {**box["spec"], "crd": Path(crd).name}}
+    yield f"{made.name}.yaml", annotated(box, made.notes, f"Converted from {source}.")
+    if made.crd is not None:
+        yield f"{made.name}-crd.yaml", dump([made.crd], Format.YAML)
+    elif isinstance(crd, str) and (folder / crd).is_file():
+        yield Path(crd).name, (folder / crd).read_text(encoding="utf-8")
+
+
+def annotated(box: Mapping[str, Any], notes: Mapping[BoxPath, str], head: str) -> str:
+    """A box as YAML, with each note as a comment above what it is about."""
+    text = dump([box], Format.YAML)
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert root is not None
+    places = YamlPlaces("", root, text)
+    lines = text.splitlines()
+    above: dict[int, list[str]] = {}
+    for place, note in notes.items():
+        above.setdefault(places.at(_path(place)).line - 1, []).append(note)
+    out = [f"# {head}"]
+    for number, line in enumerate(lines):
+        margin = line[: len(line) - len(line.lstrip(" "))]
+        out += [f"{margin}# {note}" for note in above.get(number, ())]
+        out.append(line)
+    return "\n".join(out) + "\n"
+
+
+def _path(place: BoxPath) -> str:
+    path = ""
+    for step in place:
+        path = join(path, step) if isinstance(step, str) else index(path, step)
+    return path

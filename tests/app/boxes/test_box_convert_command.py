@@ -1,0 +1,113 @@
+"""`box convert` as users call it: files in, files out, and a line for what has no counterpart (PH-6)."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from vworkspace_app.__main__ import run_command
+from vworkspace_app.commands.box_convert import convert_file
+from vworkspace_core.boxes.read import read_box
+
+HERE = Path(__file__).parent / "convert"
+KATALOG = HERE / "webapp.katalog.yaml"
+
+
+def documents(text: str) -> list[object]:
+    return list(yaml.safe_load_all(text))
+
+
+def rows(file: Path) -> list[str]:
+    """What somebody wrote: lines that are neither empty nor a comment."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.strip() and not line.strip().startswith("#")]
+
+
+def test_a_katalog_is_printed_as_a_box_with_its_crd(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["box", "convert", str(KATALOG)]) == 0
+
+    printed = capsys.readouterr()
+    box, crd = documents(printed.out)
+    assert read_box(box).metadata.name == "webapp"
+    assert crd == yaml.safe_load((HERE / "webapp-crd.yaml").read_text(encoding="utf-8"))
+    assert printed.err == "convert: 1 box, everything converted\n"
+    assert "  - id: service\n    # a gate holds: what is there stays when it closes" in printed.out
+
+
+def test_files_are_written_and_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "boxes"
+    command = ["box", "convert", str(HERE / "webapp.rgd.yaml"), "-o", str(out)]
+
+    assert [run_command(command) for _ in range(2)] == [0, 0]
+    assert capsys.readouterr().out.splitlines()[:2] == [str(out / "webapp.yaml"), str(out / "webapp-crd.yaml")]
+    box = yaml.safe_load((out / "webapp.yaml").read_text(encoding="utf-8"))
+    assert (read_box(box).spec.crd.file, (out / "webapp-crd.yaml").is_file()) == ("webapp-crd.yaml", True)
+
+    (out / "webapp.yaml").write_text("mine", encoding="utf-8")
+    assert run_command(command) == 1
+    assert "exists, with other content" in capsys.readouterr().err
+    assert (out / "webapp.yaml").read_text(encoding="utf-8") == "mine"
+
+
+def test_what_has_no_counterpart_is_told_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "webapp-crd.yaml").write_bytes((HERE / "webapp-crd.yaml").read_bytes())
+    file = tmp_path / "k.yaml"
+    text = KATALOG.read_text(encoding="utf-8").replace("        reconcile: true\n", "        sleep: 3s\n", 1)
+    file.write_text(text.replace("{{ .spec.image }}", "{{ range .spec.image }}"), encoding="utf-8")
+
+    assert run_command(["box", "convert", str(file), "-o", str(tmp_path / "out")]) == 1
+
+    assert capsys.readouterr().err.splitlines() == [
+        f"{file}:9:16: operatorBox.onCreate.deployments[0].image: "
+        "'{{ range .spec.image }}': {{ range }} has no counterpart in an expression",
+        f"{file}:11:16: operatorBox.onCreate.deployments[0].sleep: a box does not sleep",
+        "convert: 1 box, 2 not converted",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "holds no document"),
+        ("a: [", "not valid YAML"),
+        ("a: &x 1\nb: *x\n", "the alias *x stands for a value given elsewhere"),
+        ("a: 1\na: 2\n", "the key 'a' is there twice"),
+        ("operatorBox:\n\tcrdFile: x\n", "not valid YAML"),
+        ("operatorBox: {crdFile: none.yaml}", "none.yaml: cannot be read: No such file or directory"),
+        ("kind: ResourceGraphDefinition\nmetadata: {name: ../../x}\nspec: {schema: {kind: A}}\n",
+         "'../../x' cannot be the name of a box"),
+        ("---\na: 1\n" * 101, "holds more than 100 documents"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
+) -> None:
+    file = tmp_path / "k.yaml"
+    file.write_text(text, encoding="utf-8")
+
+    assert run_command(["box", "convert", str(file), "-o", str(tmp_path / "out")]) == 1
+
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert problem in told[0]
+    assert not (tmp_path / "out").exists()
+
+
+def test_by_hand_the_pattern_takes_no_more_lines_than_as_a_katalog() -> None:
+    """And it is the same operator: what `convert` makes differs in the names of the resources only."""
+    by_hand = HERE / "webapp.box.yaml"
+    (made,) = [file for file in convert_file(str(KATALOG)).files if file.name == "webapp.yaml"]
+    wanted, found = yaml.safe_load(made.text)["spec"], yaml.safe_load(by_hand.read_text(encoding="utf-8"))["spec"]
+
+    assert len(rows(by_hand)) <= len(rows(KATALOG))
+    assert max(map(len, rows(by_hand))) <= 120
+    assert found["status"] == wanted["status"]
+    assert [(entry.get("when"), entry["template"]) for entry in found["resources"]] == [
+        (
+            entry.get("when"),
+            {**entry["template"], "spec": {**entry["template"]["spec"], "selector": "${web.spec.selector.matchLabels}"}}
+            if entry["id"] == "service"
+            else entry["template"],
+        )
+        for entry in wanted["resources"]
+    ]
