@@ -67,6 +67,8 @@ class Simulation:
         self.flux = FluxSimulator(InProcessKube(self.server, caller=Caller("flux", agent="flux/2")), behaviour)
         self.settings = Settings(cluster_id=CLUSTER)
         self.events = EventLog()
+        self.is_backlogged = False
+        """Whether other keys wait for a worker."""
         self.decide: Callable[[ApplicationInstance, InstanceObserved, Context], Decision] = reconcile
         for crd in (*crd_manifests(), *(flux_crds() if with_flux else ())):
             self.create_definition(crd)
@@ -135,8 +137,11 @@ class Simulation:
             return None
         source = read_application_instance(manifest)
         observed = run_sync(observe_live(self.api, source))
-        reconciler = Reconciler(APPLICATION_INSTANCE, read_application_instance, self._decide, FIELD_MANAGER, FINALIZER)
-        result = run_sync(run_pass(reconciler, source, observed, self.api, self.events))
+        reconciler = Reconciler(
+            APPLICATION_INSTANCE, read_application_instance, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True
+        )
+        work = run_pass(reconciler, source, observed, self.api, self.events, is_backlogged=lambda: self.is_backlogged)
+        result = run_sync(work)
         self._remember()
         return result
 

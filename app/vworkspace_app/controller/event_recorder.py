@@ -1,11 +1,15 @@
 """Kubernetes Events of the operator, written in the background (RUN-5).
 
-A reconcile never waits for an Event. What is written, and what repeats, is decided by `EventSeries`; what does not fit
-or is refused is counted.
+A reconcile never waits for an Event, and an Event waits for reconciles: while keys wait for a worker the API server is
+wanted for more. What is written, and what repeats, is decided by `EventSeries`; what does not fit or is refused is
+counted.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
+from typing import Final
 
 import anyio
 import structlog
@@ -19,14 +23,26 @@ from vworkspace_core.ports import Clock, KubeApi, KubernetesEvent, PatchType
 _log = structlog.get_logger("events")
 
 _LAST_SECONDS = 2.0
+LONGEST_HOLD: Final = timedelta(seconds=10)
+"""For how long an Event waits while the operator is backlogged."""
+MOST_HELD: Final = 200
+"""How many Events wait so at most: no more than can be written when the process ends."""
+LOOK_SECONDS: Final = 0.25
+"""How soon the end of a backlog is noticed."""
 
 
 class BackgroundEvents:
-    """`EventSink` that writes through `api` while `run` runs. `instance` names this process in every Event."""
+    """`EventSink` that writes through `api` while `run` runs. `instance` names this process in every Event.
 
-    def __init__(self, api: KubeApi, clock: Clock, *, instance: str) -> None:
+    While `is_backlogged` an Event waits, for ten seconds at most and with two hundred others at most.
+    """
+
+    def __init__(
+        self, api: KubeApi, clock: Clock, *, instance: str, is_backlogged: Callable[[], bool] = lambda: False
+    ) -> None:
         self._api = api
         self._clock = clock
+        self._is_backlogged = is_backlogged
         self._series = EventSeries(instance)
         self._under_way: Write | None = None
         self._news = anyio.Event()
@@ -47,6 +63,9 @@ class BackgroundEvents:
         try:
             while True:
                 await self._write_due()
+                if self._hold:
+                    await self._clock.sleep(LOOK_SECONDS)
+                    continue
                 self._news = anyio.Event()
                 wait = self._series.next_look(self._clock.now())
                 with anyio.move_on_after(None if wait is None else wait.total_seconds()):
@@ -55,11 +74,18 @@ class BackgroundEvents:
             with anyio.move_on_after(_LAST_SECONDS, shield=True):
                 if self._under_way is not None:
                     await self._write(self._under_way)  # it may have happened; then the server says so
-                await self._write_due()
+                while (write := self._series.take(self._clock.now())) is not None:
+                    await self._write(write)
 
     async def _write_due(self) -> None:
-        while (write := self._series.take(self._clock.now())) is not None:
+        while (write := self._series.take(self._clock.now(), waited=self._hold)) is not None:
             await self._write(write)
+
+    @property
+    def _hold(self) -> timedelta:
+        """How long an Event has to have waited to be written now."""
+        held = 0 < self._series.waiting <= MOST_HELD and self._is_backlogged()
+        return LONGEST_HOLD if held else timedelta(0)
 
     async def _write(self, write: Write) -> None:
         self._under_way = write

@@ -145,6 +145,11 @@ class WorkerPool:
         if self._active:
             await self._ended.wait()
 
+    @property
+    def is_backlogged(self) -> bool:
+        """Whether keys wait for a worker, those of the background apart."""
+        return self._queue.is_backlogged
+
     def stats(self) -> WorkerPoolStats:
         """The counts at this moment."""
         return self._counters.stats(self._queue.stats)

@@ -79,6 +79,8 @@ class InstanceController:
     held: HeldStatuses = attrs.field(init=False)
     on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
     """Called for each write for a key as it is answered (RUN-3)."""
+    is_backlogged: Callable[[], bool] = lambda: False
+    """Whether other keys wait: then the first word about an instance may wait too, for a second."""
 
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)
@@ -97,7 +99,7 @@ class InstanceController:
         observed = await self._observe(source)
         reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True)
         on_write = partial(self.on_write, key)
-        result = await run_pass(reconciler, source, observed, self.api, self.events, on_write)
+        result = await run_pass(reconciler, source, observed, self.api, self.events, on_write, self.is_backlogged)
         await self.held.heard(key, result)
         log_pass(key, result)
         return self.net.until_next(key, result)

@@ -115,7 +115,7 @@ class Manager:
         self.credentials = credentials or Live(Credentials())
         self.informers = Informers(informers_of(api, clock, random))
         self._run_id = f"{int(random() * 2**32):08x}"
-        self.events = BackgroundEvents(api, clock, instance=settings.identity)
+        self.events = BackgroundEvents(api, clock, instance=settings.identity, is_backlogged=self._is_backlogged)
         self._blocked_passes = BlockedPassReporter(
             _BLOCKED_WORDS, api, self.informers, settings.decisions.cluster_id, clock, self.events, self._record_write
         )
@@ -127,6 +127,7 @@ class Manager:
             self.events,
             self._blocked_passes.report_unmanaged,
             on_write=self._record_write,
+            is_backlogged=self._is_backlogged,
         )
         self._operations = OperationController(
             api,
@@ -294,6 +295,9 @@ class Manager:
     def _record_write(self, key: ObjectRef, written: ObjectVersion) -> None:
         driver = self._instance_driver if key.kind == APPLICATION_INSTANCE else self._operation_driver
         driver.record_write(key, written)
+
+    def _is_backlogged(self) -> bool:
+        return any(pool.is_backlogged for pool in self.worker_pools.values())
 
     def _skew(self) -> timedelta:
         """What the control plane's clock is ahead of ours (PULL-12)."""

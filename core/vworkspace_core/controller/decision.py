@@ -145,6 +145,8 @@ class Decision:
     `annotations` are the source's own, written with the finalizer before anything downstream; None takes one away.
     With `only_if_current` the source is read again before anything is written downstream: a decision from an old copy
     then writes nothing at all.
+    `status_may_wait`: the status tells only that something has begun. Seconds for which it may wait after the writes
+    downstream, while the API server is wanted for more.
     """
 
     finalizer: Finalizer | None = None
@@ -159,6 +161,7 @@ class Decision:
     transitions: tuple[Transition, ...] = ()
     requeue: Requeue = Requeue.NO
     only_if_current: bool = False
+    status_may_wait: float = 0.0
 
     @property
     def writes_downstream(self) -> bool:

@@ -15,6 +15,7 @@ Errors
     and what stops the source's own writes is in `ReconcileResult.error`.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
 
 import attrs
@@ -104,10 +105,12 @@ async def run_pass(
     api: KubeApi,
     events: EventSink,
     on_write: OnWrite = lambda written: None,
+    is_backlogged: Callable[[], bool] = lambda: False,
 ) -> ReconcileResult:
     """Decide, write, and decide again until nothing downstream is left to write; then write the status.
 
-    `on_write` is called for each write as it is answered, since a pass may be cancelled after it (RUN-3).
+    `on_write` is called for each write as it is answered, since a pass may be cancelled after it (RUN-3). While
+    `is_backlogged`, a status that may wait is left to the next pass, which writes it, or what has come of it by then.
     """
     work = ReconcilePass(reconciler, api, source, observed, on_write)
     decision = reconciler.decide(work.source, work.observed)
@@ -118,6 +121,8 @@ async def run_pass(
             if await write_downstream(work, decision):
                 return await _finished(work, decision, events)
             decision = reconciler.decide(work.source, work.observed)
+        if work.executed and decision.status is not None and decision.status_may_wait and is_backlogged():
+            decision = _without_status(decision)
         if decision.status is not None:
             await write_status(work, decision.status)
     except NotFound:
@@ -126,6 +131,12 @@ async def run_pass(
     except OperatorError as error:
         return _result(work, decision, error, _requeue_of_stopped(decision, error))
     return await _finished(work, decision, events)
+
+
+def _without_status(decision: Decision) -> Decision:
+    """The decision with its status left to another pass. There nothing is written downstream, so it is written then."""
+    requeue = decision.requeue.no_later_than(decision.status_may_wait)
+    return attrs.evolve(decision, status=None, events=(), transitions=(), requeue=requeue)
 
 
 async def _finished(work: ReconcilePass[S, V], decision: Decision, events: EventSink) -> ReconcileResult:

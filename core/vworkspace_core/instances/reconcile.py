@@ -21,6 +21,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance, Mode, 
 from vworkspace_core.api.chart import AppliedChart, ChartSource
 from vworkspace_core.api.gating import claimed_by_another_operator
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
+from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.release_override import effective_override, permitted_override
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
@@ -31,6 +32,7 @@ from vworkspace_core.controller.decision import Apply, Decision, Delete, Finaliz
 from vworkspace_core.controller.drift import needs_apply
 from vworkspace_core.controller.managed_fields import is_held_by_others
 from vworkspace_core.controller.ownership import controller_of, prunes
+from vworkspace_core.controller.queue.event_handlers import PROGRESS_SECONDS
 from vworkspace_core.controller.refused_writes import is_own_history
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances import conditions
@@ -48,6 +50,7 @@ from vworkspace_core.instances.retry import SILENT, ring
 from vworkspace_core.instances.service_accounts import replaced_account
 from vworkspace_core.instances.status import StatusFields, endpoints, own_conditions, with_status
 
+_BEGUN = frozenset({ReleaseState.PENDING, ReleaseState.INSTALLING})
 _KEPT_UNUSED = 4
 """How many objects of ours that are not wanted any more stay while what is wanted is not in use yet."""
 
@@ -111,6 +114,8 @@ def _managed(
         only_if_current=not guarded,
     )
     decision = attrs.evolve(decision, events=replaced_account(source, release, settings))
+    if release_status.state in _BEGUN and Type.READY not in _previous(source):
+        decision = attrs.evolve(decision, status_may_wait=PROGRESS_SECONDS)
     wanted = conditions.from_release(release_status, _previous(source), override_refused=refused)
     return with_status(decision, source, wanted, _fields(source, chart, desired, override, in_force), context)
 

@@ -5,12 +5,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
+import attrs
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_app.controller.event_recorder import LONGEST_HOLD, LOOK_SECONDS, MOST_HELD, BackgroundEvents
 from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, NAMESPACE
@@ -187,3 +190,74 @@ def test_the_event_is_what_kubectl_describe_shows() -> None:
     assert first["note"] == "x" * 1021 + "…"
     assert second["note"] == "é" * 510 + "…"  # the server counts bytes
     assert first["metadata"]["name"] != second["metadata"]["name"]
+
+
+class Timed(Troubled):
+    """An API server that tells when each Event came, in seconds of the virtual clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: dict[str, float] = {}
+
+    async def create(self, manifest: Manifest, **options: Any) -> Manifest:
+        self.written[manifest["note"]] = anyio.current_time()
+        return await super().create(manifest, **options)
+
+
+@given(
+    st.lists(st.floats(0, 30).map(lambda at: round(at, 3)), min_size=1, max_size=15),
+    st.lists(st.tuples(st.floats(0, 30), st.floats(0.5, 30)), max_size=3),
+)
+@example([1.0], [(0.0, 40.0)])
+@example([1.0], [(0.0, 3.0)])
+def test_an_event_waits_for_what_is_more_urgent_and_not_for_ever_RUN_5(
+    emits: list[float], backlogs: list[tuple[float, float]]
+) -> None:
+    """Of events each about an object of its own, whenever others have more urgent work."""
+    api, began = Timed(), 0.0
+
+    def is_backlogged() -> bool:
+        return any(begin <= anyio.current_time() - began < begin + length for begin, length in backlogs)
+
+    async def main() -> None:
+        nonlocal began
+        began = anyio.current_time()
+        sink = BackgroundEvents(api, VirtualClock(), instance="operator-0", is_backlogged=is_backlogged)
+        async with anyio.create_task_group() as group:
+            group.start_soon(sink.run)
+            for number, at in enumerate(sorted(emits)):
+                await anyio.sleep_until(began + at)
+                about = attrs.evolve(INSTANCE, name=f"instance-{number}")
+                await sink.emit(attrs.evolve(event(str(number)), regarding=about, regarding_uid=f"u-{number}"))
+            await anyio.sleep(40)
+            group.cancel_scope.cancel()
+
+    run(main)
+
+    assert len(api.written) == len(emits), "none is lost, none is written twice"
+    for number, at in enumerate(sorted(emits)):
+        wrote = api.written[str(number)] - began
+        busy = [begin for begin, length in backlogs if begin <= wrote < begin + length]
+        assert wrote - at <= LONGEST_HOLD.total_seconds() + LOOK_SECONDS + 0.01
+        assert not busy or wrote - at >= LONGEST_HOLD.total_seconds() - 0.01, "nothing more urgent was waiting"
+        quiet = [begin + length for begin, length in backlogs if begin <= at < begin + length]
+        assert quiet or wrote - at <= LOOK_SECONDS + 0.01, "nobody waits for nothing"
+
+
+def test_no_more_events_wait_than_can_be_written_at_the_end_and_then_they_are_RUN_5() -> None:
+    api = Timed()
+
+    async def main() -> int:
+        sink = BackgroundEvents(api, VirtualClock(), instance="operator-0", is_backlogged=lambda: True)
+        async with anyio.create_task_group() as group:
+            group.start_soon(sink.run)
+            for number in range(MOST_HELD + 50):
+                about = attrs.evolve(INSTANCE, name=f"instance-{number}")
+                await sink.emit(attrs.evolve(event(str(number)), regarding=about, regarding_uid=f"u-{number}"))
+            await anyio.sleep(1)
+            held = MOST_HELD + 50 - len(api.written)
+            group.cancel_scope.cancel()
+        return held
+
+    assert run(main) == MOST_HELD
+    assert len(api.written) == MOST_HELD + 50

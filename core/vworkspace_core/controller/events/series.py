@@ -108,7 +108,7 @@ class EventSeries:
         self._waiting = waiting
         self._series: OrderedDict[KubernetesEvent, _Series] = OrderedDict()  # by the time of the last repeat
         self._buckets: OrderedDict[_Object, _Bucket] = OrderedDict()  # by the time of the last look
-        self._due: OrderedDict[KubernetesEvent, None] = OrderedDict()  # what wants to be written, oldest first
+        self._due: OrderedDict[KubernetesEvent, datetime] = OrderedDict()  # what wants to be written, and since when
         self._news: dict[_Object, int] = {}  # Events about an object that wait to be created
 
     def __len__(self) -> int:
@@ -127,7 +127,7 @@ class EventSeries:
         if series is not None:
             series.count, series.last = series.count + 1, now
             self._series.move_to_end(event)
-            self._due.setdefault(event)
+            self._due.setdefault(event, now)
             return Observed.REPEATED
         about = _about(event)
         waiting = self._news.get(about, 0)
@@ -135,13 +135,23 @@ class EventSeries:
         if full or self._bucket(about, now).tokens - waiting < 1.0:
             return Observed.DROPPED
         self._series[event] = _Series(event_ref(event, self._instance, now), now, now)
-        self._due[event] = None
+        self._due[event] = now
         self._news[about] = waiting + 1
         return Observed.NEW
 
-    def take(self, now: datetime) -> Write | None:
-        """What is to be written next; None for nothing at present. The caller owes `wrote` or `failed`."""
-        for event in self._due:
+    @property
+    def waiting(self) -> int:
+        """How many Events wait to be written, or written anew."""
+        return len(self._due)
+
+    def take(self, now: datetime, *, waited: timedelta = timedelta(0)) -> Write | None:
+        """What is to be written next, of what has waited so long; None for nothing at present.
+
+        The caller owes `wrote` or `failed`.
+        """
+        for event, since in self._due.items():
+            if waited and now - since < waited:
+                return None
             series, bucket = self._series[event], self._bucket(_about(event), now)
             held = series.not_before is not None and now < series.not_before
             if series.wants and not held and bucket.tokens >= series.price:
@@ -155,7 +165,7 @@ class EventSeries:
         series = self._ended(write)
         series.written, series.asked, series.not_before = series.asked, 0, None
         if series.wants:
-            self._due[write.event] = None
+            self._due[write.event] = series.last
 
     def failed(self, write: Write, now: datetime, *, gone: bool = False) -> Observed:
         """The server did not take it. `gone`: the Event is no longer there, and its next repeat is news.
@@ -170,7 +180,7 @@ class EventSeries:
         if gone:
             del self._series[write.event]
             return self.observe(write.event, now)
-        self._due[write.event] = None
+        self._due[write.event] = now
         series.not_before = now + _AGAIN
         return Observed.REPEATED
 

@@ -256,6 +256,11 @@ class WorkQueue(Generic[K]):
             return 0.0
         return self._delays[0][0] - now if self._delays else None
 
+    @property
+    def is_backlogged(self) -> bool:
+        """Whether keys wait for a worker, those of the background apart."""
+        return any(level for priority, level in self._levels.items() if priority > Priority.BACKGROUND)
+
     def processing(self, key: K) -> Processing | None:
         """What is known of a key that is being processed."""
         return self._processing.get(key)
