@@ -12,7 +12,8 @@ from tests.support.commands import run
 from tests.support.e2e_world import NAME, NS, RELEASE, SOURCE, UNGATED_NS, World, instance
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
-from vworkspace_app.commands.status import fleet_text, object_text, the_one
+from vworkspace_app.commands.status import fleet_text, object_text
+from vworkspace_app.controller.named_objects import the_one
 from vworkspace_app.overview.reading import Fleet, Surroundings, read_fleet, surroundings
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format

@@ -92,6 +92,9 @@ def test_a_command_that_is_called_wrongly_says_that_first() -> None:
         assert "embedded servers" not in err
 
 
+VERBS = ("retry", "suspend", "resume", "cancel", "approve", "logs")
+
+
 def test_every_other_command_does_what_it_does_elsewhere(tmp_path: Path) -> None:
     example = str(ROOT / "examples" / "application-oci.yaml")
     nobody = tmp_path / "kubeconfig"
@@ -105,6 +108,7 @@ def test_every_other_command_does_what_it_does_elsewhere(tmp_path: Path) -> None
         ["run", "--print-config", "--cluster-id", CLUSTER],
         ["uninstall", "--kubeconfig", str(nobody)],
         ["status", "--kubeconfig", str(nobody)],
+        *([verb, "x", "--kubeconfig", str(nobody)] for verb in VERBS),
         ["register", "--control-plane-url", NOBODY, "--registration-token-file", absent, "--print"],
         ["conformance", "control-plane", "--url", NOBODY],
     )
@@ -112,7 +116,9 @@ def test_every_other_command_does_what_it_does_elsewhere(tmp_path: Path) -> None
 
     assert [tuple(answer) for answer in answers(*calls)] == [(ended.status, ended.out, ended.err) for ended in here]
     assert [ended.status for ended in here[:5]] == [0] * 5
-    assert {"plan", "run", "status", "uninstall", "register", "manifests", "conformance"} == {call[0] for call in calls}
+    assert {"plan", "run", "status", "uninstall", "register", "manifests", "conformance", *VERBS} == {
+        call[0] for call in calls
+    }
     assert set(COMMANDS) == {call[0] for call in (*calls, *IN_NEED)}
 
 

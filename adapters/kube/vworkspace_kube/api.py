@@ -18,6 +18,7 @@ from vworkspace_core.ports import ListPage, PatchType, Propagation, WatchEvent
 from vworkspace_kube.authorization import MAX_AGE
 from vworkspace_kube.dispatch import TooLarge, accepted, at_most, dispatch
 from vworkspace_kube.errors import RequestInfo, transport_error
+from vworkspace_kube.lines import LineSplitter
 from vworkspace_kube.requests import (
     APPLY_PATCH,
     KubeRequest,
@@ -151,6 +152,19 @@ class KubeApiClient:
         async for event in self._stream(request, timeout):
             yield event
 
+    async def pod_log(
+        self, pod: ObjectRef, container: str, *, follow: bool = False, tail_lines: int | None = None
+    ) -> AsyncIterator[str]:
+        """Lines of one container, as they are written with `follow`. Not part of the port: people read logs.
+
+        Raises NotFound, Forbidden, Invalid (the container has not started), Unavailable.
+        """
+        params = {"container": container, "follow": "true" if follow else "", "tailLines": tail_lines}
+        request = object_request("GET", "get the log of", pod, subresource="log", params=params)
+        timeout = attrs.evolve(self._timeout, sock_read=None) if follow else self._timeout
+        async for line in self._lines(request, timeout):
+            yield line
+
     async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
         """POST."""
         ref = target_of(manifest, kind)
@@ -233,6 +247,22 @@ class KubeApiClient:
     async def _send(self, request: KubeRequest) -> bytes:
         response = await dispatch(self._requests, request)
         return await accepted(request.info, response)
+
+    async def _lines(self, request: KubeRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[str]:
+        response = await dispatch(self._watches, request, timeout=timeout)
+        try:
+            if response.status >= 300:
+                await accepted(request.info, response)
+            splitter = LineSplitter()
+            async for chunk in response.content.iter_any():
+                for line in splitter.feed(chunk):
+                    yield line.decode(errors="replace")
+            if splitter.rest:
+                yield splitter.rest.decode(errors="replace")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise transport_error(request.info, error) from None
+        finally:
+            response.close()
 
     async def _stream(self, request: KubeRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[WatchEvent]:
         response = await dispatch(self._watches, request, timeout=timeout)

@@ -9,6 +9,7 @@ from cyclopts import App
 from vworkspace_app import VERSION
 from vworkspace_app.cli.boxes import box
 from vworkspace_app.cli.conformance import conformance
+from vworkspace_app.cli.handling import approve, cancel, logs, resume, retry, suspend
 from vworkspace_app.cli.installing import manifests, register, uninstall
 from vworkspace_app.cli.seeing import status
 from vworkspace_app.cli.servers import cluster, control_plane
@@ -34,6 +35,22 @@ app = App(
 """The parser of the whole command line."""
 
 app.command("vworkspace_app.cli.run:run", name="run", help=RUN)
-for command in (status, register, demo, plan, cluster, control_plane, manifests, uninstall, conformance):
+for command in (
+    status,
+    retry,
+    suspend,
+    resume,
+    cancel,
+    approve,
+    logs,
+    register,
+    demo,
+    plan,
+    cluster,
+    control_plane,
+    manifests,
+    uninstall,
+    conformance,
+):
     app.command(command)
 app.command(box)

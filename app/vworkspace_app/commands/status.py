@@ -10,14 +10,13 @@ from typing import Any
 import anyio
 import attrs
 
-from vworkspace_app.overview.kinds import kinds_named
-from vworkspace_app.overview.reading import Fleet, Surroundings, candidates, read_fleet, surroundings
+from vworkspace_app.controller.named_objects import the_one
+from vworkspace_app.overview.reading import Fleet, Surroundings, read_fleet, surroundings
 from vworkspace_app.overview.text import WIDEST, console, fleet_table, footer, object_report
 from vworkspace_app.overview.watching import Following
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ref_of
 from vworkspace_core.overview.data import branch_data, counts, summary_data
 from vworkspace_core.overview.summary import Summary, summary_of
 from vworkspace_core.overview.tree import origin_of, tree_of
@@ -75,19 +74,6 @@ async def _tell_object(api: KubeApi, options: StatusOptions) -> None:
             return
         await anyio.sleep(2.0)
         print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "")
-
-
-async def the_one(api: KubeApi, name: str, namespace: str | None) -> tuple[Kind, Manifest]:
-    """The object that is meant by `NAME` or `KIND/NAME`. Raises CommandError where there is none, or several."""
-    kinds, bare = kinds_named(name)
-    found = await candidates(api, kinds, bare, namespace)
-    where = f" in namespace {namespace}" if namespace else ""
-    if not found:
-        raise CommandError(f"there is no {' or '.join(kind.kind for kind in kinds)} {bare}{where}")
-    if len(found) > 1:
-        named = "; ".join(str(ref_of(manifest, kind)) for kind, manifest in found)
-        raise CommandError(f"{name} may mean {named}: give KIND/NAME and -n NAMESPACE", status=USAGE)
-    return found[0]
 
 
 def fleet_text(fleet: Fleet, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:

@@ -3,7 +3,6 @@
 Nothing needs an operator that runs. What may not be read is left out and named.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -126,19 +125,6 @@ async def read_fleet(api: KubeApi, *, namespace: str | None, system_namespace: s
     objects = [(kind, manifest) for kind in FLEET for manifest in await reader.all(kind, namespace=namespace)]
     lease = await reader.one(ObjectRef(LEASE, system_namespace, LEASE_NAME))
     return Fleet(tuple(objects), lease, reader.unreadable)
-
-
-async def candidates(
-    api: KubeApi, kinds: Sequence[Kind], name: str, namespace: str | None
-) -> list[tuple[Kind, Manifest]]:
-    """Every object of that name, of these kinds, in one namespace or all."""
-    reader = Reader(api)
-    return [
-        (kind, manifest)
-        for kind in kinds
-        for manifest in await reader.all(kind, namespace=namespace)
-        if get_path(manifest, "metadata", "name") == name
-    ]
 
 
 async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest) -> Surroundings:

@@ -20,15 +20,21 @@ ONLY_EMBEDDED: Final = ("cryptography", "httptools")
 
 ABOUT: Final = "Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools."
 COMMANDS: Final = {
+    "approve": "agrees to one run of an Operation",
+    "cancel": "asks an Operation to stop",
     "cluster": "the embedded Kubernetes API server",
     "conformance": "examines a control plane of yours",
     "control-plane": "the embedded control plane",
     "demo": "an intent on its way from the control plane to Flux and back, live and checked",
+    "logs": "what the operator, or the pods of an object, wrote",
     "manifests": "prints what is to be installed in a cluster",
     "plan": "prints what the operator would do, offline",
     "register": "exchanges a one-time token for this cluster's credential",
+    "resume": "lets a suspended application go on",
+    "retry": "asks for another try of a stalled application",
     "run": "the operator",
     "status": "how everything in a cluster stands, why, and what would help",
+    "suspend": "pauses an application",
     "uninstall": "takes the operator out of a cluster",
 }
 

@@ -1,0 +1,59 @@
+"""Which object people mean by a word on the command line: `NAME`, `op/NAME`, `operation/NAME`."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from vworkspace_app.controller.lookups import all_of
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, ref_of
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_core.ports import KubeApi
+
+_WORDS: Final = {
+    "applicationinstance": APPLICATION_INSTANCE,
+    "applicationinstances": APPLICATION_INSTANCE,
+    "appinst": APPLICATION_INSTANCE,
+    "operation": OPERATION,
+    "op": OPERATION,
+    "operations": OPERATION,
+    "cluster": CLUSTER,
+    "clusters": CLUSTER,
+}
+"""Kinds, plurals and short names, as kubectl takes them."""
+
+
+def kinds_named(name: str) -> tuple[tuple[Kind, ...], str]:
+    """The kinds that `NAME` or `KIND/NAME` may mean, and the name. Raises CommandError for an unknown kind."""
+    word, slash, bare = name.partition("/")
+    if not slash:
+        return (APPLICATION_INSTANCE, OPERATION, CLUSTER), name
+    if word.lower() not in _WORDS:
+        raise CommandError(f"{word} is no kind of the operator's: give {', '.join(sorted(_WORDS))}", status=USAGE)
+    return (_WORDS[word.lower()],), bare
+
+
+async def the_one(api: KubeApi, name: str, namespace: str | None) -> tuple[Kind, Manifest]:
+    """The object that is meant by `NAME` or `KIND/NAME`, in one namespace or all.
+
+    Raises CommandError where there is none, or several; and what `KubeApi.list` raises.
+    """
+    kinds, bare = kinds_named(name)
+    found = await _candidates(api, kinds, bare, namespace)
+    if not found:
+        where = f" in namespace {namespace}" if namespace else ""
+        raise CommandError(f"there is no {' or '.join(kind.kind for kind in kinds)} {bare}{where}")
+    if len(found) > 1:
+        named = "; ".join(str(ref_of(manifest, kind)) for kind, manifest in found)
+        raise CommandError(f"{name} may mean {named}: give KIND/NAME and -n NAMESPACE", status=USAGE)
+    return found[0]
+
+
+async def _candidates(
+    api: KubeApi, kinds: Sequence[Kind], name: str, namespace: str | None
+) -> list[tuple[Kind, Manifest]]:
+    return [
+        (kind, manifest)
+        for kind in kinds
+        for manifest in await all_of(api, kind, namespace=namespace if kind.namespaced else None)
+        if get_path(manifest, "metadata", "name") == name
+    ]

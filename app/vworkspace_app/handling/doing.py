@@ -1,0 +1,82 @@
+"""One act on one object: read it, decide, patch it, tell it."""
+
+import base64
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+import attrs
+
+from vworkspace_app.controller.named_objects import the_one
+from vworkspace_app.process.errors import CommandError
+from vworkspace_core.apimachinery.errors import NotFound
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from vworkspace_core.credentials.secret import CredentialKey, secret_ref
+from vworkspace_core.operations.claims import approval_claim, parameters_digest
+from vworkspace_core.overview.acts import CLI_MANAGER, Act, Approver, Refusal, approval_payload, approve
+from vworkspace_core.ports import KubeApi, PatchType
+
+
+async def act(api: KubeApi, name: str, namespace: str | None, decide: Callable[[Kind, Manifest], Act | Refusal]) -> str:
+    """Do it, and say what was done. Raises CommandError where it cannot be done, and what `KubeApi.patch` raises."""
+    kind, manifest = await the_one(api, name, namespace)
+    return await carry_out(api, kind, manifest, decide(kind, manifest))
+
+
+async def carry_out(api: KubeApi, kind: Kind, manifest: Manifest, decided: Act | Refusal) -> str:
+    """Write to that very object: one that was made anew meanwhile is left alone."""
+    match decided:
+        case Refusal(why, is_done=True):
+            return why
+        case Refusal(why):
+            raise CommandError(why)
+        case Act():
+            await _write(api, ref_of(manifest, kind), metadata(manifest)["uid"], decided)
+            return decided.told
+
+
+async def _write(api: KubeApi, ref: ObjectRef, uid: str, decided: Act) -> None:
+    if decided.patch is not None:
+        guarded = {**decided.patch, "metadata": {**decided.patch.get("metadata", {}), "uid": uid}}
+        await api.patch(ref, guarded, patch_type=PatchType.MERGE, field_manager=CLI_MANAGER)
+    for fields in decided.applies:
+        head = ref.kind.manifest(ref.name, ref.namespace)
+        guarded = {**head, **fields, "metadata": {**head["metadata"], "uid": uid}}
+        await api.apply(guarded, kind=ref.kind, field_manager=CLI_MANAGER, force=True)
+
+
+@attrs.frozen
+class ApprovalRequest:
+    """Who approves what, and for how long the claim is good."""
+
+    name: str
+    namespace: str | None
+    by: str
+    valid: timedelta
+    system_namespace: str
+
+
+async def approve_one(api: KubeApi, request: ApprovalRequest, now: datetime) -> str:
+    """Make a claim for exactly this Operation, as the control plane would, and put it there.
+
+    Whoever may read the operator's credentials may approve: the API server decides who that is.
+    """
+    kind, manifest = await the_one(api, request.name, request.namespace)
+    secret = await _approval_secret(api, request.system_namespace)
+    digest = parameters_digest(get_path(manifest, "spec", "parameters"))
+    approver = Approver(request.by, str(uuid4()), now + request.valid)
+    claim = approval_claim(approval_payload(manifest, approver, digest, now), secret)
+    return await carry_out(api, kind, manifest, approve(kind, manifest, claim, request.valid))
+
+
+async def _approval_secret(api: KubeApi, namespace: str) -> bytes:
+    ref = secret_ref(namespace)
+    try:
+        encoded = get_path(await api.get(ref), "data", CredentialKey.APPROVAL_SECRET)
+    except NotFound:
+        encoded = None
+    if not isinstance(encoded, str) or not encoded:
+        raise CommandError(
+            f"{ref} has no key {CredentialKey.APPROVAL_SECRET}, so nobody can approve here: the control plane gives it"
+        )
+    return base64.b64decode(encoded)

@@ -1,0 +1,142 @@
+"""What people may do to an object: what is written, or why there is nothing to do (REC-14, RES-4, OPS-4, OPS-11)."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.api.labels import CANCEL, CLUSTER_ID, FIELD_MANAGER, RETRY
+from vworkspace_core.api.reasons import InstanceReason
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, ref_of
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OPERATION
+from vworkspace_core.apimachinery.timestamps import exact_time
+from vworkspace_core.controller.refused_writes import other_holders
+from vworkspace_core.overview.remedy import spelled
+from vworkspace_core.overview.summary import OverviewState, summary_of
+
+_ENDED = (OverviewState.SUCCEEDED, OverviewState.FAILED, OverviewState.CANCELLED)
+
+
+CLI_MANAGER: Final = "vworkspace-operator-cli"
+"""The field manager of what people ask for by a verb: neither the operator's nor the control plane's."""
+
+
+@attrs.frozen
+class Act:
+    """What is written to one object, and what it comes to, for people.
+
+    `patch` is a merge patch. `applies` are applies, one after the other, each of them all that `CLI_MANAGER` holds from
+    then on: a patch would leave it with a field that the API server only filled in, in everybody's way.
+    """
+
+    told: str
+    patch: Mapping[str, Any] | None = None
+    applies: tuple[Mapping[str, Any], ...] = ()
+
+
+@attrs.frozen
+class Refusal:
+    """Why nothing is done. `is_done`: it is as it is asked for already."""
+
+    why: str
+    is_done: bool = False
+
+
+def retry(kind: Kind, manifest: Manifest, now: datetime) -> Act | Refusal:
+    """Ask Flux for another try of a release that it has given up (REC-14). The token is the time."""
+    if kind != APPLICATION_INSTANCE:
+        return Refusal(f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again")
+    summary = summary_of(kind, manifest)
+    if summary.state is OverviewState.READY:
+        return Refusal(f"{_name(kind, manifest)} is ready: there is nothing to try again", is_done=True)
+    if summary.state is OverviewState.WAITING:
+        return Refusal(f"{_name(kind, manifest)} waits, and another try would wait too: {summary.message}")
+    token = exact_time(now)
+    told = f"{_name(kind, manifest)}: another try is asked for ({token}); follow it with: {_follow(kind, manifest)}"
+    return Act(told, {"metadata": {"annotations": {RETRY: token}}})
+
+
+def suspend(kind: Kind, manifest: Manifest) -> Act | Refusal:
+    """Pause the release (RES-4)."""
+    if kind != APPLICATION_INSTANCE:
+        return Refusal("only an ApplicationInstance can be suspended; an Operation can be cancelled")
+    if get_path(manifest, "spec", "suspend") is True:
+        return Refusal(f"{_name(kind, manifest)} is suspended already", is_done=True)
+    if FIELD_MANAGER in other_holders(manifest, CLI_MANAGER, "spec", "suspend"):
+        return Refusal(f"the control plane decides about spec.suspend of {_name(kind, manifest)}: suspend it there")
+    told = f"{_name(kind, manifest)} is paused: what runs goes on, nothing is upgraded or repaired until it is resumed"
+    return Act(told, applies=({"spec": {"suspend": True}},))
+
+
+def resume(kind: Kind, manifest: Manifest) -> Act | Refusal:
+    """Go on with the release. The field is taken and let go of, so that nobody holds it afterwards."""
+    if kind != APPLICATION_INSTANCE:
+        return Refusal("only an ApplicationInstance can be resumed")
+    if get_path(manifest, "spec", "suspend") is True:
+        if FIELD_MANAGER in other_holders(manifest, CLI_MANAGER, "spec", "suspend"):
+            return Refusal(f"the control plane suspended {_name(kind, manifest)}: resume it there")
+        return Act(f"{_name(kind, manifest)} goes on", applies=({"spec": {"suspend": False}}, {}))
+    if summary_of(kind, manifest).reason == InstanceReason.MANUALLY_SUSPENDED:
+        return Refusal(f"its {HELM_RELEASE.kind} was suspended by hand, and goes on with: {_flux_resume(manifest)}")
+    return Refusal(f"{_name(kind, manifest)} is not suspended", is_done=True)
+
+
+def cancel(kind: Kind, manifest: Manifest) -> Act | Refusal:
+    """Ask an Operation to stop (OPS-11)."""
+    if kind != OPERATION:
+        return Refusal("only an Operation can be cancelled; an ApplicationInstance can be suspended")
+    state = summary_of(kind, manifest).state
+    if state in _ENDED:
+        return Refusal(f"{_name(kind, manifest)} has ended: {state.value}", is_done=True)
+    told = f"{_name(kind, manifest)} is asked to stop; follow it with: {_follow(kind, manifest)}"
+    return Act(told, {"metadata": {"annotations": {CANCEL: "true"}}})
+
+
+@attrs.frozen
+class Approver:
+    """Who agrees, until when, and the id of this one agreement, which is good for one run."""
+
+    name: str
+    request_id: str
+    until: datetime
+
+
+def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: datetime) -> dict[str, Any]:
+    """What a claim says, bound to the very object, its namespace, its cluster and its parameters (OPS-4)."""
+    meta = manifest["metadata"]
+    bound = {"uid": meta["uid"], "cluster": get_path(meta, "labels", CLUSTER_ID)}
+    return {
+        "at": exact_time(now),
+        "by": approver.name,
+        "exp": int(approver.until.timestamp()),
+        "op": meta["name"],
+        "ns": meta["namespace"],
+        "rid": approver.request_id,
+        "params": digest,
+        **{field: value for field, value in bound.items() if value},
+    }
+
+
+def approve(kind: Kind, manifest: Manifest, claim: str, valid: timedelta) -> Act | Refusal:
+    """Put a claim into an Operation. While it stands there its parameters cannot be changed."""
+    if kind != OPERATION:
+        return Refusal("only an Operation can be approved")
+    if (state := summary_of(kind, manifest).state) in _ENDED:
+        return Refusal(f"{_name(kind, manifest)} has ended: {state.value}", is_done=True)
+    minutes = valid // timedelta(minutes=1)
+    told = f"{_name(kind, manifest)} is approved for one run, which has to begin within {minutes} minutes"
+    return Act(told, {"spec": {"approvals": {"claim": claim}}})
+
+
+def _name(kind: Kind, manifest: Manifest) -> str:
+    return str(ref_of(manifest, kind))
+
+
+def _follow(kind: Kind, manifest: Manifest) -> str:
+    return f"vworkspace-operator status {spelled(ref_of(manifest, kind))} -w"
+
+
+def _flux_resume(manifest: Manifest) -> str:
+    release = get_path(manifest, "spec", "release", "name") or get_path(manifest, "metadata", "name")
+    return f"flux resume helmrelease {release} -n {get_path(manifest, 'metadata', 'namespace')}"
