@@ -147,7 +147,7 @@ EXAMPLES = {" ".join(found): found for found in shell_commands() if found[0].end
 def test_every_command_of_the_examples_exists_with_its_options(words: list[str]) -> None:
     given = {word.partition("=")[0] for word in words[2:] if word.startswith("-") and word != "-"}
 
-    depth = 3 if words[1] == "conformance" else 2  # the one command that has commands of its own
+    depth = 3 if words[1] in ("box", "conformance") else 2  # those that have commands of their own
 
     assert given - options_in(help_of(*words[1:depth])) == set()
 
