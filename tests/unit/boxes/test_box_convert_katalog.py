@@ -27,7 +27,9 @@ SPEC = {
 }
 STATUS = {"type": "object", "properties": {"ready": {"type": "integer"}, "phase": {"type": "string"}}}
 CRD = {
+    "kind": "CustomResourceDefinition",
     "spec": {
+        "group": "example.test",
         "names": {"singular": "shop", "kind": "Shop", "plural": "shops"},
         "versions": [
             {
@@ -42,7 +44,7 @@ CRD = {
                 },
             }
         ],
-    }
+    },
 }
 WEB = {"name": "{{ .metadata.name }}", "image": "{{ .spec.image }}", "reconcile": True}
 

@@ -23,9 +23,6 @@ from vworkspace_core.boxes.convert.go_template import (
 from vworkspace_core.cel.names import escape
 from vworkspace_core.cel.types import BOOL, DOUBLE, DYN, INT, STRING, CelType, list_of, map_of
 
-_ALWAYS: Final = frozenset(("name", "namespace", "uid", "generation", "creationTimestamp", "resourceVersion"))
-"""Fields of metadata that every object has which is there."""
-
 _ZERO: Final = {"string": "''", "int": "0", "double": "0.0", "bool": "false", "list": "[]", "map": "{}"}
 _MOST_PARTS: Final = 64
 
@@ -91,16 +88,14 @@ def _child(steps: Sequence[str], scope: Scope) -> Value:
 def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
     """Below `value`. With `waits` what is absent is not there yet: who reads it waits, and needs no default."""
     at = value
-    for number, step in enumerate(steps):
+    for step in steps:
         fields = at.type.fields
         field = None if fields is None else fields.get(escape(step) or "")
         if fields is not None and field is None:
             raise TemplateError(f"{at.text} has no field {step!r}")
-        always = number == 1 and steps[0] == "metadata" and step in _ALWAYS
-        absent = at.maybe or (not waits and not always and (at.type.name == "map" or bool(field and field.optional)))
-        item = at.type.item if at.type.name == "map" else DYN
-        absent = absent and not (number == 0 and step == "metadata" and not at.maybe)
-        at = Value(f"{at.bare}.{'?' if absent else ''}{step}", field.type if field else item, absent)
+        absent = at.maybe or (not waits and (at.type.name == "map" or bool(field and field.optional)))
+        found = field.type if field else at.type.item if at.type.name == "map" else DYN
+        at = Value(f"{at.bare}.{'?' if absent else ''}{step}", found, absent)
     return at
 
 

@@ -1,0 +1,119 @@
+"""Converted boxes pass `box check`, and behave as the authors of their originals meant (PH-6)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from vworkspace_app.commands.box_convert import convert_file
+from vworkspace_app.trials.world import BoxWorld, condition_of
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.compile import examine
+from vworkspace_core.boxes.read import read_box
+from vworkspace_core.boxes.schemas import CrdVersions, Schemas
+
+HERE = Path(__file__).parent / "convert"
+
+
+def box_of(file: str) -> Box:
+    """The compiled box of a file; nothing is wrong with it, nothing remarkable, and every type is known."""
+    found = {made.name: yaml.safe_load(made.text) for made in convert_file(str(HERE / file)).files}
+    crd = CrdVersions.of(found["webapp-crd.yaml"])
+    examined = examine(read_box(found["webapp.yaml"]), crd, Schemas([crd]))
+    assert (examined.problems, examined.warnings, examined.unchecked, examined.untyped) == ((), (), (), ())
+    assert examined.box is not None
+    return examined.box
+
+
+def world(file: str, **spec: Any) -> tuple[BoxWorld, ObjectRef]:
+    """A cluster with the box, and one object of its kind."""
+    made = BoxWorld(box_of(file))
+    kind = made.box.kind
+    made.create({**kind.manifest("shop", "team"), "spec": {"image": "nginx:1", "replicas": 3, **spec}}, kind)
+    return made, ObjectRef(kind, "team", "shop")
+
+
+def applied(world: BoxWorld) -> list[str]:
+    return [line.split("apply ", 1)[1] for line in world.timeline if "apply " in line]
+
+
+def children(world: BoxWorld) -> dict[str, Any]:
+    return {ref.kind.kind: manifest for ref, manifest in world.children().items()}
+
+
+@pytest.mark.parametrize("file", ["webapp.katalog.yaml", "webapp.rgd.yaml"])
+def test_a_service_comes_once_all_pods_are_ready(file: str) -> None:
+    shown, _ = world(file, host="shop.example.test")
+
+    def ready() -> int:
+        return int(get_path(children(shown)["Deployment"], "status", "readyReplicas") or 0)
+
+    assert shown.until(lambda: ready() == 2, 60)
+    assert "Service" not in children(shown)
+    assert shown.until(lambda: "Service" in children(shown), 60)
+    assert ready() == 3
+
+
+def test_the_three_phases_of_a_katalog_follow_each_other() -> None:
+    shown, shop = world("webapp.katalog.yaml")
+
+    assert shown.until(lambda: condition_of(shown.get(shop), "Ready").get("status") == "True", 600)
+
+    assert applied(shown) == [
+        "Deployment team/shop",
+        "ConfigMap team/shop-config",
+        "Service team/shop-svc",
+        "Ingress team/shop-ingress",
+    ]
+    found = children(shown)
+    assert found["ConfigMap"]["data"] == {"greeting": "hello from shop"}
+    assert found["Deployment"]["spec"]["replicas"] == 3
+    assert found["Service"]["spec"]["selector"] == found["Deployment"]["spec"]["selector"]["matchLabels"]
+    assert "host" not in found["Ingress"]["spec"]["rules"][0], "no host was wanted"
+    status = (shown.get(shop) or {})["status"]
+    address = found["Service"]["status"]["loadBalancer"]["ingress"][0]["ip"]
+    assert (status["readyReplicas"], status["address"]) == (3, address)
+
+
+def test_what_a_katalog_reconciles_is_kept_up() -> None:
+    shown, _ = world("webapp.katalog.yaml")
+    shown.settle()
+    config = next(ref for ref in shown.children() if ref.kind.kind == "ConfigMap")
+
+    shown.change(config, {"data": {"greeting": None}})
+    shown.settle()
+    assert (shown.get(config) or {})["data"] == {"greeting": "hello from shop"}
+
+    shown.delete(config)
+    shown.settle()
+    assert shown.get(config) is not None
+
+
+def test_a_gate_that_closes_leaves_what_is_there() -> None:
+    shown, shop = world("webapp.katalog.yaml")
+    shown.settle()
+
+    shown.change(shop, {"spec": {"replicas": 5}})
+    shown.work()
+
+    assert {"Service", "Ingress"} <= set(children(shown))
+
+
+def test_a_graph_of_kro_includes_what_its_conditions_say() -> None:
+    shown, shop = world("webapp.rgd.yaml", host="")
+    shown.settle()
+    assert sorted(children(shown)) == ["Deployment", "Service"]
+    assert condition_of(shown.get(shop), "Ready")["status"] == "True"
+
+    shown.change(shop, {"spec": {"host": "shop.example.test"}})
+    shown.settle()
+    ingress = children(shown)["Ingress"]
+    assert ingress["spec"]["rules"][0]["host"] == "shop.example.test"
+    assert ingress["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]["name"] == "shop-svc"
+
+    shown.change(shop, {"spec": {"host": ""}})
+    shown.settle()
+    assert "Ingress" not in children(shown), "false prunes, as it does in kro"
+    assert (shown.get(shop) or {})["status"]["readyReplicas"] == 3
