@@ -164,10 +164,11 @@ def _watch_lease() -> None:
 
     def watched(state: Any, event: Any, moment: Any) -> Any:
         after, effects = original(state, event, moment)
-        names = {"namespace": state.namespace, "name": state.name, "identity": state.identity}
+        names = {"namespace": state.namespace, "name": state.base, "identity": state.identity}
         try:
-            if state == LeaseState(**names) and id(state) not in _LEASE.nodes:
-                _LEASE.begin(state, {**names, "policy": to_data(moment.policy)}, None)
+            first = LeaseState(state.namespace, state.base, state.identity, shard=state.shard)
+            if state == first and id(state) not in _LEASE.nodes:
+                _LEASE.begin(state, {**names, "shard": str(state.shard), "policy": to_data(moment.policy)}, None)
             entry = [to_data(event), [moment.now, to_data(moment.wall), moment.jitter]]
             _LEASE.follow(state, after, entry, [*map(to_data, effects)])
         except UnsayableError:

@@ -37,6 +37,7 @@ from vworkspace_core.controller.decision import Decision, Failure
 from vworkspace_core.controller.informer import messages as informer
 from vworkspace_core.controller.informer.state import InformerPolicy
 from vworkspace_core.controller.lease import messages as lease
+from vworkspace_core.controller.lease.peers import Disagreement
 from vworkspace_core.controller.lease.record import LeasePolicy
 from vworkspace_core.controller.requeue import RequeuePace
 from vworkspace_core.credentials import messages as credentials
@@ -145,8 +146,11 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
             "found": lease.LeaseRead,
             "written": lease.LeaseWritten,
             "failed": lease.LeaseRequestFailed,
+            "peers": lease.PeersRead,
+            "no peers": lease.PeersUnread,
             "stop": lease.ReleaseRequested,
             "read": lease.ReadLease,
+            "look round": lease.ReadPeers,
             "create": lease.CreateLease,
             "update": lease.UpdateLease,
             "rest": lease.SetTimer,
@@ -156,9 +160,11 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
             "lost": lease.LeadershipLost,
             "observed": lease.LeaderObserved,
             "trouble": lease.ReportLeaseError,
+            "other shards": lease.ShardsDisagree,
         }.items()
     },
     "lease policy": LeasePolicy,
+    "disagreement": Disagreement,
     # what is watched
     "informer policy": InformerPolicy,
     "watch event": ports.WatchEvent,

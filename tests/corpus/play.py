@@ -13,6 +13,7 @@ from vworkspace_core.controller.informer import machine as informer
 from vworkspace_core.controller.informer.state import InformerState
 from vworkspace_core.controller.lease import machine as lease
 from vworkspace_core.controller.lease.state import LeaseContext, LeaseState
+from vworkspace_core.controller.shard import Shard
 from vworkspace_core.credentials import machine as rotation
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable
@@ -65,7 +66,8 @@ def _credential_effect(effect: Any) -> Json:
 
 
 def _lease(given: Mapping[str, Any]) -> Iterable[Json]:
-    state = LeaseState(given["namespace"], given["name"], given["identity"])
+    shard = Shard.of(given.get("shard", "0/1"))
+    state = LeaseState(given["namespace"], given["name"], given["identity"], shard=shard)
     policy = from_data(given["policy"])
     for event, (now, wall, jitter) in given["happens"]:
         state, effects = lease.step(state, from_data(event), LeaseContext(now, from_data(wall), jitter, policy))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import yaml
 
@@ -128,6 +129,32 @@ def test_two_replicas_stand_apart_and_survive_a_drain() -> None:
         assert selector.items() <= labels.items()
         assert "app.kubernetes.io/version" not in selector, "a selector cannot change with the version"
     assert container()["resources"]["requests"].keys() == {"cpu", "memory"}
+
+
+def test_shards_are_deployments_that_share_everything_else_RUN_13() -> None:
+    alone, three = list(installation(EVERYTHING)), list(installation(attrs.evolve(EVERYTHING, shards=3)))
+    deployments = [one for one in three if one["kind"] == "Deployment"]
+    budgets = [one for one in three if one["kind"] == "PodDisruptionBudget"]
+    per_shard = ("Deployment", "PodDisruptionBudget")
+
+    assert [one for one in three if one["kind"] not in per_shard] == [
+        one for one in alone if one["kind"] not in per_shard
+    ]
+    chosen = []
+    for index, (deployment, budget) in enumerate(zip(deployments, budgets, strict=True)):
+        (one,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert f"--shard={index}/3" in one["args"]
+        assert run(*one["args"], "--print-config").status == 0
+        selector = deployment["spec"]["selector"]["matchLabels"]
+        assert selector == budget["spec"]["selector"]["matchLabels"]
+        assert selector.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+        chosen.append(selector)
+    assert len({str(one) for one in chosen}) == 3, "no two select the same pods"
+    assert {one["metadata"]["name"] for one in deployments}.isdisjoint({"vworkspace-operator"}), (
+        "its selector is another"
+    )
+    for service in (one for one in three if one["kind"] == "Service"):
+        assert all(service["spec"]["selector"].items() <= one.items() for one in chosen), "every shard is measured"
 
 
 def test_the_pod_outlives_the_operator_s_own_grace_period() -> None:
@@ -341,6 +368,8 @@ def test_the_service_monitor_is_printed_when_asked_for() -> None:
         (["--image", ""], "--image is empty"),
         (["--service-monitor-label", "a=b"], "--service-monitor-label is for --service-monitor"),
         (["--setting", "allow-http=maybe"], "--setting allow-http=maybe: use true or false"),
+        (["--setting", "shard=0/2"], "give NAME=VALUE with a setting of run"),
+        (["--shards", "0"], "--shards 0: between 1 and 64"),
         (["--setting", "listen=0.0.0.0:1"], "give NAME=VALUE with a setting of run"),
         (["--crds-only", "--profile", "single-tenant"], "--profile: says nothing"),
     ],

@@ -34,7 +34,7 @@ __all__ = ["SITES", "Site"]
 
 ROOT = Path(__file__).resolve().parents[2]
 ADMIN, AGENT = "admin-t0ken-0123456789", "agent-t0ken-0123456789"
-USERS = {"replica-a": "token-of-a-0123456789", "replica-b": "token-of-b-0123456789"}
+USERS = {f"replica-{one}": f"token-of-{one}-0123456789" for one in "abcd"}
 INSTANCES = f"apis/apps.vworkspace.io/v1alpha1/namespaces/{NS}/applicationinstances"
 ACCOUNT = OPERATOR_USER.rpartition(":")[2]
 

@@ -1,4 +1,4 @@
-"""Candidates for one lease, each with clocks of its own, on a network that delays, loses and repeats nothing.
+"""Candidates for a lease, or for those of shards, each with clocks of its own, on a network that delays and loses.
 
 True time is the simulation's; no candidate sees it. What a candidate believes is mapped back to true time, so that
 two beliefs can be compared.
@@ -28,15 +28,21 @@ from vworkspace_core.controller.lease.messages import (
     LeaseRequestFailed,
     LeaseWritten,
     OpenFence,
+    PeersRead,
+    PeersUnread,
     ReadLease,
+    ReadPeers,
     ReleaseRequested,
     ReportLeaseError,
     SetTimer,
+    ShardsDisagree,
     TimerFired,
     UpdateLease,
 )
+from vworkspace_core.controller.lease.peers import identity_of
 from vworkspace_core.controller.lease.record import LeasePolicy, holder_of
 from vworkspace_core.controller.lease.state import LeaseContext, LeaseState, Role
+from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_fake.clock import START
 
 
@@ -75,6 +81,8 @@ class Candidate:
     until: float = float("-inf")
     """The fence, in true time."""
     lost: str = ""
+    waits_for: int = 0
+    """By how many shards others work, for whose end it was last told to wait."""
 
     def __attrs_post_init__(self) -> None:
         self.looks = itertools.cycle(self.clocks.wall)
@@ -110,12 +118,14 @@ class Candidate:
         world = self.world
         match effect:
             case OpenFence(until):
-                self.until = self.true(until)
+                self.until, self.waits_for = self.true(until), 0
                 world.note("holds", self)
             case CloseFence():
                 self.until = float("-inf")
             case LeadershipLost(reason):
                 self.lost = reason
+            case ShardsDisagree(found):
+                self.waits_for = found.shards
             case LeaderObserved() | ReportLeaseError():
                 pass
             case End():
@@ -123,7 +133,7 @@ class Candidate:
             case SetTimer(seconds):
                 assert 0 <= seconds <= 3 * world.policy.duration
                 self._later(world.now + seconds / self.clocks.rate, TimerFired())
-            case ReadLease(timeout) | CreateLease(_, timeout) | UpdateLease(_, timeout):
+            case ReadLease(timeout) | ReadPeers(timeout) | CreateLease(_, timeout) | UpdateLease(_, timeout):
                 world.send(self, effect, timeout / self.clocks.rate)
 
     def _later(self, when: float, event: LeaseEvent) -> None:
@@ -141,17 +151,17 @@ class Candidate:
         self.feed(event)
 
 
-COMMANDS = (ReadLease, CreateLease, UpdateLease, SetTimer, End)
+COMMANDS = (ReadLease, ReadPeers, CreateLease, UpdateLease, SetTimer, End)
 
 
 @attrs.define(eq=False)
 class LeaseWorld:
-    """The server with its one lease, the network, and the candidates. `fates` are used in turn."""
+    """The server with its leases, the network, and the candidates. `fates` are used in turn."""
 
     policy: LeasePolicy
     fates: Sequence[Fate]
     now: float = 0.0
-    lease: dict[str, Any] | None = None
+    leases: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     version: int = 0
     outages: list[tuple[float, float]] = attrs.field(factory=list)
     candidates: list[Candidate] = attrs.field(factory=list)
@@ -162,6 +172,17 @@ class LeaseWorld:
     healed: bool = False
     _queue: list[tuple[float, int, Callable[[], None]]] = attrs.field(factory=list)
     _requests: int = 0
+
+    @property
+    def lease(self) -> dict[str, Any] | None:
+        """The one of an operator without shards."""
+        return self.leases.get("lease")
+
+    @lease.setter
+    def lease(self, lease: dict[str, Any] | None) -> None:
+        self.leases.pop("lease", None)
+        if lease is not None:
+            self.leases["lease"] = lease
 
     def at(self, when: float, act: Callable[[], None]) -> None:
         """Let something happen."""
@@ -176,16 +197,19 @@ class LeaseWorld:
             assert self._requests < 50 + 20 * self.now, "requests without rest"
         self.now = until
 
-    def join(self, clocks: Clocks, *, at: float = 0.0) -> Candidate:
+    def join(self, clocks: Clocks, *, at: float = 0.0, shard: Shard = WHOLE) -> Candidate:
         """A process starts."""
-        identity = f"pod-{len(self.candidates)}"
-        candidate = Candidate(self, LeaseState("ns", "lease", identity), clocks)
+        identity = identity_of(f"pod-{len(self.candidates)}", shard)
+        candidate = Candidate(self, LeaseState("ns", "lease", identity, shard=shard), clocks)
         self.candidates.append(candidate)
         self.at(at, lambda: candidate.feed(TimerFired()) if candidate.alive else None)
         return candidate
 
     def stop(self, candidate: Candidate) -> None:
-        """SIGTERM, with nothing left in hand."""
+        """SIGTERM, with nothing left in hand; what was asked between standing by and leading is answered first."""
+        if candidate.alive and candidate.state.role in (Role.CONFIRMING, Role.YIELDING):
+            self.at(self.now + 0.1, lambda: self.stop(candidate))
+            return
         if candidate.alive and candidate.state.role in (Role.STANDBY, Role.LEADER):
             if self.now < candidate.paused_until:
                 self.at(candidate.paused_until, lambda: self.stop(candidate))
@@ -203,44 +227,52 @@ class LeaseWorld:
         self._requests += 1
         candidate.turn += 1
         turn, gives_up = candidate.turn, self.now + timeout
-        self.at(gives_up, lambda: candidate.deliver(turn, LeaseRequestFailed(Unavailable("timeout"))))
+        failed = PeersUnread if isinstance(command, ReadPeers) else LeaseRequestFailed
+        self.at(gives_up, lambda: candidate.deliver(turn, failed(Unavailable("timeout"))))
         if not fate.lost_there:
             self.at(self.now + fate.there, lambda: self._arrive(candidate, command, turn, fate))
 
     def _arrive(self, candidate: Candidate, command: Any, turn: int, fate: Fate) -> None:
+        failed = PeersUnread if isinstance(command, ReadPeers) else LeaseRequestFailed
         if any(begin <= self.now < end for begin, end in self.outages):
-            answer: LeaseEvent = LeaseRequestFailed(Unavailable("the server is away", status=503))
+            answer: LeaseEvent = failed(Unavailable("the server is away", status=503))
         else:
-            answer = self._serve(command)
+            answer = self._serve(command, candidate.state.name)
         if not fate.lost_back:
             self.at(self.now + fate.back, lambda: candidate.deliver(turn, answer))
 
-    def _serve(self, command: Any) -> LeaseEvent:
+    def _serve(self, command: Any, name: str) -> LeaseEvent:
+        live = self.leases.get(name)
         match command:
             case ReadLease():
-                return LeaseRead(self.lease)
+                return LeaseRead(live)
+            case ReadPeers():
+                return PeersRead(tuple(self.leases.values()))
             case CreateLease(wanted):
-                return (
-                    LeaseRequestFailed(AlreadyExists("it is there")) if self.lease is not None else self._store(wanted)
-                )
+                return LeaseRequestFailed(AlreadyExists("it is there")) if live is not None else self._store(wanted)
             case UpdateLease(wanted):
-                if self.lease is None:
+                if live is None:
                     return LeaseRequestFailed(NotFound("it is not there"))
-                if get_path(wanted, "metadata", "resourceVersion") != str(self.version):
+                if get_path(wanted, "metadata", "resourceVersion") != live["metadata"]["resourceVersion"]:
                     return LeaseRequestFailed(Stale("it has moved on"))
                 return self._store(wanted)
             case _:
                 raise AssertionError(command)
 
     def _store(self, wanted: Manifest) -> LeaseEvent:
-        before = holder_of(self.lease)
-        changed = self.lease is None or get_path(self.lease, "spec") != get_path(wanted, "spec")
-        if changed:  # a write that changes nothing keeps its resourceVersion, as the real server has it
+        name = wanted["metadata"]["name"]
+        live = self.leases.get(name)
+        before = holder_of(live)
+        version = live["metadata"]["resourceVersion"] if live is not None else ""
+        if live is None or get_path(live, "spec") != get_path(wanted, "spec"):
+            # A write that changes nothing keeps its resourceVersion, as the real server has it.
             self.version += 1
-        self.lease = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": str(self.version)}}
+            version = str(self.version)
+        stored = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
+        self.leases[name] = stored
         if holder_of(wanted) != before and holder_of(wanted):
             self.takes.append((self.now, holder_of(wanted), before))
-        return LeaseWritten(self.lease)
+        return LeaseWritten(stored)
 
     def leaders(self) -> list[Candidate]:
         """Who may write now, by its own belief."""

@@ -94,6 +94,10 @@ def manifests(
     cluster_id: Annotated[
         str, Parameter(help="With --no-agent: what the label app.vworkspace.io/cluster-id says on objects here.")
     ] = "",
+    shards: Annotated[
+        int,
+        Parameter(help="How many Deployments share the namespaces, each with a standby; docs/shards.md tells when."),
+    ] = 1,
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
 ) -> None:
     """Print what is to be installed, as YAML for `kubectl apply -f -`: the operator, and the CRDs by `--crds-only`.
@@ -132,6 +136,7 @@ def manifests(
         owner_reference_protection=owner_reference_protection,
         agent=not no_agent,
         cluster_id=cluster_id,
+        shards=shards,
     )
     print(render_manifests(options, output, crds_only=crds_only, namespaces=namespace or ()), end="")
 

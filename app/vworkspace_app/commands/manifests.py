@@ -13,6 +13,7 @@ from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID
 from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
+from vworkspace_core.controller.shard import MOST_SHARDS
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _OF_THE_OPERATOR: Final = {
@@ -25,6 +26,7 @@ _OF_THE_OPERATOR: Final = {
     "cert_manager": "--cert-manager",
     "service_monitor": "--service-monitor",
     "owner_reference_protection": "--owner-reference-protection",
+    "shards": "--shards",
 }
 """Options that change nothing in the other prints, by the field that has them."""
 _OF_A_NAMESPACE: Final = {"release_role": "--release-role", "workflows": "--workflows"}
@@ -51,6 +53,8 @@ def render_manifests(
             f"{InstallOptions().release_account}",
             status=USAGE,
         )
+    if not 1 <= options.shards <= MOST_SHARDS:
+        raise CommandError(f"--shards {options.shards}: between 1 and {MOST_SHARDS}", status=USAGE)
     if not options.image.strip():
         raise CommandError("--image is empty: name the image that the cluster is to pull", status=USAGE)
     if crds_only:

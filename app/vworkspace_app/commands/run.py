@@ -32,8 +32,10 @@ from vworkspace_app.process.secret_masking import SecretMask
 from vworkspace_app.process.signals import beside, run_until_stopped, unless
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
+from vworkspace_app.settings.table import shard_in
 from vworkspace_app.webhooks import webhooks
 from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.controller.shard import WHOLE
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.ports import KubeApi
@@ -53,7 +55,7 @@ def run_operator(settings: RunSettings) -> None:
     if config.user is not None:
         log.secrets.add(config.user.token, config.user.password)
 
-    clock = SystemClock()
+    clock, shard = SystemClock(), shard_in(settings)
     latest = LatestStats(ProcessStats(clock.monotonic()))
     metrics = Metrics(latest, clock.monotonic)
     telemetry = MetricsTelemetry(clock, latest, metrics)
@@ -66,10 +68,12 @@ def run_operator(settings: RunSettings) -> None:
             beside(telemetry.run),
         ):
             source = _source(settings, api)
-            credentials = await unless(stop, first_credentials(api, source, config.cluster.server, election.elected))
+            # One shard registers the cluster; the others wait for the Secret that it writes.
+            registers = election.elected if shard.is_first else anyio.sleep_forever
+            credentials = await unless(stop, first_credentials(api, source, config.cluster.server, registers))
             if credentials is None:
                 return
-            log.always(cluster_id=credentials.cluster_id)
+            log.always(cluster_id=credentials.cluster_id, **({} if shard == WHOLE else {"shard": str(shard)}))
             _hide(log.secrets, credentials)
             _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
             decided, live = operator_settings(settings, credentials.cluster_id, templates), Live(credentials)
@@ -82,7 +86,7 @@ def run_operator(settings: RunSettings) -> None:
                     decided,
                     source,
                     live,
-                    agent=agent if settings.agent else None,
+                    agent=agent if settings.agent and shard.is_first else None,
                     election=election,
                     telemetry=telemetry,
                 ) as manager,

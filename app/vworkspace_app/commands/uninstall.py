@@ -54,8 +54,9 @@ def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) ->
     """Before anything is deleted: what would then be left half gone, waiting for an operator that is not there."""
     if options.keep_applications or not inventory.applications:
         return
-    if inventory.lease is not None and not is_held(inventory.lease, datetime.now(UTC)):
-        since = get_path(inventory.lease, "spec", "renewTime") or "a while"
+    now = datetime.now(UTC)
+    if inventory.leases and not any(is_held(lease, now) for lease in inventory.leases):
+        since = max(str(get_path(lease, "spec", "renewTime") or "") for lease in inventory.leases) or "a while"
         raise CommandError(
             f"no operator runs in {options.system_namespace} (its Lease was last renewed at {since}), and without one "
             f"nobody uninstalls {_applications(inventory)}: start it again, or give --keep-applications"

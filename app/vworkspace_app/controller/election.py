@@ -27,15 +27,21 @@ from vworkspace_core.controller.lease.messages import (
     LeaseRequestFailed,
     LeaseWritten,
     OpenFence,
+    PeersRead,
+    PeersUnread,
     ReadLease,
+    ReadPeers,
     ReleaseRequested,
     ReportLeaseError,
     SetTimer,
+    ShardsDisagree,
     TimerFired,
     UpdateLease,
 )
+from vworkspace_core.controller.lease.peers import Disagreement, identity_of
 from vworkspace_core.controller.lease.record import DEFAULT_LEASE_POLICY, LeasePolicy, holder_of
 from vworkspace_core.controller.lease.state import LeaseContext, LeaseState, Role
+from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.ports import KubeApi
 
 _log = structlog.get_logger("election")
@@ -64,7 +70,7 @@ class Fence:
 
 
 class Elector:
-    """A candidate for the lease `namespace`/`name`.
+    """A candidate for the lease `namespace`/`name`, or for that of its shard, whose name is made of it (RUN-13).
 
     `api` must not pass the fence itself: it takes and renews the lease. `identity` must be this process's alone.
     `random` gives numbers in [0, 1); `wall` is shown to people only.
@@ -81,19 +87,26 @@ class Elector:
         wall: Callable[[], datetime],
         random: Callable[[], float],
         policy: LeasePolicy = DEFAULT_LEASE_POLICY,
+        shard: Shard = WHOLE,
     ) -> None:
-        self.identity = identity
+        self.identity = identity_of(identity, shard)
         self._api = api
         self._fence = fence
         self._wall = wall
         self._random = random
         self._policy = policy
-        self._ref = ObjectRef(LEASE, namespace, name)
-        self._state = LeaseState(namespace, name, identity)
+        self._state = LeaseState(namespace, name, self.identity, shard=shard)
+        self._ref = ObjectRef(LEASE, namespace, self._state.name)
         self._leading = anyio.Event()
         self._stopping = anyio.Event()
         self._ended = anyio.Event()
         self._reported_reason = ""
+        self._reported_disagreement: Disagreement | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the lease."""
+        return self._state.name
 
     @property
     def is_leader(self) -> bool:
@@ -130,6 +143,8 @@ class Elector:
                 return TimerFired()
             case ReadLease(timeout):
                 return await self._request(self._read, timeout)
+            case ReadPeers(timeout):
+                return await self._request(self._read_peers, timeout, failed=PeersUnread)
             case CreateLease(lease, timeout):
                 return await self._request(lambda: self._create(lease), timeout)
             case UpdateLease(lease, timeout):
@@ -137,20 +152,30 @@ class Elector:
             case End():
                 raise AssertionError("the machine has ended")
 
-    async def _request(self, ask: Callable[[], Awaitable[LeaseEvent]], timeout: float) -> LeaseEvent:
+    async def _request(
+        self,
+        ask: Callable[[], Awaitable[LeaseEvent]],
+        timeout: float,
+        *,
+        failed: Callable[[OperatorError], LeaseEvent] = LeaseRequestFailed,
+    ) -> LeaseEvent:
         try:
             with anyio.fail_after(timeout):
                 return await ask()
         except TimeoutError:
-            return LeaseRequestFailed(Unavailable(f"{self._ref}: no answer within {timeout:.1f} s"))
+            return failed(Unavailable(f"{self._ref}: no answer within {timeout:.1f} s"))
         except OperatorError as error:
-            return LeaseRequestFailed(error)
+            return failed(error)
 
     async def _read(self) -> LeaseEvent:
         try:
             return LeaseRead(await self._api.get(self._ref))
         except NotFound:
             return LeaseRead(None)
+
+    async def _read_peers(self) -> LeaseEvent:
+        page = await self._api.list(LEASE, namespace=self._ref.namespace)
+        return PeersRead(tuple(page.items))
 
     async def _create(self, lease: Manifest) -> LeaseEvent:
         return LeaseWritten(await self._api.create(lease, kind=LEASE, field_manager=FIELD_MANAGER))
@@ -163,18 +188,19 @@ class Elector:
         self._state, effects = step(self._state, event, moment)
         command: LeaseCommand = End()
         for effect in effects:
-            if isinstance(effect, ReadLease | CreateLease | UpdateLease | SetTimer | End):
+            if isinstance(effect, ReadLease | ReadPeers | CreateLease | UpdateLease | SetTimer | End):
                 command = effect
             else:
                 self._apply(effect)
-        if not any(isinstance(effect, ReportLeaseError) for effect in effects) and not isinstance(command, ReadLease):
+        goes_on = isinstance(command, ReadLease | ReadPeers)
+        if not goes_on and not any(isinstance(effect, ReportLeaseError) for effect in effects):
             self._reported_reason = ""
         return command
 
     def _apply(self, effect: LeaseEffect) -> None:
         match effect:
             case OpenFence(until):
-                self._fence.until = until
+                self._fence.until, self._reported_disagreement = until, None
                 if not self._leading.is_set():
                     _log.info("leading", lease=str(self._ref), identity=self.identity)
                     self._leading.set()
@@ -189,5 +215,19 @@ class Elector:
                 if reason != self._reported_reason:
                     _log.warning("the lease cannot be read or written", lease=str(self._ref), error=reason)
                 self._reported_reason = reason
+            case ShardsDisagree(found):
+                self._report(found)
             case _:
                 raise AssertionError(f"{effect} is a command")
+
+    def _report(self, found: Disagreement) -> None:
+        if found != self._reported_disagreement:
+            _log.warning(
+                "waiting: somebody works with another number of shards",
+                lease=found.lease,
+                leader=found.holder,
+                their_shards=found.shards,
+                our_shard=str(self._state.shard),
+                remedy="stop the replicas of one of the two; a Lease whose holder has ended runs out by itself",
+            )
+        self._reported_disagreement = found

@@ -5,7 +5,9 @@ from typing import Final
 
 from vworkspace_core.apimachinery.errors import KindMissing, NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.resources import LEASE
 from vworkspace_core.apimachinery.timestamps import format_time
+from vworkspace_core.controller.lease.peers import is_lease_of
 from vworkspace_core.controller.lease.record import holder_of
 from vworkspace_core.ports import KubeApi
 
@@ -37,6 +39,15 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
         sorted(
             manifests, key=lambda manifest: (str(metadata(manifest).get("namespace")), str(metadata(manifest)["name"]))
         )
+    )
+
+
+async def leases_of(api: KubeApi, namespace: str, base: str) -> tuple[Manifest, ...]:
+    """Those by which the replicas of an operator take turns: one, and with shards one of each (RUN-13)."""
+    return tuple(
+        lease
+        for lease in await all_of(api, LEASE, namespace=namespace)
+        if is_lease_of(base, str(metadata(lease)["name"]))
     )
 
 

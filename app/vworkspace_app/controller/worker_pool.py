@@ -34,14 +34,20 @@ ReportBlocked: TypeAlias = Callable[[ObjectRef, BlockedPass], Awaitable[None]]
 """Say on an object what stopped its pass. Must not raise."""
 
 
+def _everything(_: ObjectRef) -> bool:
+    """Where there is one shard."""
+    return True
+
+
 class WorkerPool:
     """Reconciles keys, at most `workers` at a time and never one key twice at once.
 
     A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit`
     seconds is cancelled. After a write, its key waits up to `cache_timeout` seconds for the cache (`has_seen`)
     to show it; then the objects are read live (`refresh`). What stops a pass before its status could say so is said
-    through `report_blocked`; `not_permitted` says what gives a right that is missing. Log lines carry `name`, that of
-    the controller, and an id of the reconcile that begins with `run_id`.
+    through `report_blocked`; `not_permitted` says what gives a right that is missing. Keys that `admits` refuses are
+    another shard's: they are not taken on, whoever asks. Log lines carry `name`, that of the controller, and an id of
+    the reconcile that begins with `run_id`.
     """
 
     def __init__(
@@ -61,8 +67,10 @@ class WorkerPool:
         observer: ReconcileObserver | None = None,
         name: str = "",
         run_id: str = "",
+        admits: Callable[[ObjectRef], bool] = _everything,
     ) -> None:
         self._reconcile = reconcile
+        self._admits = admits
         self._clock = clock
         self._workers = workers
         self._time_limit = time_limit
@@ -85,6 +93,8 @@ class WorkerPool:
 
     def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
         """Ask for a reconcile of `ref`, in `after` seconds at the latest. Ignored after `shutdown`."""
+        if not self._admits(ref):
+            return
         self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
         self._wake.set()
 
@@ -98,7 +108,7 @@ class WorkerPool:
             version = None if change.type is ChangeType.DELETED else change.version
             urgency = urgency_of(change)
             event = ObjectEvent(change.ref, version, urgency.priority, urgency.after)
-            for key in keys_of(change):
+            for key in filter(self._admits, keys_of(change)):
                 self._on_event(key, event)
 
         return handle

@@ -22,6 +22,8 @@ INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
 
 COMPONENT: Final = "app.kubernetes.io/component"
 """The label that tells parts of one installation apart."""
+SHARD_LABEL: Final = "vworkspace.io/shard"
+"""The label that tells the pods of several shards apart."""
 RELEASE_ACCOUNT: Final = "release-account"
 """Component: the account that Flux installs releases as, and its rights; they are of use as long as releases are."""
 RUNNER_ACCOUNT: Final = "operation-runner"
@@ -57,6 +59,8 @@ class InstallOptions:
     pull_policy: str = ""
     agent: bool = True
     cluster_id: str = ""
+    shards: int = 1
+    """How many Deployments share the namespaces (RUN-13)."""
 
     @property
     def webhooks(self) -> bool:

@@ -26,7 +26,7 @@ _OPEN: Final[Mapping[str, str]] = {"service_account": "", "allow_unimpersonated_
 _OF_JOBS: Final = frozenset({"job_signatures"})
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 _GIVEN_OTHERWISE: Final = frozenset(
-    {"namespace", "agent", "cluster_id", "velero_namespace", "leader_elect", "listen", "webhook_listen"}
+    {"namespace", "agent", "cluster_id", "velero_namespace", "leader_elect", "shard", "listen", "webhook_listen"}
     | {"webhook_certificates", "kubeconfig", "token_file", "control_plane_url", "templates"}
 )
 """What options of `manifests`, the pod or its Secret say."""

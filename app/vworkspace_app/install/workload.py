@@ -1,4 +1,4 @@
-"""Namespace, service account, Deployment and disruption budget."""
+"""Namespace, service account, and of each shard a Deployment and a disruption budget."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -7,6 +7,7 @@ from vworkspace_app.install.options import (
     HEALTH_PORT,
     INSTANCE_LABELS,
     NAME,
+    SHARD_LABEL,
     TLS_FOLDER,
     TLS_SECRET,
     WEBHOOK_PORT,
@@ -14,6 +15,7 @@ from vworkspace_app.install.options import (
     meta,
 )
 from vworkspace_app.install.profiles import profile_flags
+from vworkspace_core.controller.shard import WHOLE, Shard
 
 _USER: Final = 65532
 """The uid that the image runs as."""
@@ -34,29 +36,41 @@ def namespace_of(options: InstallOptions) -> dict[str, Any]:
 
 
 def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """What runs, and as whom."""
+    """What runs, and as whom: of each shard two replicas, of which one works and the other stands by."""
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(NAME, options.namespace)}
+    for index in range(options.shards):
+        yield from _shard(Shard(index, options.shards), options)
+
+
+def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """A Deployment and its budget. Those of several shards have names and selectors of their own: what a Deployment
+    selects cannot be changed, and two must not select the same pods."""
+    name, more = (NAME, {}) if shard == WHOLE else (f"{NAME}-shard-{shard.index}", {SHARD_LABEL: str(shard.index)})
+    selector = {"matchLabels": {**INSTANCE_LABELS, **more}}
+    metadata, labels = meta(name, options.namespace), {**meta(NAME)["labels"], **more}
     yield {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": meta(NAME, options.namespace),
+        "metadata": {**metadata, "labels": labels},
         "spec": {
             "replicas": 2,
-            "selector": {"matchLabels": INSTANCE_LABELS},
-            "template": {"metadata": {"labels": meta(NAME)["labels"]}, "spec": _pod(options)},
+            "selector": selector,
+            "template": {"metadata": {"labels": labels}, "spec": _pod(options, shard, selector)},
         },
     }
     yield {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": meta(NAME, options.namespace),
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": INSTANCE_LABELS}},
+        "metadata": {**metadata, "labels": labels},
+        "spec": {"maxUnavailable": 1, "selector": selector},
     }
 
 
-def flags(options: InstallOptions) -> list[str]:
+def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
     """The arguments of the container."""
     arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
+    if shard != WHOLE:
+        arguments.append(f"--shard={shard}")
     if not options.agent:
         arguments += ["--no-agent", f"--cluster-id={options.cluster_id}"]
     if options.velero_namespace:
@@ -68,7 +82,7 @@ def flags(options: InstallOptions) -> list[str]:
     return [*arguments, *profile_flags(options.profile, options.settings, agent=options.agent)]
 
 
-def _pod(options: InstallOptions) -> dict[str, Any]:
+def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "serviceAccountName": NAME,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
@@ -79,8 +93,8 @@ def _pod(options: InstallOptions) -> dict[str, Any]:
             "fsGroup": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart()]}},
-        "containers": [_container(options)],
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(selector)]}},
+        "containers": [_container(options, shard)],
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
     }
     if options.webhooks:
@@ -88,13 +102,13 @@ def _pod(options: InstallOptions) -> dict[str, Any]:
     return spec
 
 
-def _apart() -> dict[str, Any]:
+def _apart(selector: dict[str, Any]) -> dict[str, Any]:
     """Replicas on different nodes, where there are several."""
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": INSTANCE_LABELS}}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
     return {"weight": 100, "podAffinityTerm": term}
 
 
-def _container(options: InstallOptions) -> dict[str, Any]:
+def _container(options: InstallOptions, shard: Shard) -> dict[str, Any]:
     ports = [{"name": "metrics", "containerPort": HEALTH_PORT, "protocol": "TCP"}]
     # TLS libraries take the control plane's client certificate from a file only.
     mounts: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]
@@ -102,7 +116,7 @@ def _container(options: InstallOptions) -> dict[str, Any]:
         "name": "operator",
         "image": options.image,
         **({"imagePullPolicy": options.pull_policy} if options.pull_policy else {}),
-        "args": flags(options),
+        "args": flags(options, shard),
         "ports": ports,
         "livenessProbe": _probe("/healthz", initialDelaySeconds=15, periodSeconds=20, failureThreshold=3),
         "readinessProbe": _probe("/readyz", periodSeconds=5),

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+import attrs
+
 from vworkspace_app.controller.definitions import slim_definition
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.informers import Informers
@@ -22,12 +24,14 @@ from vworkspace_core.apimachinery.resources import (
     NAMESPACE,
     OCI_REPOSITORY,
     OPERATION,
+    OWN_KINDS,
     VELERO_BACKUP,
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
 )
 from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerPolicy
 from vworkspace_core.controller.informer.store import ObjectStore
+from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.instances.foreign_objects import (
     slim_chart,
     slim_config_map,
@@ -66,7 +70,29 @@ def informer_of(informers: Informers, kind: Kind) -> InformerRunner:
     return informer
 
 
-def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Iterator[InformerRunner]:
+@attrs.frozen
+class CacheScope:
+    """Which namespaces' objects are kept: those of the shard (RUN-13), and of our own kinds all where `all_of_ours`.
+
+    No request can ask for a hash, so every shard reads all lists and watches; what is not its own it drops at once.
+    Velero's objects lie in the namespace of that name, whichever shard's Operations they are of.
+    """
+
+    shard: Shard = WHOLE
+    velero_namespace: str = "velero"
+    all_of_ours: bool = False
+
+    def of(self, kind: Kind) -> Callable[[str], bool] | None:
+        """Whether objects of the kind are kept, by their namespace; None where all are."""
+        if self.shard == WHOLE or (self.all_of_ours and kind in OWN_KINDS):
+            return None
+        beside = self.velero_namespace if kind.group == VELERO_BACKUP.group else None
+        return lambda namespace: namespace == beside or self.shard.owns(namespace)
+
+
+def informers_of(
+    api: KubeApi, clock: Clock, random: Callable[[], float], scope: CacheScope = CacheScope()
+) -> Iterator[InformerRunner]:
     """One informer a kind. Our own without any selector: one with our finalizer is never lost sight of (RES-5)."""
     yield InformerRunner(
         api,
@@ -74,7 +100,10 @@ def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Ite
         clock=clock,
         random=random,
         store=ObjectStore(
-            APPLICATION_INSTANCE, indexers={RELEASE_INDEX: release_names}, transform=OWN_STATUS.with_holders
+            APPLICATION_INSTANCE,
+            indexers={RELEASE_INDEX: release_names},
+            transform=OWN_STATUS.with_holders,
+            wanted=scope.of(APPLICATION_INSTANCE),
         ),
     )
     yield InformerRunner(
@@ -82,13 +111,18 @@ def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Ite
         OPERATION,
         clock=clock,
         random=random,
-        store=ObjectStore(OPERATION, indexers=OPERATION_INDEXES, transform=OWN_STATUS.with_holders),
+        store=ObjectStore(
+            OPERATION, indexers=OPERATION_INDEXES, transform=OWN_STATUS.with_holders, wanted=scope.of(OPERATION)
+        ),
     )
     for kind in (kind for kind in ENGINE_KINDS if kind not in _LOOKED_UP):
-        yield InformerRunner(api, kind, clock=clock, random=random, label_selector=OPERATION_UID, policy=_WITHOUT)
+        store = ObjectStore(kind, wanted=scope.of(kind))
+        yield InformerRunner(
+            api, kind, clock=clock, random=random, label_selector=OPERATION_UID, store=store, policy=_WITHOUT
+        )
     for kind, slim in _SLIM.items():
         policy = _WITHOUT if kind in _LOOKED_UP else DEFAULT_POLICY
-        store = ObjectStore(kind, transform=slim)
+        store = ObjectStore(kind, transform=slim, wanted=scope.of(kind))
         yield InformerRunner(api, kind, clock=clock, random=random, store=store, policy=policy)
     for kind in (NAMESPACE, CLUSTER):
         yield InformerRunner(api, kind, clock=clock, random=random)
@@ -98,7 +132,7 @@ def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Ite
         clock=clock,
         random=random,
         label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}",
-        store=ObjectStore(CONFIG_MAP, transform=slim_config_map),
+        store=ObjectStore(CONFIG_MAP, transform=slim_config_map, wanted=scope.of(CONFIG_MAP)),
     )
     yield InformerRunner(
         api,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from vworkspace_app import VERSION
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.settings import RunSettings
+from vworkspace_app.settings.table import shard_in
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
@@ -45,6 +46,7 @@ def operator_settings(settings: RunSettings, cluster_id: str, templates: Templat
         workers=settings.workers,
         identity=socket.gethostname(),
         namespace=settings.namespace,
+        shard=shard_in(settings),
         version=VERSION,
         credentials_secret=CREDENTIALS_SECRET if settings.agent and not settings.token_file else "",
         disconnected_seconds=settings.disconnected_after,

@@ -12,7 +12,7 @@ from vworkspace_app.controller.election import Elector, Fence
 from vworkspace_app.manager.manager import Election
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.settings.table import lease_policy
+from vworkspace_app.settings.table import lease_policy, shard_in
 from vworkspace_kube import KubeApiClient
 
 
@@ -25,19 +25,20 @@ async def leader_election(settings: RunSettings, connect: Callable[..., KubeApiC
     if not settings.leader_elect:
         yield Election()
         return
-    fence, policy, lease = Fence(), lease_policy(settings), settings.leader_elect_resource_name
+    fence, policy = Fence(), lease_policy(settings)
     async with connect(request_timeout=policy.request_timeout, connections=2) as api:
         elector = Elector(
             api,
             fence,
             namespace=settings.leader_elect_resource_namespace or settings.namespace,
-            name=lease,
+            name=settings.leader_elect_resource_name,
             identity=f"{settings.leader_elect_identity or socket.gethostname()}_{uuid.uuid4()}",
             wall=SystemClock().now,
             random=random.random,
             policy=policy,
+            shard=shard_in(settings),
         )
         async with anyio.create_task_group() as group:
             group.start_soon(elector.run, name="election")
-            yield Election(elector.wait_leading, lambda: ((lease, elector.is_leader),), fence.check)
+            yield Election(elector.wait_leading, lambda: ((elector.name, elector.is_leader),), fence.check)
             await elector.release()

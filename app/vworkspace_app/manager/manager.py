@@ -24,7 +24,7 @@ from vworkspace_app.controller.worker_pool import Reconcile, WorkerPool
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.instances.controller import InstanceController
 from vworkspace_app.manager.agent import AgentOptions, ManagedAgent
-from vworkspace_app.manager.caches import AWAITED_KINDS, ENGINE_KINDS, FLUX_KINDS, informer_of, informers_of
+from vworkspace_app.manager.caches import AWAITED_KINDS, ENGINE_KINDS, FLUX_KINDS, CacheScope, informer_of, informers_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
 from vworkspace_app.operations.controller import ApprovalChecks, OperationController
@@ -91,7 +91,8 @@ class Manager:
 
     With `agent` it pulls jobs; without, it reconciles what people and GitOps tools apply, and calls nobody (SEE-4).
     `credentials` are the live ones: of those only the approval secret is of use without an agent. `random` gives
-    numbers in [0, 1) for jitter. `ready` is set when the caches have synced.
+    numbers in [0, 1) for jitter. `ready` is set when the caches have synced. Of several shards each reconciles what is
+    in its own namespaces; the first one alone reports to the Cluster object, and is the one to be given an agent.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Manager:
         self._leading = False
         self.ready = anyio.Event()
         self.credentials = credentials or Live(Credentials())
-        self.informers = Informers(informers_of(api, clock, random))
+        self.informers = Informers(informers_of(api, clock, random, _cache_scope(settings, agent)))
         self._run_id = f"{int(random() * 2**32):08x}"
         self.events = BackgroundEvents(api, clock, instance=settings.identity, is_backlogged=self._is_backlogged)
         self._blocked_passes = BlockedPassReporter(
@@ -155,7 +156,9 @@ class Manager:
         )
         self._subscribe()
         self._agent: ManagedAgent | None = None
+        self._cluster: ClusterController | None = None
         if agent is not None:
+            assert settings.shard.is_first, "one shard pulls jobs (RUN-13)"
             self._agent = ManagedAgent(
                 agent,
                 api,
@@ -164,27 +167,34 @@ class Manager:
                 self.informers,
                 self.credentials,
                 random,
-                on_change=lambda: self._cluster.look(),
+                on_change=self._tell_cluster,
                 on_result=self._telemetry.job_ended,
             )
         self.credentials.subscribe(lambda _: self._approval_secret_changed())
-        self._cluster = ClusterController(
-            api,
-            self.informers,
-            _cluster_settings(settings),
-            clock,
-            self.events,
-            None if self._agent is None else self._agent.report,
-            self.credentials,
-            partial(self._driver, "cluster", workers=1),
-        )
+        if settings.shard.is_first:
+            self._cluster = ClusterController(
+                api,
+                self.informers,
+                _cluster_settings(settings),
+                clock,
+                self.events,
+                None if self._agent is None else self._agent.report,
+                self.credentials,
+                partial(self._driver, "cluster", workers=1),
+            )
 
     @property
     def components(self) -> Components:
         """What telemetry may look at."""
         agent = None if self._agent is None else self._agent.agent
         return Components(
-            self.informers, self.worker_pools, self.events, self.credentials, agent, self._election.leases
+            self.informers,
+            self.worker_pools,
+            self.events,
+            self.credentials,
+            agent,
+            self._election.leases,
+            self._settings.shard,
         )
 
     @property
@@ -236,6 +246,8 @@ class Manager:
 
     async def _report(self) -> None:
         """Also while the manager waits for caches that cannot be filled: somebody has to say what for."""
+        if self._cluster is None:
+            return
         await self._wait_ready_or_stuck()
         await self._election.elected()
         await self._cluster.run()
@@ -290,7 +302,12 @@ class Manager:
             observer=self._telemetry.observer(name),
             name=name,
             run_id=self._run_id,
+            admits=lambda key: self._settings.shard.owns(key.namespace),
         )
+
+    def _tell_cluster(self) -> None:
+        if self._cluster is not None:
+            self._cluster.look()
 
     def _record_write(self, key: ObjectRef, written: ObjectVersion) -> None:
         driver = self._instance_driver if key.kind == APPLICATION_INSTANCE else self._operation_driver
@@ -340,6 +357,11 @@ class Manager:
 
         for kind in kinds:
             informer_of(self.informers, kind).subscribe(wake)
+
+
+def _cache_scope(settings: OperatorSettings, agent: AgentOptions | None) -> CacheScope:
+    """The agent tells the control plane of all our objects in the cluster; nobody else needs more than the shard's."""
+    return CacheScope(settings.shard, settings.operations.velero_namespace, all_of_ours=agent is not None)
 
 
 def _namespace(key: ObjectRef) -> str | None:

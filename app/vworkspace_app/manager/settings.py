@@ -2,6 +2,7 @@
 
 import attrs
 
+from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
 from vworkspace_core.install.openings import openings_of
 from vworkspace_core.instances.context import Settings
@@ -31,6 +32,8 @@ class OperatorSettings:
     """How often everything is looked at whether or not a watch event told of it (REC-8)."""
     namespace: str = "vworkspace-system"
     """The operator's own namespace: what it keeps for itself lies there."""
+    shard: Shard = WHOLE
+    """Whose namespaces are reconciled here; what is done once in a cluster is done by the first one (RUN-13)."""
     version: str = ""
     credentials_secret: str = CREDENTIALS_SECRET
     """Where the credential is kept, as the Cluster's status names it; empty for a token file."""

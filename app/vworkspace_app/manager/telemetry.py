@@ -11,6 +11,7 @@ from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserve
 from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.jobs.agent import Agent
+from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.credentials.secret import Credentials
 
 
@@ -24,6 +25,7 @@ class Components:
     credentials: Live[Credentials]
     agent: Agent | None
     leases: Callable[[], tuple[tuple[str, bool], ...]]
+    shard: Shard = WHOLE
 
 
 class Telemetry(Protocol):

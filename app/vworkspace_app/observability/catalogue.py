@@ -187,6 +187,12 @@ LOOP_SILENCE = Metric(
 LEADER = Metric(
     "leader_election_master_status", _G, ("name",), "1 while this process leads; absent without --leader-elect."
 )
+SHARD = Metric(
+    "vworkspace_operator_shard_info",
+    _G,
+    ("shard", "shards"),
+    "1; the share of the namespaces that this process works on, as --shard says it.",
+)
 BUILD = Metric("vworkspace_operator_build_info", _G, ("version", "python"), "1; what runs.")
 
 CATALOGUE: Final = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

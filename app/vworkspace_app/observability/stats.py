@@ -7,6 +7,7 @@ from vworkspace_app.controller.worker_stats import WorkerPoolStats
 from vworkspace_app.observability.condition_counts import ConditionLabels
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.controller.health import Vitals
+from vworkspace_core.controller.shard import WHOLE, Shard
 
 
 @attrs.frozen
@@ -36,6 +37,7 @@ class ProcessStats:
     instances: tuple[tuple[ConditionLabels, int], ...] = ()
     operations: tuple[tuple[ConditionLabels, int], ...] = ()
     """How many objects have which condition."""
+    shard: Shard = WHOLE
 
 
 class LatestStats:

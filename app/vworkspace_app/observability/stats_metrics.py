@@ -23,6 +23,7 @@ _PYTHON = ".".join(map(str, sys.version_info[:3]))
 def stats_metrics(stats: ProcessStats, now: float) -> Iterator[MetricSamples]:
     """Each metric with its samples. `now` is on the clock that the statistics were taken by."""
     yield c.BUILD, [((VERSION, _PYTHON), 1.0)]
+    yield c.SHARD, [((str(stats.shard.index), str(stats.shard.count)), 1.0)]
     yield c.LOOP_SILENCE, [((), max(0.0, now - stats.taken_at))]
     yield c.NAMESPACES, [((), float(stats.managed_namespaces))]
     yield c.CREDENTIAL_AGE, [((), age)] if (age := stats.credential_age) is not None else []

@@ -1,6 +1,8 @@
 """The manager's telemetry: statistics each second, and counts as things happen (RUN-5)."""
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Final, NoReturn
 
 import attrs
@@ -16,6 +18,7 @@ from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
 from vworkspace_core.controller.health import Vitals
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
+from vworkspace_core.controller.shard import WHOLE
 from vworkspace_core.jobs.machine import job_lag
 from vworkspace_core.ports import Clock
 
@@ -54,7 +57,7 @@ class MetricsTelemetry:
         ):
             runner = components.informers.find(kind)
             if runner is not None:
-                runner.subscribe(handler)
+                runner.subscribe(partial(self._count_own, handler))
         self.refresh()
 
     async def run(self) -> NoReturn:
@@ -77,6 +80,7 @@ class MetricsTelemetry:
         worker_pools = components.worker_pools
         vitals = Vitals(
             started=True,
+            shard="" if components.shard == WHOLE else str(components.shard),
             stopping=self._stopping,
             informers=tuple(runner.vitals() for runner in components.informers),
             drivers=tuple(pool.vitals(name) for name, pool in worker_pools.items()),
@@ -94,12 +98,19 @@ class MetricsTelemetry:
                 components.leases(),
                 self._instances.samples(),
                 self._operations.samples(),
+                components.shard,
             )
         )
 
     def _credential_age(self, components: Components) -> float | None:
         since = components.credentials.current.since
         return None if since is None else max(0.0, (self.clock.now() - since).total_seconds())
+
+    def _count_own(self, count: Callable[[CacheChange], None], change: CacheChange) -> None:
+        """A sum over all shards is to be the number of objects: the first one's caches hold more than its own."""
+        shard = WHOLE if self._components is None else self._components.shard
+        if shard.owns(change.ref.name if change.ref.kind == NAMESPACE else change.ref.namespace):
+            count(change)
 
     def _count_namespace(self, change: CacheChange) -> None:
         if change.type is not ChangeType.DELETED and namespace_is_gated(change.object):

@@ -10,6 +10,7 @@ import attrs
 from vworkspace_core.apimachinery.fields import camel
 from vworkspace_core.apimachinery.formats import DNS_LABEL
 from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
+from vworkspace_core.controller.shard import Shard
 
 T = TypeVar("T")
 _KEY: Final = "vworkspace.setting"
@@ -150,6 +151,10 @@ def _address(text: str) -> str:
     return text
 
 
+def _shard(text: str) -> str:
+    return str(Shard.of(text))
+
+
 def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
@@ -194,3 +199,4 @@ FOLDER: Final = Shape("a folder", _file)
 FILES: Final = Shape("files, by comma", _words)
 NAMES: Final = Shape("names, by comma", _words)
 NAMESPACE: Final = Shape("a namespace", _name)
+SHARD: Final = Shape("I/N", _shard)

@@ -20,6 +20,7 @@ from vworkspace_app.settings.shapes import (
     LABEL,
     NAMES,
     NAMESPACE,
+    SHARD,
     SWITCH,
     TEXT,
     URL,
@@ -32,6 +33,7 @@ from vworkspace_app.settings.shapes import (
 )
 from vworkspace_core.api.labels import CLUSTER_ID
 from vworkspace_core.controller.lease.record import LeasePolicy
+from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.instances.context import RELEASE_ACCOUNT
 from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.operations.claims import BINDINGS, DEFAULT_BINDINGS
@@ -145,6 +147,12 @@ class RunSettings:
         GO_DURATION, "10s", "How long the leader writes on without renewing; then the process ends with status 1."
     )
     leader_elect_retry_period: str = setting(GO_DURATION, "2s", "How often the Lease is renewed, or looked at.")
+    shard: str = setting(
+        SHARD,
+        str(WHOLE),
+        "Which share of the namespaces this process works on: 0/4 is the first of four, which also does what is done"
+        " once in a cluster (agent, Cluster status, credential). Needs --leader-elect: each shard has a Lease.",
+    )
     grace_period: str = setting(
         GO_DURATION, "30s", "How long what is in hand may take after SIGTERM; a second signal ends at once."
     )
@@ -164,10 +172,17 @@ def lease_policy(settings: RunSettings) -> LeasePolicy:
     )
 
 
+def shard_in(settings: RunSettings) -> Shard:
+    """The share of the cluster that the process is told to work on."""
+    return Shard.of(settings.shard)
+
+
 def inconsistencies(settings: RunSettings) -> Iterator[str]:
     """What does not fit together, of settings that are each in order."""
     if problems := lease_policy(settings).problems():
         yield f"--leader-elect-lease-duration, -renew-deadline and -retry-period: {'; '.join(problems)}"
+    if shard_in(settings) != WHOLE and not settings.leader_elect:
+        yield f"--shard={settings.shard} needs --leader-elect: by their Leases the shards know of each other"
 
 
 _OF_THE_AGENT: Final = ("control_plane_url", "token_file")

@@ -1,18 +1,18 @@
 """What there is to uninstall, read from the cluster before anything is changed."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Final
 
 import attrs
 
-from vworkspace_app.controller.lookups import all_of, find
+from vworkspace_app.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import COMPONENT, INSTANCE_LABELS, NAME, RELEASE_ACCOUNT
 from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
-    LEASE,
     NAMESPACE,
     OPERATION,
     OWN_KINDS,
@@ -42,24 +42,27 @@ _BESIDE: Final = (
     Kind("", "v1", "Service", "services"),
 )
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in INSTANCE_LABELS.items())
+_SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
+"""Names of Deployments."""
 
 
 @attrs.frozen
 class Inventory:
-    """Everything of the operator's in a cluster, as manifests. `lease` is None where no replica ever took turns."""
+    """Everything of the operator's in a cluster, as manifests. `leases` is empty where no replica ever took turns."""
 
     system_namespace: str
     operations: tuple[Manifest, ...] = ()
     instances: tuple[Manifest, ...] = ()
     webhooks: tuple[ObjectRef, ...] = ()
-    deployment: ObjectRef | None = None
+    deployments: tuple[ObjectRef, ...] = ()
+    """One, or one of each shard."""
     rights: tuple[ObjectRef, ...] = ()
     beside: tuple[ObjectRef, ...] = ()
     definitions: tuple[ObjectRef, ...] = ()
     namespace: ObjectRef | None = None
     """The operator's own, where `manifests` made it."""
     gated: tuple[str, ...] = ()
-    lease: Manifest | None = None
+    leases: tuple[Manifest, ...] = ()
     release_rights: frozenset[ObjectRef] = frozenset()
     """Accounts that Flux installs as, and their roles: of use as long as an application runs."""
 
@@ -73,7 +76,7 @@ class Inventory:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing of the operator's here."""
-        return not (self.definitions or self.deployment or self.rights or self.webhooks or self.namespace)
+        return not (self.definitions or self.deployments or self.rights or self.webhooks or self.namespace)
 
 
 async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
@@ -85,13 +88,16 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
     ]
     labelled = {kind: await all_of(api, kind, selector=_SELECTOR) for kind in (*_WEBHOOKS, *_RIGHTS)}
     rights = [(ref_of(manifest, kind), manifest) for kind in _RIGHTS for manifest in labelled[kind]]
-    deployment = ObjectRef(DEPLOYMENT, system_namespace, NAME)
     return Inventory(
         system_namespace,
         operations=await all_of(api, OPERATION),
         instances=await all_of(api, APPLICATION_INSTANCE),
         webhooks=tuple(ref_of(manifest, kind) for kind in _WEBHOOKS for manifest in labelled[kind]),
-        deployment=deployment if await find(api, deployment) is not None else None,
+        deployments=tuple(
+            ref_of(manifest, DEPLOYMENT)
+            for manifest in await all_of(api, DEPLOYMENT, namespace=system_namespace)
+            if _SHARD_OR_WHOLE.fullmatch(str(metadata(manifest)["name"]))
+        ),
         rights=tuple(ref for ref, _ in rights),
         beside=tuple([ref async for ref in _beside(api, system_namespace)]),
         definitions=tuple(definitions),
@@ -100,7 +106,7 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
             str(metadata(manifest)["name"])
             for manifest in await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
         ),
-        lease=await find(api, ObjectRef(LEASE, system_namespace, NAME)),
+        leases=await leases_of(api, system_namespace, NAME),
         release_rights=frozenset(
             ref for ref, manifest in rights if get_path(manifest, "metadata", "labels", COMPONENT) == RELEASE_ACCOUNT
         ),

@@ -14,13 +14,14 @@ from typing import Final
 import anyio
 import attrs
 
-from vworkspace_app.controller.lookups import all_of, find, is_held
+from vworkspace_app.controller.lookups import all_of, find, is_held, leases_of
+from vworkspace_app.install.options import NAME
 from vworkspace_app.uninstall.inventory import Inventory
 from vworkspace_app.uninstall.letting_go import let_go
 from vworkspace_core.api.labels import FIELD_MANAGER, UNINSTALL
 from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, LEASE, OPERATION
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.ports import KubeApi, PatchType
 
 _POLL_SECONDS: Final = 0.5
@@ -76,10 +77,9 @@ class _Work:
     def _stop(self) -> Iterator[Step]:
         for ref in self.inventory.webhooks:
             yield Step(f"delete {ref}", partial(self._delete, ref))
-        if self.inventory.deployment is not None:
-            yield Step(
-                f"delete {self.inventory.deployment}, and wait until no replica leads any more", self._stop_operator
-            )
+        if self.inventory.deployments:
+            named = ", ".join(map(str, self.inventory.deployments))
+            yield Step(f"delete {named}, and wait until no replica leads any more", self._stop_operator)
 
     # --- what is the same for both -----------------------------------------------------------------------------------
 
@@ -121,13 +121,12 @@ class _Work:
         await self._until_gone(lambda: all_of(self.api, kind), kind.crd_name)
 
     async def _stop_operator(self) -> None:
-        assert self.inventory.deployment is not None
-        await self._delete(self.inventory.deployment)
-        lease = ObjectRef(LEASE, self.inventory.system_namespace, self.inventory.deployment.name)
+        for deployment in self.inventory.deployments:
+            await self._delete(deployment)
 
         async def leading() -> tuple[Manifest, ...]:
-            held = await find(self.api, lease)
-            return (held,) if held is not None and is_held(held, datetime.now(UTC)) else ()
+            leases = await leases_of(self.api, self.inventory.system_namespace, NAME)
+            return tuple(lease for lease in leases if is_held(lease, datetime.now(UTC)))
 
         await self._until_gone(leading, "the leader's Lease is still renewed: a replica runs somewhere else")
 

@@ -56,6 +56,8 @@ class Vitals:
     stopping: bool = False
     informers: tuple[InformerVitals, ...] = ()
     drivers: tuple[WorkerPoolVitals, ...] = ()
+    shard: str = ""
+    """Of several; it fails never, and tells which one answers."""
 
 
 @attrs.frozen
@@ -122,6 +124,8 @@ def ready(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> Health
 
 
 def _beginning_and_end(vitals: Vitals) -> Iterator[Check]:
+    if vitals.shard:
+        yield Check(f"shard {vitals.shard}")
     yield Check("started", "" if vitals.started else "waiting for the API server and the credential")
     yield Check("shutdown", "the process is shutting down" if vitals.stopping else "")
 

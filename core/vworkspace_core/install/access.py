@@ -80,11 +80,14 @@ JOBS: Final[tuple[Access, ...]] = tuple(Access(kind, ("create", "delete")) for k
 VELERO: Final[tuple[Access, ...]] = tuple(Access(kind, ("get", "create", "patch", "delete")) for kind in _VELERO)
 """In Velero's namespace, which is the only one that Velero looks at (OPS-7)."""
 
+_LEASES: Final = Access(known.LEASE, ("get", "list", "create", "update"))
+"""Of all shards: nobody begins while others work with another number of them (RUN-13)."""
+
 OWN: Final[tuple[Access, ...]] = (
     # The records of jobs have names of their own, and RBAC knows no labels; only the credential is watched.
     Access(known.SECRET, ("get", "list", "create", "update", "delete")),
     Access(known.SECRET, ("watch",), name=CREDENTIALS_SECRET),
-    Access(known.LEASE, ("get", "create", "update")),
+    _LEASES,
 )
 """In the operator's own namespace: the credential, the records of open jobs, the leader's lease (PULL-4, RUN-4)."""
 
@@ -94,7 +97,7 @@ LOCAL_OWN: Final[tuple[Access, ...]] = (
     Access(known.SECRET, ("get", *_FOLLOWED), name=CREDENTIALS_SECRET),
     Access(known.SECRET, ("get", "update"), name=LEDGER_SECRET),
     Access(known.SECRET, ("create",)),
-    Access(known.LEASE, ("get", "create", "update")),
+    _LEASES,
 )
 """The same without an agent (SEE-4)."""
 

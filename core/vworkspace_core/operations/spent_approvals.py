@@ -90,7 +90,7 @@ def _decoded(value: Any) -> bytes:
 
 @attrs.define
 class SpentApprovals:
-    """The ledger in the cluster, of which one leader at a time is in charge."""
+    """The ledger in the cluster; a precondition on each write keeps two shards from spending one approval (RUN-13)."""
 
     _api: KubeApi
     _namespace: str

@@ -14,6 +14,7 @@ from vworkspace_app.controller.election import Elector, Fence, LeaseLost
 from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import LEASE
+from vworkspace_core.ports import ListPage
 from vworkspace_fake.clock import VirtualClock
 
 REF = ObjectRef(LEASE, "default", "vworkspace-operator")
@@ -36,6 +37,10 @@ class Troubled:
     async def get(self, ref: ObjectRef) -> Manifest:
         await self._pass()
         return await self.inner.get(ref)
+
+    async def list(self, kind: Kind, *, namespace: str) -> ListPage:
+        await self._pass()
+        return await self.inner.list(kind, namespace=namespace)
 
     async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
         await self._pass()

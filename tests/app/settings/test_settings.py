@@ -28,6 +28,7 @@ GOOD: dict[str, list[str]] = {
     "names, by comma": ["one", "two,three", "registry.example.com/safe/"],
     "the value of a label": ["prod-1", "x", "A.b_c"],
     "a namespace": ["velero", "backups", "v-1"],
+    "I/N": ["0/2", "1/2", "63/64"],
     "some of cluster, ns, params, uid, by comma": ["uid", "cluster, ns", "params"],
 }
 
@@ -43,6 +44,7 @@ BESIDE = {
     "cluster_id": "x",
     "webhook_listen": "127.0.0.1:1",
     "webhook_certificates": "c",
+    "leader_elect": "true",
 }
 """What some settings need beside them."""
 
@@ -198,7 +200,10 @@ def chosen(draw: st.DrawFn) -> dict[str, str]:
 
 
 def fits(name: str, flags: dict[str, str]) -> bool:
-    """Whether a setting can be given beside these: without an agent there is no control plane."""
+    """Whether a setting can be given beside these: without an agent there is no control plane, nor shards without
+    Leases."""
+    if name == "shard":
+        return flags.get("leader_elect") != "false"
     return flags.get("agent") != "false" or name not in ("control_plane_url", "token_file")
 
 

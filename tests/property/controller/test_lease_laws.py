@@ -217,7 +217,7 @@ def test_a_leader_that_meets_another_holder_is_lost_at_once() -> None:
 
 
 def test_the_right_to_write_counts_from_the_sending_of_the_renewal_not_from_its_answer() -> None:
-    world = LeaseWorld(POLICY, [Fate(0, 0), Fate(0, 0), Fate(0.1, 4.8)])
+    world = LeaseWorld(POLICY, [*[Fate(0, 0)] * 4, Fate(0.1, 4.8)])
     leader = world.join(Clocks())
 
     world.run(2.0 + 4.9)

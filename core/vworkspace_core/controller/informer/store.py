@@ -92,8 +92,8 @@ class ObjectStore:
     """Objects of `kind`. One writer (the informer), any number of readers between awaits.
 
     `transform` is applied to everything that comes in and must not change its argument; `indexers` name
-    further indexes beside `namespace` and `owner`. `resource_version` is how far the store has seen, ""
-    before the first list.
+    further indexes beside `namespace` and `owner`. `wanted` says of which namespaces objects are kept; nobody is told
+    of others. `resource_version` is how far the store has seen, "" before the first list.
     """
 
     def __init__(
@@ -102,10 +102,12 @@ class ObjectStore:
         *,
         transform: Callable[[Manifest], Manifest] = without_managed_fields,
         indexers: Mapping[str, Indexer] | None = None,
+        wanted: Callable[[str], bool] | None = None,
     ) -> None:
         self.kind = kind
         self.resource_version = ""
         self._transform = transform
+        self._wanted = wanted if kind.namespaced else None
         self._indexers = {"owner": owner_uids, **(indexers or {})}
         self._index = SecondaryIndex()
         self._entries: dict[Name, _Entry] = {}
@@ -164,6 +166,8 @@ class ObjectStore:
 
     def put(self, manifest: Manifest) -> tuple[CacheChange, ...]:
         """Take in one object. A copy not newer than the one held is ignored; a new uid is a delete and an add."""
+        if not self._keeps(manifest):
+            return ()
         name, entry = self._admit(manifest)
         held = self._entries.get(name)
         if held is not None and (entry.version == held.version or older(entry.version, held.version)):
@@ -172,6 +176,8 @@ class ObjectStore:
 
     def correct(self, manifest: Manifest) -> tuple[CacheChange, ...]:
         """Have one object as it was read live, whatever is held: the same version with another content included."""
+        if not self._keeps(manifest):
+            return ()
         name, entry = self._admit(manifest)
         held = self._entries.get(name)
         if held is not None and held.version == entry.version and held.raw == entry.raw:
@@ -180,6 +186,8 @@ class ObjectStore:
 
     def remove(self, manifest: Manifest) -> tuple[CacheChange, ...]:
         """Drop an object; `manifest` is its last state. An object of that name with another uid stays."""
+        if not self._keeps(manifest):
+            return ()
         name, entry = self._admit(manifest)
         held = self._entries.get(name)
         if held is None or held.uid != entry.uid:
@@ -202,7 +210,7 @@ class ObjectStore:
         """Keep a page of a list aside; readers still see the old content."""
         if not self._buffer:
             self._typical = b""  # that of the first object of the new list: objects change over the months
-        self._buffer.update(self._admit(manifest) for manifest in manifests)
+        self._buffer.update(self._admit(manifest) for manifest in manifests if self._keeps(manifest))
 
     def discard_buffer(self) -> None:
         """Forget the buffered pages: the list begins anew."""
@@ -221,6 +229,9 @@ class ObjectStore:
                 differences.append(_Difference(name, held, entry))
         self.resource_version, self._listed = resource_version, True
         return (change for difference in differences for change in self._changes(difference, first))
+
+    def _keeps(self, manifest: Manifest) -> bool:
+        return self._wanted is None or self._wanted(str(metadata(manifest).get("namespace") or ""))
 
     def _admit(self, manifest: Manifest) -> tuple[Name, _Entry]:
         try:

@@ -1,7 +1,8 @@
 """Leader election as a machine without I/O: one candidate, one lease (RUN-4).
 
 Expected flow
-    standby: read, wait, read … until the lease is free or has not changed for its duration → acquire it
+    standby: read, wait, read … until the lease is free or has not changed for its duration → look who works with
+             another number of shards: nobody → acquire it → look again: nobody → lead
     leader:  renew, wait, renew … → release requested → close the fence, release
 Guarantees
     Of two candidates, neither believes it may write while the other may, whatever their clocks show and whatever is
@@ -9,6 +10,8 @@ Guarantees
     over `duration` after it *saw* that renewal, and only by an update of exactly the lease it saw.
     Times of other machines are not read. Of the lease only changes count, timed by the local monotonic clock.
     A leader that cannot renew, or meets another holder, is lost for good: the process is to end.
+    Of two candidates that share the cluster by different numbers of shards, neither believes so either (RUN-13): each
+    looks at the leases of all shards after its own is taken, so the one that took it later sees the other's.
 Assumptions
     Monotonic clocks run, within the ratio of `duration` to `renew_deadline`, equally fast.
     Identities are unique to a process. Nobody else edits or deletes the lease.
@@ -18,7 +21,7 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Stale
+from vworkspace_core.apimachinery.errors import AlreadyExists, Forbidden, NotFound, OperatorError, Stale
 from vworkspace_core.apimachinery.manifest import Json, Manifest, get_path
 from vworkspace_core.controller.lease.messages import (
     CloseFence,
@@ -32,13 +35,18 @@ from vworkspace_core.controller.lease.messages import (
     LeaseRequestFailed,
     LeaseWritten,
     OpenFence,
+    PeersRead,
+    PeersUnread,
     ReadLease,
+    ReadPeers,
     ReleaseRequested,
     ReportLeaseError,
     SetTimer,
+    ShardsDisagree,
     TimerFired,
     UpdateLease,
 )
+from vworkspace_core.controller.lease.peers import Disagreement, shard_count_of
 from vworkspace_core.controller.lease.record import (
     LeasePolicy,
     acquired,
@@ -54,7 +62,8 @@ LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 def timeout(state: LeaseState, moment: LeaseContext) -> float:
     """How long to wait for an answer. A leader does not wait beyond the end of its right."""
     longest = moment.policy.request_timeout
-    return min(longest, state.held_until - moment.now) if state.role is Role.LEADER else longest
+    holds = state.role in (Role.LEADER, Role.CONFIRMING)
+    return min(longest, state.held_until - moment.now) if holds else longest
 
 
 def standby_wait(moment: LeaseContext) -> float:
@@ -79,6 +88,10 @@ def step(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseSte
     match state.role:
         case Role.STANDBY:
             return _standby(state, event, moment)
+        case Role.CONFIRMING:
+            return _confirming(state, event, moment)
+        case Role.YIELDING:
+            return _yielding(state, event, moment)
         case Role.LEADER:
             return _leader(state, event, moment)
         case Role.RELEASING:
@@ -97,28 +110,51 @@ def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Leas
         case TimerFired():
             return _read(state, moment)
         case LeaseRead(lease):
-            return _acquire_if_free(*_observe(state, lease, moment), moment)
+            return _look_round_if_free(*_observe(state, lease, moment), moment)
+        case PeersRead() | PeersUnread():
+            return _acquire_if_alone(state, event, moment)
         case LeaseWritten(lease):
-            return _start_leading(state, lease, moment)
+            return _confirm(state, lease, moment)
         case LeaseRequestFailed(error):
-            return state, (*_report(error), SetTimer(standby_wait(moment)))
+            return _stand_by(state, moment, *_report(error))
         case ReleaseRequested():
             return attrs.evolve(state, role=Role.ENDED), (End(),)
         case _:
             assert_never(event)
 
 
-def _acquire_if_free(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
-    """Acquire a lease that is free, ours by a write whose answer was lost, or run out; else wait for its end."""
+def _stand_by(state: LeaseState, moment: LeaseContext, *effects: LeaseEffect) -> LeaseStep:
+    """Look again later; what may have been taken is not relied on."""
+    return attrs.evolve(state, role=Role.STANDBY, held_until=float("-inf")), (*effects, SetTimer(standby_wait(moment)))
+
+
+def _look_round_if_free(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
+    """Go for a lease that is free, ours by a write whose answer was lost, or run out; else wait for its end."""
     left = _free_at(state, moment.policy) - moment.now
     if left > 0:
         # Jitter after the end as well: several standbys have seen the same last renewal.
-        return state, (
-            *effects,
-            SetTimer(min(standby_wait(moment), left + moment.jitter * moment.policy.retry_period / 4)),
-        )
-    asking, requests = _acquire(state, moment)
+        wait = min(standby_wait(moment), left + moment.jitter * moment.policy.retry_period / 4)
+        return state, (*effects, *_other_sharding(state), SetTimer(wait))
+    asking, requests = _read_peers(state, moment)
     return asking, (*effects, *requests)
+
+
+def _other_sharding(state: LeaseState) -> tuple[LeaseEffect, ...]:
+    """Whether the holder of the lease itself works with other shards: then this is no standby of it."""
+    holder = holder_of(state.lease)
+    shards = shard_count_of(holder)
+    return () if shards == state.shard.count else (ShardsDisagree(Disagreement(state.name, holder, shards)),)
+
+
+def _acquire_if_alone(state: LeaseState, event: PeersRead | PeersUnread, moment: LeaseContext) -> LeaseStep:
+    seen, obstacle = _judged(state, event, moment)
+    match obstacle:
+        case None:
+            return _acquire(seen, moment)
+        case Disagreement():
+            return _yield(seen, obstacle, moment)
+        case _:
+            return _stand_by(seen, moment, *_report(obstacle))
 
 
 def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
@@ -128,13 +164,55 @@ def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
     return state.changed_at + max(policy.duration, lease_duration(state.lease))
 
 
-def _start_leading(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseStep:
-    until = state.asked_at + moment.policy.renew_deadline
+def _confirm(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseStep:
+    """It is taken: who works with other shards and took theirs before shows now, and who comes later sees ours."""
     seen, _ = _observe(state, lease, moment)
-    if moment.now >= until:
-        return seen, (SetTimer(standby_wait(moment)),)  # the answer is too old to rely on
-    leading = attrs.evolve(seen, role=Role.LEADER, held_until=until)
-    return leading, (OpenFence(until), SetTimer(renewal_wait(leading, moment)))
+    taken = attrs.evolve(seen, role=Role.CONFIRMING, held_until=state.asked_at + moment.policy.renew_deadline)
+    # An answer that comes too late is not relied on.
+    return _read_peers(taken, moment) if moment.now < taken.held_until else _stand_by(taken, moment)
+
+
+# -- between -------------------------------------------------------------------------------------------------------
+
+
+def _confirming(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
+    assert isinstance(event, PeersRead | PeersUnread), "nothing else was asked"
+    seen, obstacle = _judged(state, event, moment)
+    match obstacle:
+        case None if moment.now < state.held_until:
+            leading = attrs.evolve(seen, role=Role.LEADER)
+            return leading, (OpenFence(leading.held_until), SetTimer(renewal_wait(leading, moment)))
+        case Disagreement():
+            return _yield(seen, obstacle, moment)
+        case _:
+            return _stand_by(seen, moment, *(_report(obstacle) if obstacle is not None else ()))
+
+
+def _yield(state: LeaseState, found: Disagreement, moment: LeaseContext) -> LeaseStep:
+    """Wait until they have ended. What is ours is given back, so that nobody waits for who waits."""
+    if holder_of(state.lease) != state.identity or not _version(state.lease):
+        return _stand_by(state, moment, ShardsDisagree(found))
+    leaving = attrs.evolve(state, role=Role.YIELDING, held_until=float("-inf"))
+    asking, effects = _request_release(leaving, moment)
+    return asking, (ShardsDisagree(found), *effects)
+
+
+def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
+    """Where it cannot be given back, it is tried again once everything has been looked at anew."""
+    return _stand_by(_observe(state, event.lease, moment)[0] if isinstance(event, LeaseWritten) else state, moment)
+
+
+def _judged(
+    state: LeaseState, event: PeersRead | PeersUnread, moment: LeaseContext
+) -> tuple[LeaseState, Disagreement | OperatorError | None]:
+    """The state with the other leases as they are, and what speaks against leading."""
+    if isinstance(event, PeersUnread):
+        # Rights of a release that knew no shards: by them nobody else can have come to work with several either.
+        alone = state.shard.count == 1 and isinstance(event.error, Forbidden)
+        return state, None if alone else event.error
+    peers = state.peers.observed(event.leases, base=state.base, own=state.name, now=moment.now)
+    found = peers.disagreement(state.shard.count, asked_at=state.asked_at, duration=moment.policy.duration)
+    return attrs.evolve(state, peers=peers), found
 
 
 # -- leader --------------------------------------------------------------------------------------------------------
@@ -164,6 +242,8 @@ def _leader(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Lease
             return _acquire(attrs.evolve(state, lease=None), moment)
         case LeaseRequestFailed(error):
             return state, (*_report(error), SetTimer(retry_wait(state, moment)))
+        case PeersRead() | PeersUnread():
+            raise AssertionError("a leader looks at its own lease only")
         case _:
             assert_never(event)
 
@@ -205,6 +285,10 @@ def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Le
 
 def _read(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     return attrs.evolve(state, asked_at=moment.now), (ReadLease(timeout(state, moment)),)
+
+
+def _read_peers(state: LeaseState, moment: LeaseContext) -> LeaseStep:
+    return attrs.evolve(state, asked_at=moment.now), (ReadPeers(timeout(state, moment)),)
 
 
 def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:

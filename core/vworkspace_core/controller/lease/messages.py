@@ -6,6 +6,7 @@ import attrs
 
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.controller.lease.peers import Disagreement
 
 
 @attrs.frozen
@@ -35,11 +36,27 @@ class LeaseRequestFailed:
 
 
 @attrs.frozen
+class PeersRead:
+    """The Leases in the namespace, whoever they belong to."""
+
+    leases: tuple[Manifest, ...]
+
+
+@attrs.frozen
+class PeersUnread:
+    """They were refused, or no answer came."""
+
+    error: OperatorError
+
+
+@attrs.frozen
 class ReleaseRequested:
     """The process ends: release the lease. Nothing may be under way any more that relies on it."""
 
 
-LeaseEvent: TypeAlias = TimerFired | LeaseRead | LeaseWritten | LeaseRequestFailed | ReleaseRequested
+LeaseEvent: TypeAlias = (
+    TimerFired | LeaseRead | LeaseWritten | LeaseRequestFailed | PeersRead | PeersUnread | ReleaseRequested
+)
 
 
 @attrs.frozen
@@ -62,6 +79,13 @@ class UpdateLease:
     """Replace the lease, with the resourceVersion it holds; answer Written, Failed after `timeout` seconds."""
 
     lease: Manifest
+    timeout: float
+
+
+@attrs.frozen
+class ReadPeers:
+    """List the Leases of the namespace as they are now; answer PeersRead, PeersUnread after `timeout` seconds."""
+
     timeout: float
 
 
@@ -110,7 +134,16 @@ class ReportLeaseError:
     reason: str
 
 
-LeaseCommand: TypeAlias = ReadLease | CreateLease | UpdateLease | SetTimer | End
+@attrs.frozen
+class ShardsDisagree:
+    """Nothing is begun while somebody works with another number of shards (RUN-13)."""
+
+    disagreement: Disagreement
+
+
+LeaseCommand: TypeAlias = ReadLease | ReadPeers | CreateLease | UpdateLease | SetTimer | End
 """What to do next: exactly one is among the effects of a step, as the last."""
 
-LeaseEffect: TypeAlias = OpenFence | CloseFence | LeadershipLost | LeaderObserved | ReportLeaseError | LeaseCommand
+LeaseEffect: TypeAlias = (
+    OpenFence | CloseFence | LeadershipLost | LeaderObserved | ReportLeaseError | ShardsDisagree | LeaseCommand
+)

@@ -6,17 +6,23 @@ from enum import StrEnum
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.controller.lease.peers import Peers, lease_name
 from vworkspace_core.controller.lease.record import (
     DEFAULT_LEASE_POLICY,
     LeasePolicy,
     LeaseTimes,
 )
+from vworkspace_core.controller.shard import WHOLE, Shard
 
 
 class Role(StrEnum):
     """What a candidate is."""
 
     STANDBY = "standby"
+    CONFIRMING = "confirming"
+    """The lease is taken, and nothing is written before it is known that nobody works with other shards."""
+    YIELDING = "yielding"
+    """The lease is given back to those who do."""
     LEADER = "leader"
     RELEASING = "releasing"
     """The right to write is given up; the lease is about to be."""
@@ -26,10 +32,13 @@ class Role(StrEnum):
 
 @attrs.frozen
 class LeaseState:
-    """Where a candidate stands. All times are of the local monotonic clock, in seconds."""
+    """Where a candidate stands. All times are of the local monotonic clock, in seconds.
+
+    `base` is the name of the Lease of an operator without shards; `identity` tells the shard (`peers.identity_of`).
+    """
 
     namespace: str
-    name: str
+    base: str
     identity: str
     role: Role = Role.STANDBY
     lease: Manifest | None = None
@@ -40,6 +49,13 @@ class LeaseState:
     """When the last request was sent."""
     held_until: float = float("-inf")
     times: LeaseTimes = attrs.field(factory=LeaseTimes)
+    shard: Shard = WHOLE
+    peers: Peers = attrs.field(factory=Peers)
+
+    @property
+    def name(self) -> str:
+        """The Lease that it stands for."""
+        return lease_name(self.base, self.shard)
 
 
 @attrs.frozen
