@@ -97,13 +97,19 @@ ROWS: Final = (
                 "Control plane",
                 "What the last poll of the leader said.",
                 (gauge("vworkspace_operator_connectivity_state", "max", "mode", where='mode!="unknown"'), "{{mode}}"),
-                width=5,
+                width=4,
             ),
             _stat(
                 "Leader",
-                "1 on the pod that writes; without --leader-elect there is no series.",
+                "1 on the pod that writes, and with --shard on one of each shard; no series without --leader-elect.",
                 (gauge("leader_election_master_status", "max", "pod"), "{{pod}}"),
-                width=5,
+                width=4,
+            ),
+            _stat(
+                "Shards",
+                "Replicas of each shard; one shard, 0, without --shard.",
+                (gauge("vworkspace_operator_shard_info", "count", "shard"), "{{shard}}"),
+                width=2,
             ),
             _stat(
                 "Job lag",
