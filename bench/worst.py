@@ -15,6 +15,8 @@ import http.client
 import json
 import os
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +52,7 @@ from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_fake.downstream.crds import downstream_crds
 
 HOST = "127.0.0.1"
+ROOT = Path(__file__).resolve().parents[1]
 SPACE = SPACES[0]
 RELEASE = "steady-0"
 STORM = 8
@@ -247,9 +250,18 @@ def engine_said(client: Client, grower: EngineGrower, number: int) -> Callable[[
     return undo
 
 
-def storm(url: str, trust: ssl.SSLContext) -> Callable[[], None] | None:
-    """Reviews of the worst objects over several connections at once, each with an update of the same object."""
-    bodies = [review(one.make(one.full)) for one in INSTANCES]
+def storm(url: str, authority: str) -> Callable[[], None] | None:
+    """The storm, in a process of its own: the probes are not to wait for its threads."""
+    code = "import sys; from bench.worst import storm_of; storm_of(*sys.argv[1:])"
+    subprocess.run([sys.executable, "-c", code, url, authority], check=True, cwd=ROOT)
+    return lambda: None
+
+
+def storm_of(url: str, authority: str) -> None:
+    """Reviews of the worst objects over several connections at once: of updates with and without a new spec."""
+    trust = ssl.create_default_context(cadata=authority)
+    objects = [one.make(one.full) for one in INSTANCES]
+    bodies = [review(one, before) for one in objects for before in (one, {**one, "spec": {"suspend": True}})]
 
     def ask(number: int) -> None:
         for at in range(len(bodies)):
@@ -264,13 +276,12 @@ def storm(url: str, trust: ssl.SSLContext) -> Callable[[], None] | None:
         thread.start()
     for thread in threads:
         thread.join()
-    return lambda: None
 
 
-def review(manifest: Any) -> bytes:
+def review(manifest: Any, before: Any) -> bytes:
     request = {"uid": "u", "operation": "UPDATE", "namespace": SPACE, "name": "n", "object": manifest}
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
-    return json.dumps({**body, "request": {**request, "oldObject": manifest}}).encode()
+    return json.dumps({**body, "request": {**request, "oldObject": before}}).encode()
 
 
 def measured(program: Program, probes: Probes, name: str, act: Callable[[], Callable[[], None] | None]) -> Row:
@@ -350,7 +361,7 @@ def measure(only: str) -> list[Row]:
             acts += [(one.name, partial(said, client, one, release)) for one in STATUSES]
             runs = [one for one in ENGINES if one.name in STARTED and not one.beside(1, "")]
             acts += [(one.name, partial(engine_said, client, one, number)) for number, one in enumerate(runs)]
-            acts.append(("a storm of reviews", partial(storm, webhooks, trust)))
+            acts.append(("a storm of reviews", partial(storm, webhooks, made.authority.decode())))
             found += [measured(program, probes, name, act) for name, act in acts if only in name]
             if program.process.poll() is not None:
                 raise SystemExit(f"the operator ended with status {program.process.returncode}")

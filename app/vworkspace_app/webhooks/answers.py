@@ -39,6 +39,9 @@ LARGEST: Final = 3 * 1024 * 1024
 BUDGET: Final = 24 * 1024 * 1024
 """Bytes of all reviews that are being read at one time: beyond them the API server is asked to come again."""
 
+_LONG: Final = 0.005
+"""Seconds from which a part of a review is a burden on the event loop."""
+
 _log = structlog.get_logger("webhook")
 
 Judge = Callable[[AdmissionRequest], dict[str, Any]]
@@ -89,10 +92,15 @@ def _validated(request: AdmissionRequest, settings: WebhookSettings, *, gated: b
     return refused(request, problems)
 
 
+class _UserInfo(msgspec.Struct):
+    username: str = ""
+
+
 class _Request(msgspec.Struct):
     """What is looked at of a request before anything of its objects is built."""
 
     uid: str = ""
+    userInfo: _UserInfo | None = None
     operation: str = ""
     namespace: str | None = None
     name: str | None = None
@@ -110,18 +118,23 @@ class _Review(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Review).decode
 
 
-def _review(body: bytes) -> AdmissionRequest:
-    """The request of a review. Raises MalformedReview and msgspec.DecodeError."""
+async def _review(body: bytes, rest: Callable[[], Awaitable[None]]) -> AdmissionRequest:
+    """The request of a review, with a `rest` after each part of it. Raises MalformedReview and msgspec.DecodeError."""
     try:
         review = _decode(body)
         given = msgspec.structs.asdict(review)
         if review.request is not None:
             inner = msgspec.structs.asdict(review.request)
+            user = review.request.userInfo
+            inner["userInfo"] = None if user is None else {"username": user.username}
             read_review({**given, "request": {**inner, "object": None, "oldObject": None}})
-            objects = {name: decode_answer(bytes(inner[name])) for name in ("object", "oldObject")}
-            given["request"] = {**inner, **objects}
+            for name in ("object", "oldObject"):
+                await rest()
+                inner[name] = decode_answer(bytes(inner[name]))
+            given["request"] = inner
     except RecursionError:
         given = decode_answer(body, "request", ("object", "oldObject"))
+    await rest()
     return read_review(given)
 
 
@@ -164,10 +177,10 @@ _REFUSALS: Final = {
 
 @attrs.define
 class Turns:
-    """One review is judged at a time, and then the event loop is everybody else's for as long as that took (RUN-11).
+    """One review is in hand at a time, and the event loop is everybody else's for as long as each part of it took.
 
-    Reviews that arrive together would otherwise be judged in one round of the loop: each is bounded, their sum is not.
-    `now` is the monotonic clock.
+    Reviews that arrive together would otherwise be judged in one round of the loop: each is bounded, their sum is not
+    (RUN-11). `now` is the monotonic clock.
     """
 
     now: Callable[[], float]
@@ -183,6 +196,13 @@ class Turns:
             self._lock.release()
             raise
         self._began = self.now()
+
+    async def rest(self) -> None:
+        """Between two parts of the review in hand; what has not taken long yet goes on at once."""
+        took = self.now() - self._began
+        if took >= _LONG:
+            await anyio.sleep(took)
+            self._began = self.now()
 
     async def __aexit__(self, *_: object) -> None:
         ended = self.now()
@@ -202,15 +222,16 @@ def _endpoint(judge: Judge, reading: _Reading, turns: Turns) -> Endpoint:
             return PlainTextResponse(_REFUSALS[refusal], refusal, headers=headers)
         try:
             async with turns:
-                return _judged(body, judge)
+                return await _judged(body, judge, turns)
         finally:
             reading.let_go(len(body))
 
     return answer
 
 
-def _judged(body: bytes, judge: Judge) -> Response:
+async def _judged(body: bytes, judge: Judge, turns: Turns) -> Response:
     try:
-        return Response(canonical_json(judge(_review(body))), media_type="application/json")
+        request = await _review(body, turns.rest)
+        return Response(canonical_json(judge(request)), media_type="application/json")
     except (MalformedReview, msgspec.DecodeError, UnicodeDecodeError) as error:
         return PlainTextResponse(f"{error}\n", 400)

@@ -80,10 +80,10 @@ def stored_problems(
     if cls is None:
         return ()
     try:
-        structure(cls, manifest)
+        value = structure(cls, manifest)
     except ValidationProblems as error:
         return _unique((*error.problems, *_judge_parts(cls, manifest, settings)))
-    return _unique(tuple(_judge(manifest, old, settings)))
+    return _unique(tuple(_judge_value(value, old, settings)))
 
 
 def same_spec(manifest: Manifest, old: Manifest) -> bool:
@@ -100,11 +100,17 @@ def _judge(manifest: Any, old: Manifest | None, settings: AdmissionSettings) -> 
     except ValidationProblems:
         yield from _judge_parts(cls, manifest, settings)
         return
+    yield from _judge_value(value, old, settings)
+
+
+def _judge_value(
+    value: ApplicationInstance | Operation | Cluster, old: Manifest | None, settings: AdmissionSettings
+) -> Iterator[Problem]:
     match value:
         case ApplicationInstance():
-            yield from check_application_instance(value, _readable(cls, old), settings)
+            yield from check_application_instance(value, _readable(ApplicationInstance, old), settings)
         case Operation():
-            yield from check_operation(value, _readable(cls, old), settings)
+            yield from check_operation(value, _readable(Operation, old), settings)
         case Cluster():
             yield from check(value.spec, None, "spec")
 

@@ -62,13 +62,18 @@ class _OfCluster(Protocol):
     def cluster_id(self) -> str: ...
 
 
+def meant_for_another_cluster(meta: ObjectMeta, settings: _OfCluster) -> bool:
+    """Whether the label names a cluster, and not this one."""
+    return cluster_id_of(meta) not in (None, bounded_name(settings.cluster_id))
+
+
 def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
     """Whether a foreign cluster's operator may own the object: then not even its status is ours to write (RES-5).
 
     Its status tells: one that holds conditions, other than a WrongCluster of our own making, was written by the
     operator the object is meant for.
     """
-    if cluster_id_of(source.metadata) in (None, bounded_name(settings.cluster_id)):
+    if not meant_for_another_cluster(source.metadata, settings):
         return False
     conditions = {condition.type: condition for condition in source.status.conditions}
     mark = conditions.get(Type.BLOCKED)

@@ -5,8 +5,8 @@ the wire, read with `get_path` and compared by content.
 """
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 import attrs
 import msgspec
@@ -17,6 +17,7 @@ Json: TypeAlias = Any
 Manifest: TypeAlias = Mapping[str, Any]
 """A whole Kubernetes object as it stands on the wire. Treat it as read-only."""
 
+_LEAVES: Final = frozenset((int, float, bool, type(None)))
 _NO_VERSION = "1"
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -126,21 +127,35 @@ def merge_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str
 
 def same_json(first: Json, second: Json) -> bool:
     """Whether two JSON values say the same, whatever the order of keys and the spelling of numbers."""
-    # A stack instead of recursion: free objects may be nested as deep as the API server lets them be.
-    pairs = [(first, second)]
-    while pairs:
-        left, right = pairs.pop()
-        if type(left) is str:  # most leaves: the questions below are the dearer part of a settled decision
-            if left != right:
+    # A stack instead of recursion: free objects may be nested as deep as the API server lets them be. It holds no more
+    # than one entry a level, because the garbage collector looks at each.
+    stack: list[Iterator[tuple[Json, Json]]] = [iter(((first, second),))]
+    while stack:
+        for left, right in stack[-1]:
+            if type(left) is str:  # most leaves: the questions below are the dearer part of a settled decision
+                if left != right:
+                    return False
+            elif type(left) in _LEAVES:
+                if not _same_leaf(left, right):
+                    return False
+            elif (members := _members(left, right)) is not None:
+                stack.append(members)
+                break
+            elif not _same_leaf(left, right):
                 return False
-        elif isinstance(left, Mapping) and isinstance(right, Mapping):
-            if left.keys() != right.keys():
-                return False
-            pairs.extend((item, right[key]) for key, item in left.items())
-        elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
-            if len(left) != len(right):
-                return False
-            pairs.extend(zip(left, right, strict=True))
-        elif isinstance(left, bool) is not isinstance(right, bool) or left != right:
-            return False
+        else:
+            stack.pop()
     return True
+
+
+def _members(left: Json, right: Json) -> Iterator[tuple[Json, Json]] | None:
+    """What stands opposite each other in two objects of the same keys or two lists of one length; None for others."""
+    if isinstance(left, dict | Mapping) and isinstance(right, dict | Mapping):
+        return ((item, right[key]) for key, item in left.items()) if left.keys() == right.keys() else None
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):
+        return zip(left, right, strict=True)
+    return None
+
+
+def _same_leaf(left: Json, right: Json) -> bool:
+    return isinstance(left, bool) is isinstance(right, bool) and left == right

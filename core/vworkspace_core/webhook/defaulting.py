@@ -12,7 +12,8 @@ from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.codec import class_of, read_meta
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.apimachinery.formats import DNS_LABEL
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
+from vworkspace_core.apimachinery.manifest import get_path
+from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest
 
@@ -31,21 +32,20 @@ def default_patch(request: AdmissionRequest) -> Patch:
     written = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
     if new is None or request.subresource or request.operation not in written:
         return []
-    spec = new.get("spec")
-    if read_meta(new).deletion_timestamp is not None or not isinstance(spec, Mapping):
+    spec, meta = new.get("spec"), read_meta(new)
+    if meta.deletion_timestamp is not None or not isinstance(spec, Mapping):
         return []
     cls = class_of(new)
     if cls is ApplicationInstance and spec.get("mode") in (None, Mode.MANAGED.value):
-        return _filled(spec, "release", _release(request, new))
+        return _filled(spec, "release", _release(request, meta))
     if cls is Operation and isinstance(spec.get("targetRef"), Mapping):
         target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind}
         return _filled(spec, "targetRef", {**target, **_before(request, "targetRef", target)})
     return []
 
 
-def _release(request: AdmissionRequest, new: Manifest) -> dict[str, Any]:
-    name = request.name or read_meta(new).name
-    wanted = {"name": name, "namespace": request.namespace or read_meta(new).namespace}
+def _release(request: AdmissionRequest, meta: ObjectMeta) -> dict[str, Any]:
+    wanted = {"name": request.name or meta.name, "namespace": request.namespace or meta.namespace}
     wanted |= _before(request, "release", wanted)
     fits = len(wanted["name"]) <= _LONGEST_RELEASE and re.fullmatch(DNS_LABEL, wanted["name"])
     # A name that is no release's is left for the schema to refuse: a shortened one would surprise.

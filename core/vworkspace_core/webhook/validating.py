@@ -11,15 +11,18 @@ Assumptions
     The API server has pruned and defaulted the object by its CRD.
 """
 
+from collections.abc import Mapping
+
 import attrs
 
 from vworkspace_core.api.admission import AdmissionSettings, check_gate, same_spec, stored_problems
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import class_of, read_meta, structure
-from vworkspace_core.api.gating import claimed_by_another_operator
+from vworkspace_core.api.gating import claimed_by_another_operator, meant_for_another_cluster
 from vworkspace_core.api.labels import MANAGED_BY, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, cluster_id_of, is_managed
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.nesting import TOO_DEEP, too_deep
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, first_of
 from vworkspace_core.apimachinery.resources import NAMESPACE
@@ -42,21 +45,21 @@ class WebhookSettings:
 
 def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: bool) -> tuple[Problem, ...]:
     """Every reason to refuse the write; `gated` tells whether its namespace carries the gate's label (RES-5)."""
-    new = request.object
     written = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
-    if new is None or request.subresource or request.operation not in written:
+    if request.object is None or request.subresource or request.operation not in written:
         return ()
+    new = _without_owners(request.object)
     meta = read_meta(new)
     if meta.deletion_timestamp is not None or not is_managed(meta):
         return ()
-    old = _predecessor(request)
+    old, before = _predecessor(request)
     if cut := too_deep(new):
         # What was as deep before cannot be compared: a finalizer that comes off must get through.
         return () if too_deep(old) else tuple(Problem(path, TOO_DEEP) for path in cut)
-    if _belongs_to_another(new, settings):
+    if _belongs_to_another(new, meta, settings):
         return ()
     unchanged = old is not None and same_spec(new, old)
-    if unchanged and cluster_id_of(read_meta(old or {})) == cluster_id_of(meta):
+    if unchanged and cluster_id_of(before) == cluster_id_of(meta):
         return ()
     if settings.writers and request.user not in settings.writers:
         return (_not_a_writer(request, settings),)
@@ -75,16 +78,27 @@ def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Probl
     )
 
 
-def _predecessor(request: AdmissionRequest) -> Manifest | None:
+def _predecessor(request: AdmissionRequest) -> tuple[Manifest | None, ObjectMeta]:
     """The object as it was; None also where it was not managed, so that nobody judged it before."""
-    old = request.old_object
-    return old if old is not None and is_managed(read_meta(old)) else None
+    old = _without_owners(request.old_object or {})
+    meta = read_meta(old)
+    return (old if is_managed(meta) else None), meta
 
 
-def _belongs_to_another(manifest: Manifest, settings: WebhookSettings) -> bool:
+def _without_owners(manifest: Manifest) -> Manifest:
+    """No rule asks for its owners, of which there may be so many that reading them is most of the work (RUN-11)."""
+    meta = manifest.get("metadata")
+    if not isinstance(meta, Mapping) or "ownerReferences" not in meta:
+        return manifest
+    return {**manifest, "metadata": {key: value for key, value in meta.items() if key != "ownerReferences"}}
+
+
+def _belongs_to_another(manifest: Manifest, meta: ObjectMeta, settings: WebhookSettings) -> bool:
     cls = class_of(manifest)
     if cls not in (ApplicationInstance, Operation):
         return True
+    if not meant_for_another_cluster(meta, settings):
+        return False
     try:
         return claimed_by_another_operator(structure(cls, manifest), settings)
     except ValidationProblems:

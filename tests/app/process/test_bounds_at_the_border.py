@@ -19,6 +19,7 @@ from tests.support.instance_worlds import instance_manifest
 from tests.support.operation_worlds import released
 from tests.support.work import MIB, calls_of, peak_of
 from tests.support.worst import DEEP_IN_THE_STORE, deep_json
+from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import parse_yaml, read_documents
 from vworkspace_app.webhooks.answers import _review
@@ -85,7 +86,9 @@ def read_by_informer(raw: bytes) -> Any:
 
 
 def read_by_webhook(raw: bytes) -> Any:
-    return _review(review(raw))
+    async def rest() -> None: ...
+
+    return run_sync(_review(review(raw), rest))
 
 
 def read_by_agent(raw: bytes) -> Any:

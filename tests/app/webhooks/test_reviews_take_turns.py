@@ -12,7 +12,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from tests.support.instance_worlds import CLUSTER
+from tests.support.instance_worlds import CLUSTER, instance_manifest
 from tests.support.virtual_time import run
 from tests.support.worst import INSTANCES
 from vworkspace_app.webhooks.answers import DEFAULT_PATH, GATED_PATH, UNGATED_PATH, Turns, application
@@ -45,18 +45,23 @@ class Rounds(ReviewObserver):
             self.round += 1
 
 
-async def post(app: Any, path: str, body: bytes) -> None:
+async def post(app: Any, path: str, body: bytes) -> bytes:
+    """What the application answers."""
+    told = bytearray()
+
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": body, "more_body": False}
 
-    async def send(_message: Any) -> None: ...
+    async def send(message: Any) -> None:
+        told.extend(message.get("body", b""))
 
     scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
     await app({**scope, "headers": [], "http_version": "1.1", "scheme": "https", "server": ("a", 1)}, receive, send)
+    return bytes(told)
 
 
-def body_of(manifest: Any) -> bytes:
-    request = {"uid": "u", "operation": "CREATE", "namespace": "org-myteam", "name": "n", "object": manifest}
+def body_of(manifest: Any, **more: Any) -> bytes:
+    request = {"uid": "u", "operation": "CREATE", "namespace": "org-myteam", "name": "n", "object": manifest, **more}
     return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 
 
@@ -114,3 +119,37 @@ def test_after_a_review_the_loop_is_everybody_elses_for_as_long_as_it_took() -> 
         assert entered == [0.0, 0.25, 0.5]
 
     run(main)
+
+
+@pytest.mark.parametrize(("seconds", "rests"), [(0.25, 3), (0.0001, 0)])
+def test_a_long_review_rests_between_its_parts_and_a_short_one_does_not(seconds: float, rests: int) -> None:
+    """Both objects are read and judged apart: who looks at the clock finds that time has passed, in each of them."""
+
+    async def main() -> float:
+        clock, looks = VirtualClock(), 0
+
+        def now() -> float:
+            nonlocal looks
+            looks += 1
+            return clock.monotonic() + looks * seconds
+
+        manifest = INSTANCES[2].make(10)
+        began = clock.monotonic()
+        answer = await post(
+            application(WebhookSettings(CLUSTER), now=now), GATED_PATH, body_of(manifest, oldObject=manifest)
+        )
+        assert b'"allowed":true' in answer
+        return clock.monotonic() - began
+
+    assert run(main) == pytest.approx(rests * seconds)
+
+
+@pytest.mark.parametrize(("user", "allowed"), [("alice", True), ("mallory", False), (None, False)])
+def test_the_webhook_knows_who_writes_C2(user: str | None, allowed: bool) -> None:
+    """The one way in which `--writers` is asked: the review as it comes over HTTP."""
+    app = application(WebhookSettings(CLUSTER, writers=frozenset({"alice"})))
+    known = {} if user is None else {"userInfo": {"username": user, "groups": ["a"], "extra": {"a": ["b"]}}}
+
+    answer = anyio.run(post, app, GATED_PATH, body_of(instance_manifest(), **known))
+
+    assert (b'"allowed":true' in answer) is allowed

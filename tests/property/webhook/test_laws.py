@@ -1,5 +1,6 @@
 """RUN-6: the webhook refuses exactly what the reconciler would only say no to, and never stands in the way."""
 
+import copy
 import json
 from base64 import b64decode
 from typing import Any
@@ -22,6 +23,7 @@ from tests.support.operation_worlds import (
 )
 from tests.support.strategies import application_instances, json_values, operations
 from tests.support.violations import ADMISSION, CRD, Violation
+from tests.support.work import calls_of
 from vworkspace_core.api.codec import read_application_instance, read_operation, unstructure
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY
 from vworkspace_core.api.reasons import InstanceReason, OperationReason
@@ -352,3 +354,18 @@ def test_the_answers_are_those_that_an_api_server_reads() -> None:
     assert "hunter2" not in json.dumps(no)
     assert len(no["status"]["message"]) == 4096
     assert no["status"]["details"]["causes"][0]["field"] == "spec.a"
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_however_many_owners_an_object_has_none_of_them_is_read_RUN_11(changed: bool) -> None:
+    def judged(owners: int) -> int:
+        manifest = instance_manifest()
+        manifest["metadata"]["ownerReferences"] = [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": f"owner-{at}", "uid": f"{at}"} for at in range(owners)
+        ]
+        old = {**manifest, "spec": {**manifest["spec"], "suspend": True}} if changed else copy.deepcopy(manifest)
+        request = AdmissionRequest("u", AdmissionOperation.UPDATE, object=manifest, old_object=old)
+        return calls_of(lambda: refusals(request, SETTINGS, gated=True))
+
+    judged(1)  # what is made once
+    assert judged(1_000) == judged(1)
