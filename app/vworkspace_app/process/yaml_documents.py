@@ -10,7 +10,7 @@ number in base sixty, and would print `y` so that kubectl reads it as true.
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ def read_placed(path: str) -> Iterator[tuple[YamlPlaces, Any]]:
 
     Raises CommandError naming file, line and what is wrong: unreadable file, broken YAML.
     """
-    text, shown = _read(path), _shown(path)
+    text, shown = read_text(path), _shown(path)
     try:
         for node, value in _parse(text):
             if value is not None:
@@ -140,6 +140,20 @@ def _refused(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
+def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Callable[[yaml.Node], Any]]]:
+    """Each document as its node, which knows its lines, with what makes values of scalars of it.
+
+    Raises yaml.YAMLError: for what is no YAML, and for aliases, deep nesting and more than `most` values.
+    """
+    _look_over(text, most)
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            yield loader.get_node(), loader.construct_object
+    finally:
+        loader.dispose()
+
+
 def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]]:
     """Each document with its node, which knows its lines."""
     _look_over(text, most)
@@ -152,7 +166,8 @@ def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]
         loader.dispose()
 
 
-def _read(path: str) -> str:
+def read_text(path: str) -> str:
+    """The text of a file, or of standard input for `-`. Raises CommandError."""
     try:
         data = sys.stdin.buffer.read() if path in _STDIN else Path(path).read_bytes()
         return data.decode("utf-8-sig")

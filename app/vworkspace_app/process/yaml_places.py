@@ -1,6 +1,6 @@
 """Where the fields of a YAML document stand: paths as messages write them, lines and columns of the file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -10,8 +10,8 @@ import yaml
 from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.apimachinery.problems import index, join
 
-_BLOCK: Final = ("|", ">")
-_QUOTES: Final = ("'", '"')
+_ESCAPES: Final[Mapping[str, int]] = {"x": 4, "u": 6, "U": 10}
+"""Letters after a backslash, and how many characters such an escape has."""
 
 
 @attrs.frozen
@@ -41,14 +41,35 @@ class YamlPlaces:
         return Place(path, self.file, line + 1, column + 1)
 
     def _inside(self, node: yaml.ScalarNode, offset: int) -> tuple[int, int]:
-        """Line and column of a character of a text. In quotes with escapes it is where it would be without them."""
+        """Line and column of a character of a text, both from 0; of its beginning where it was folded."""
+        line, column = node.start_mark.line, node.start_mark.column
+        if node.style == "|":
+            return self._in_block(node, offset)
+        if node.end_mark.line != line or node.style == ">":
+            return line, column
+        match node.style:
+            case "'":
+                return line, column + 1 + offset + node.value[:offset].count("'")
+            case '"':
+                return line, column + 1 + self._escaped(node, offset)
+            case _:
+                return line, column + offset
+
+    def _in_block(self, node: yaml.ScalarNode, offset: int) -> tuple[int, int]:
         before = node.value[:offset]
-        if node.style not in _BLOCK:
-            return node.start_mark.line, node.start_mark.column + (node.style in _QUOTES) + len(before)
-        first = node.start_mark.line + 1
-        written = next((line for line in self.text.splitlines()[first:] if line.strip()), "")
-        margin = len(written) - len(written.lstrip(" "))
-        return first + before.count("\n"), margin + len(before) - (before.rfind("\n") + 1)
+        line = node.start_mark.line + 1 + before.count("\n")
+        lines = self.text.split("\n")
+        written = lines[line].removesuffix("\r") if line < len(lines) else ""
+        margin = max(len(written) - len(node.value.split("\n")[before.count("\n")]), 0)
+        return line, margin + len(before) - before.rfind("\n") - 1
+
+    def _escaped(self, node: yaml.ScalarNode, offset: int) -> int:
+        """How many characters the first `offset` characters of a text in double quotes take."""
+        raw = self.text[node.start_mark.index + 1 : node.end_mark.index]
+        at = 0
+        for _ in range(offset):
+            at += _ESCAPES.get(raw[at + 1 : at + 2], 2) if raw[at : at + 1] == "\\" else 1
+        return at
 
     @cached_property
     def _fields(self) -> dict[str, _Field]:

@@ -123,7 +123,7 @@ class Resources:
         children = Children.of((entry.id, kinds[entry.id].kind.kind) for entry in living if entry.id in kinds)
         variables = _variables(living, model, kinds, children, crd.stored)
         lists = {list_name(kind): list_of(kinds[ids[0]].type) for kind, ids in children.by_kind.items()}
-        expressions = ExpressionCompiler(findings, children, lists, model.spec.crd.file or "the CRD")
+        expressions = ExpressionCompiler(findings, children, lists, crd.where)
         gating = Gating(expressions, _schemas(kinds, crd.stored))
         targets = _targets(entries, model)
         return cls(model, findings, entries, kinds, crd.stored, children, variables, expressions, gating, targets)

@@ -6,7 +6,9 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
-from vworkspace_core.cel import DYN, CelType
+from vworkspace_core.apimachinery.places import NoPlaces, Places
+from vworkspace_core.apimachinery.problems import index, join
+from vworkspace_core.cel import DYN, ITEM, CelType
 from vworkspace_core.schema import Schema, SchemaError, compile_schema
 from vworkspace_core.schema.builtin import BUILT_IN, built_in_kind, built_in_schema
 from vworkspace_core.schema.celtypes import type_of_schema
@@ -42,9 +44,10 @@ class CrdVersions:
     kinds: Mapping[str, KnownKind]
     storage: str
     has_status: bool
+    places: Places = attrs.field(factory=NoPlaces)
 
     @classmethod
-    def of(cls, manifest: Any) -> "CrdVersions":
+    def of(cls, manifest: Any, places: Places | None = None) -> "CrdVersions":
         """From a CRD as it is applied. Raises CrdProblem with what is wrong."""
         if not isinstance(manifest, Mapping) or manifest.get("kind") != CRD:
             raise CrdProblem(f"is no {CRD}")
@@ -56,7 +59,17 @@ class CrdVersions:
         if len(stored_as) != 1:
             raise CrdProblem("exactly one of spec.versions has storage: true")
         has_status = get_path(stored_as[0], "subresources", "status") is not None
-        return cls(manifest, kinds, str(stored_as[0].get("name")), has_status)
+        known = NoPlaces() if places is None else places
+        return cls(manifest, kinds, str(stored_as[0].get("name")), has_status, known)
+
+    def where(self, *path: str) -> str:
+        """The file and line where the stored version declares a field; the name of the CRD where it was in no file."""
+        names = [version.get("name") for version in self.manifest["spec"]["versions"]]
+        at = f"{index('spec.versions', names.index(self.storage))}.schema.openAPIV3Schema"
+        for step in path:
+            at = f"{at}.items" if step == ITEM else join(f"{at}.properties", step)
+        place = self.places.at(at)
+        return f"{place.file}:{place.line}" if place.line else self.stored.kind.crd_name
 
     @property
     def stored(self) -> KnownKind:

@@ -1,7 +1,7 @@
 """Which variables an expression may read at its place, and its compilation with every check that types allow (PH-6)."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -73,8 +73,8 @@ class ExpressionCompiler:
     children: Children
     lists: Mapping[str, CelType]
     """Types of the lists of all children of a kind."""
-    crd: str = "the CRD"
-    """Where a default can be given."""
+    where: Callable[..., str]
+    """The line of the CRD where a field of the parent is declared."""
     unchecked: set[VariablePath] = attrs.field(factory=set)
     made: list[BoxExpression] = attrs.field(factory=list)
 
@@ -135,7 +135,7 @@ class ExpressionCompiler:
         for absence in checked.absences:
             if absence.path[0] in variables.certain:
                 offset = None if begin is None else begin + absence.at
-                self.findings.problem(path, _absent(absence, self.crd), offset)
+                self.findings.problem(path, _absent(absence, self.where), offset)
 
 
 def _names(node: Expression) -> Iterator[str]:
@@ -145,12 +145,11 @@ def _names(node: Expression) -> Iterator[str]:
         yield from _names(child)
 
 
-def _absent(absence: Absence, crd: str) -> str:
+def _absent(absence: Absence, where: Callable[..., str]) -> str:
     steps = [step for step in absence.path if step != ITEM]
     read, optional = ".".join(steps), f"{'.'.join(steps[:-1])}.?{steps[-1]}"
-    return (
-        f"{read.removeprefix('self.')} may be absent: write {optional}, ask has({read}), or give it a default in {crd}"
-    )
+    default = f", or give it a default in {where(*absence.path[1:])}" if absence.path[0] == "self" else ""
+    return f"{read.removeprefix('self.')} may be absent: write {optional}, ask has({read}){default}"
 
 
 def _with_shell_hint(error: CelSyntaxError, text: str) -> CelSyntaxError:

@@ -1,0 +1,179 @@
+"""Boxes from files: the document, the CRD beside it, further CRDs, and all that is wrong with any of them (PH-6)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_app.boxes.document import MarkedDocument, UnreadableFile, read_marked
+from vworkspace_app.process.errors import CommandError
+from vworkspace_core.apimachinery.manifest import Kind, get_path
+from vworkspace_core.apimachinery.places import Place
+from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.compile import Examination, examine
+from vworkspace_core.boxes.model import KIND, DeclaredKind, OperatorBox
+from vworkspace_core.boxes.problems import BoxProblem
+from vworkspace_core.boxes.read import read_box
+from vworkspace_core.boxes.schemas import CRD, CrdProblem, CrdVersions, Schemas
+
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+@attrs.frozen(eq=False)
+class LoadedBox:
+    """One file with all that was found in it."""
+
+    file: str
+    examination: Examination
+    model: OperatorBox | None = None
+    crd: CrdVersions | None = None
+
+    @property
+    def box(self) -> Box | None:
+        """The box; None where something is wrong."""
+        return self.examination.box
+
+    @property
+    def problems(self) -> tuple[BoxProblem, ...]:
+        """Everything that keeps it from running."""
+        return self.examination.problems
+
+    @property
+    def warnings(self) -> tuple[BoxProblem, ...]:
+        """What is rarely meant."""
+        return self.examination.warnings
+
+
+def load_boxes(files: Sequence[str], crds: Sequence[Path] = ()) -> list[LoadedBox]:
+    """Every box of the files, which may hold CRDs as well. Raises CommandError for files that cannot be read."""
+    known = list(further_crds(crds))
+    return [load_box(file, known) for file in files]
+
+
+def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
+    """The boxes, to be run. Raises CommandError with the first problems where one of them cannot be."""
+    boxes: list[Box] = []
+    for one in loaded:
+        if one.box is None:
+            told = "\n".join(map(str, one.problems))
+            raise CommandError(f"{one.file}: {len(one.problems)} problems; see `box check`\n{told}")
+        boxes.append(one.box)
+    return boxes
+
+
+def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
+    """The box of a file with everything that is wrong. Raises CommandError where there is no such file."""
+    try:
+        documents = read_marked(file)
+    except UnreadableFile as error:
+        return LoadedBox(file, Examination(None, (error.problem,)))
+    boxes = [document for document in documents if get_path(document.value, "kind") != CRD]
+    if len(boxes) != 1:
+        problem = BoxProblem(Place(file=file), f"holds {len(boxes)} boxes; a file holds one {KIND}, and its CRDs")
+        return LoadedBox(file, Examination(None, (problem,)))
+    inside = [document for document in documents if document is not boxes[0]]
+    return _loaded(file, boxes[0], inside, known)
+
+
+def _loaded(
+    file: str, document: MarkedDocument, inside: Sequence[MarkedDocument], known: Sequence[CrdVersions]
+) -> LoadedBox:
+    try:
+        model = read_box(document.value)
+    except ValidationProblems as error:
+        problems = [BoxProblem(document.at(problem.path), problem.message) for problem in error.problems]
+        return LoadedBox(file, Examination(None, _in_order((*document.problems, *problems))))
+    problems = list(document.problems)
+    crds = [*known, *_crds(inside, problems)]
+    own = _own_crd(model, document, crds, problems)
+    schemas = Schemas([*([own] if own is not None else []), *crds], map(_kind, model.spec.kinds))
+    found = examine(model, own, schemas, document)
+    if own is None and problems:
+        found = attrs.evolve(found, problems=())  # why the CRD is not known was told already
+    everything = _in_order((*problems, *found.problems))
+    return LoadedBox(file, attrs.evolve(found, problems=everything, box=None if everything else found.box), model, own)
+
+
+def _in_order(problems: Iterable[BoxProblem]) -> tuple[BoxProblem, ...]:
+    return tuple(sorted(problems, key=lambda one: (one.place.file, one.place.line, one.place.column, one.message)))
+
+
+def _kind(declared: DeclaredKind) -> Kind:
+    group, _, version = declared.api_version.rpartition("/")
+    return Kind(group, version, declared.kind, declared.plural, declared.namespaced)
+
+
+# --- CRDs -------------------------------------------------------------------------------------------------------------
+
+
+def _own_crd(
+    model: OperatorBox, document: MarkedDocument, crds: Sequence[CrdVersions], problems: list[BoxProblem]
+) -> CrdVersions | None:
+    source, place = model.spec.crd, document.at("spec.crd")
+    if source.name:
+        named = [crd for crd in crds if get_path(crd.manifest, "metadata", "name") == source.name]
+        if not named:
+            message = f"no CRD {source.name} was given: it is read from its file, with --crds DIR"
+            problems.append(BoxProblem(place, message))
+        return named[0] if named else None
+    path = Path(document.file).parent / source.file
+    try:
+        documents = read_marked(str(path))
+    except UnreadableFile as error:
+        problems.append(error.problem)
+        return None
+    except CommandError as error:
+        problems.append(BoxProblem(place, error.message))
+        return None
+    found = list(_crds(documents, problems))
+    if len(found) != 1 and not problems:
+        problems.append(BoxProblem(place, f"{path} holds {len(found)} CRDs, not one"))
+    return found[0] if found else None
+
+
+def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> Iterator[CrdVersions]:
+    for document in documents:
+        problems += document.problems
+        try:
+            yield CrdVersions.of(document.value, document)
+        except CrdProblem as error:
+            problems.append(BoxProblem(document.at(""), str(error)))
+
+
+def further_crds(paths: Sequence[Path]) -> Iterator[CrdVersions]:
+    """Every CRD of files and folders; what else they hold is left out. Raises CommandError."""
+    for path in paths:
+        for file in _files(path):
+            for document in read_marked(str(file)):
+                if get_path(document.value, "kind") == CRD:
+                    yield _crd(document)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise CommandError(f"--crds {path}: there is no such file or folder")
+    return sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES) if path.is_dir() else [path]
+
+
+def _crd(document: MarkedDocument) -> CrdVersions:
+    if document.problems:
+        raise CommandError(str(document.problems[0]))
+    try:
+        return CrdVersions.of(document.value, document)
+    except CrdProblem as error:
+        raise CommandError(f"{document.at('')}: {error}") from error
+
+
+def as_json(problem: BoxProblem, severity: str) -> Mapping[str, Any]:
+    """A problem for editors."""
+    place = problem.place
+    return {
+        "severity": severity,
+        "file": place.file,
+        "line": place.line,
+        "column": place.column,
+        "path": place.path,
+        "message": problem.message,
+    }

@@ -1,0 +1,120 @@
+"""`box init`: two files to begin with, which pass `box check` as they are."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from vworkspace_app.process.errors import USAGE, CommandError
+
+_KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,39}")
+_GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_PLURAL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+_BOX: Final = """\
+# An operator for {kind} objects: `vworkspace-operator box check {name}.yaml` says whether it can be run.
+apiVersion: box.vworkspace.io/v1alpha1
+kind: OperatorBox
+metadata:
+  name: {name}
+spec:
+  crd: {name}-crd.yaml
+  resources:
+    - id: web
+      template:
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata:
+          name: ${{self.metadata.name}}
+        spec:
+          replicas: ${{self.spec.replicas}}
+          selector:
+            matchLabels: {{app: "${{self.metadata.name}}"}}
+          template:
+            metadata:
+              labels: {{app: "${{self.metadata.name}}"}}
+            spec:
+              containers:
+                - name: main
+                  image: ${{self.spec.image}}
+                  ports: [{{name: http, containerPort: 8080}}]
+    - id: service                     # waits for nothing but what it reads of web
+      template:
+        apiVersion: v1
+        kind: Service
+        metadata:
+          name: ${{web.metadata.name}}
+        spec:
+          selector: ${{web.spec.selector.matchLabels}}
+          ports: [{{name: http, port: 80, targetPort: http}}]
+  status:
+    fields:
+      readyReplicas: ${{readyReplicas(web)}}
+"""
+
+_CRD: Final = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: {plural}.{group}
+spec:
+  group: {group}
+  scope: Namespaced
+  names: {{plural: {plural}, singular: {name}, kind: {kind}, listKind: {kind}List}}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: {{status: {{}}}}
+      schema:
+        openAPIV3Schema:
+          type: object
+          required: [spec]
+          properties:
+            spec:
+              type: object
+              required: [image]
+              properties:
+                image: {{type: string, minLength: 1}}
+                replicas: {{type: integer, minimum: 0, default: 1}}
+            status:
+              type: object
+              properties:
+                observedGeneration: {{type: integer, format: int64}}
+                readyReplicas: {{type: integer}}
+                conditions:
+                  type: array
+                  x-kubernetes-list-type: map
+                  x-kubernetes-list-map-keys: [type]
+                  items:
+                    type: object
+                    required: [type, status, reason, lastTransitionTime]
+                    properties:
+                      type: {{type: string}}
+                      status: {{type: string}}
+                      reason: {{type: string}}
+                      message: {{type: string}}
+                      observedGeneration: {{type: integer, format: int64}}
+                      lastTransitionTime: {{type: string, format: date-time}}
+"""
+
+
+def write_beginning(kind: str, group: str, plural: str, directory: Path) -> None:
+    """Write both files and say so. Raises CommandError for names that no CRD takes, and for files that exist."""
+    name = kind.lower()
+    plural = plural or f"{name}s"
+    for given, form, example in ((kind, _KIND, "WebApp"), (group, _GROUP, "example.com"), (plural, _PLURAL, "webapps")):
+        if not form.fullmatch(given):
+            raise CommandError(f"{given}: not a name such as {example}", status=USAGE)
+    files = {directory / f"{name}.yaml": _BOX, directory / f"{name}-crd.yaml": _CRD}
+    if found := [path for path in files if path.exists()]:
+        raise CommandError(f"{found[0]} exists: give --directory for another folder")
+    for path, text in files.items():
+        _write(path, text.format(kind=kind, name=name, group=group, plural=plural))
+        print(f"wrote {path}")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,147 @@
+"""`box check`: messages with file, line and column; hostile files end in one of them (PH-6, trap e)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vworkspace_app.__main__ import run_command
+from vworkspace_app.boxes.load import load_box
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
+BOXES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if not path.stem.endswith("-crd")]
+WEBAPP = (EXAMPLES / "webapp.yaml").read_text(encoding="utf-8")
+
+
+def written(folder: Path, text: str, name: str = "webapp") -> str:
+    """A box in a folder of its own, beside the CRD of an example."""
+    crd = (EXAMPLES / f"{name}-crd.yaml").read_text(encoding="utf-8")
+    (folder / f"{name}-crd.yaml").write_text(crd, encoding="utf-8")
+    path = folder / "box.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def told(folder: Path, text: str) -> list[str]:
+    loaded = load_box(written(folder, text))
+    return [str(one).removeprefix(f"{folder}/") for one in (*loaded.problems, *loaded.warnings)]
+
+
+@pytest.mark.parametrize("path", BOXES, ids=lambda path: path.stem)
+def test_every_box_of_the_examples_passes_without_a_word(path: Path) -> None:
+    loaded = load_box(str(path))
+    assert [*map(str, loaded.problems), *map(str, loaded.warnings)] == []
+    assert loaded.box is not None
+    assert loaded.examination.unchecked == ()
+
+
+GATE = "spec.phases[1].when[0].field: undefined field 'readyReplica'; did you mean 'readyReplicas'?"
+PORT = "spec.phases[1].resources[0].template.spec.ports[0].port: expected integer, found a string"
+IMAGE = "spec.containers[0].image: undefined field 'imagen'; did you mean 'image'?"
+CHANGES = [
+    ("readyReplicas\n", "readyReplica\n", "children.deployment.status.readyReplica\n", GATE),
+    ("port: 80, ", "port: '80', ", "'80'", PORT),
+    ("${self.spec.?host}", "${self.spec.host}", ".host}", "spec.rules[0].host: spec.host may be absent"),
+    ("image: ${self.spec.image}", 'image: "a\\tb-${self.spec.imagen}"', ".imagen}", IMAGE),
+    ("image: ${self.spec.image}", "image: 'it''s ${self.spec.imagen}'", ".imagen}", IMAGE),
+    ("  crd:", "  crt:", "webapp-crd.yaml", "spec.crt: unknown field; did you mean crd?"),
+    ("webapp-crd.yaml", "other-crd.yaml", "other-crd.yaml", "spec.crd: "),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "pointed", "expected"), CHANGES, ids=[row[1].strip() for row in CHANGES])
+def test_box_check_tells_line_and_column(tmp_path: Path, before: str, after: str, pointed: str, expected: str) -> None:
+    text = WEBAPP.replace(before, after, 1)
+    found = [one for one in load_box(written(tmp_path, text)).problems if expected in str(one)]
+    (place,) = {one.place for one in found}
+    assert (text.split("\n")[place.line - 1] + "\n")[place.column - 1 :].startswith(pointed)
+
+
+def test_box_check_tells_the_line_in_a_block_of_text(tmp_path: Path) -> None:
+    text = (
+        (EXAMPLES / "registry.yaml").read_text(encoding="utf-8").replace("${self.spec.logLevel}", "${self.spec.level}")
+    )
+    crd = (EXAMPLES / "registry-crd.yaml").read_text(encoding="utf-8")
+    (tmp_path / "registry-crd.yaml").write_text(crd, encoding="utf-8")
+    (tmp_path / "box.yaml").write_text(text, encoding="utf-8")
+    (problem,) = load_box(str(tmp_path / "box.yaml")).problems
+    lines = text.split("\n")
+    assert lines[problem.place.line - 1][problem.place.column - 1 :].startswith(".level}")
+
+
+def test_box_check_tells_the_line_of_the_crd_where_a_default_can_be_given(tmp_path: Path) -> None:
+    (line,) = told(tmp_path, WEBAPP.replace("${self.spec.?host}", "${self.spec.host}"))
+    assert "spec.host may be absent: write self.spec.?host" in line
+    assert line.endswith("webapp-crd.yaml:28")
+
+
+HOSTILE = [
+    ("unquoted ? and :", WEBAPP.replace("${self.spec.image}", "${true ? 'a' : 'b'}"), "quote the expression"),
+    (
+        "in a flow mapping",
+        WEBAPP.replace('{app: "${self.metadata.name}"}', "{app: ${self.metadata.name}}"),
+        "quote the",
+    ),
+    ("a comment", WEBAPP.replace("${self.spec.image}", "${self.spec #image}"), "${ without its }"),
+    ("aliases", "a: &x [1]\nb: *x\n", "stands for a value given elsewhere"),
+    ("tabs", "a:\n\tb: 1\n", "indent with spaces"),
+    ("keys that come twice", WEBAPP.replace("  phases:", "  crd: x\n  phases:"), "the key is there twice"),
+    ("a merge", "spec:\n  <<: {a: 1}\n", "`<<` merges nothing"),
+    ("deep lists", "a: " + "[" * 5000, "nested too deeply"),
+    ("deep mappings", "".join(f"{' ' * depth}a:\n" for depth in range(200)), "nested too deeply"),
+    ("many values", "a: [" + "1," * 120_000 + "]", "more than"),
+    ("a large file", "a: " + "x" * 5_000_000, "a file has at most"),
+    ("a foreign tag", "a: !!python/object:os.system x\n", "is no type of JSON"),
+    ("infinity", "a: .inf\n", "no infinity"),
+    ("a number of many digits", "a: " + "9" * 9000, "quote it"),
+    ("a number of 65 bits", "a: 18446744073709551616\n", "does not fit into 64 bits"),
+    ("a list as a key", "? [a]\n: b\n", "a key must be a text"),
+    ("no box", "", "holds 0 boxes"),
+    ("two boxes", "a: 1\n---\nb: 1\n", "holds 2 boxes"),
+    ("a control character", "a: \x01\n", "not valid YAML"),
+    ("a list", "[]\n", "must be an object of kind OperatorBox"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
+def test_box_of_hostile_yaml_is_refused_by_name(tmp_path: Path, text: str, expected: str) -> None:
+    found = told(tmp_path, text)
+    assert any(expected in line for line in found), found
+
+
+def test_box_check_prints_all_of_it_and_its_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = written(tmp_path, WEBAPP.replace("imag", "imak").replace("${has(self.spec.host)}", "${service.status}"))
+    assert run_command(["box", "check", wrong, str(BOXES[0])]) == 1
+    out = capsys.readouterr().out
+    assert "errors, " in out
+    assert ": ok: " in out
+    assert run_command(["box", "check", str(BOXES[0])]) == 0
+    assert run_command(["box", "check", str(tmp_path / "none.yaml")]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+    assert run_command(["box", "check"]) == 2
+
+
+def test_box_check_prints_json_for_editors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["box", "check", written(tmp_path, WEBAPP.replace("  crd:", "  crt:")), "-o", "json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["ok"] is False
+    unknown = next(one for one in found["problems"] if one["path"] == "spec.crt")
+    assert {"severity": "error", "line": 6, "column": 8}.items() <= unknown.items()
+
+
+def test_box_init_writes_a_box_that_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["box", "init", "WebApp", "--directory", str(tmp_path)]) == 0
+    loaded = load_box(str(tmp_path / "webapp.yaml"))
+    assert (loaded.problems, loaded.warnings) == ((), ())
+    assert run_command(["box", "init", "WebApp", "--directory", str(tmp_path)]) == 1
+    assert run_command(["box", "init", "web app", "--directory", str(tmp_path)]) == 2
+
+
+def test_box_graph_and_docs_show_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    for path in BOXES:
+        for words in (["graph"], ["graph", "-o", "dot"], ["docs"]):
+            assert run_command(["box", words[0], str(path), *words[1:]]) == 0
+    out = capsys.readouterr().out
+    assert 'n_web -->|"applied, line 43"| n_service' in out
+    assert "children.deployment.status.readyReplicas equals" in out
+    assert "| DatabaseMigrated | `jobSucceeded(migrate)` |" in out
