@@ -4,7 +4,7 @@
 `compile_box` is for whoever wants to run it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import attrs
 
@@ -16,6 +16,7 @@ from vworkspace_core.boxes.own_kind import OwnKind
 from vworkspace_core.boxes.problems import BoxProblem, BoxProblems, Findings
 from vworkspace_core.boxes.resources import Resources, seconds_of
 from vworkspace_core.boxes.schemas import CrdVersions, Schemas
+from vworkspace_core.cel import ITEM, VariablePath
 
 
 @attrs.frozen(eq=False)
@@ -77,10 +78,16 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
         box=None if findings.problems else box,
         problems=findings.problems,
         warnings=findings.warnings,
-        unchecked=tuple(sorted(".".join(path) for path in resources.expressions.unchecked)),
+        unchecked=_islands(resources.expressions.unchecked),
         untyped=_untyped(all_nodes, [(external.kind, external.schema is None) for external in box.externals]),
         expressions=len(resources.expressions.made),
     )
+
+
+def _islands(paths: Set[VariablePath]) -> tuple[str, ...]:
+    """The places where nothing is known of types any more; what is below them is not said again."""
+    first = (path for path in paths if not any(path[:length] in paths for length in range(1, len(path))))
+    return tuple(sorted(".".join(path).replace(f".{ITEM}", ITEM) for path in first))
 
 
 def _untyped(nodes: Sequence[BoxNode], externals: Sequence[tuple[Kind, bool]]) -> tuple[str, ...]:

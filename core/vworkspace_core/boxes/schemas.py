@@ -8,15 +8,20 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 from vworkspace_core.apimachinery.places import NoPlaces, Places
 from vworkspace_core.apimachinery.problems import index, join
-from vworkspace_core.cel import DYN, ITEM, CelType
+from vworkspace_core.apimachinery.resources import ALL_KINDS
+from vworkspace_core.cel import ITEM, CelType
 from vworkspace_core.schema import Schema, SchemaError, compile_schema
 from vworkspace_core.schema.builtin import BUILT_IN, built_in_kind, built_in_schema
 from vworkspace_core.schema.celtypes import type_of_schema
-from vworkspace_core.schema.node import MISSING
+from vworkspace_core.schema.node import MISSING, JsonType
 from vworkspace_core.schema.objectmeta import OBJECT_META, with_type_meta
 
 CRD: Final = "CustomResourceDefinition"
 _STORED: Final = ("name", "uid", "generation", "resourceVersion", "creationTimestamp")
+
+
+_UNKNOWN: Final = with_type_meta(Schema(type=JsonType.OBJECT, preserve_unknown=True, free=True))
+"""Of objects of which only the metadata is known."""
 
 
 @attrs.frozen(eq=False)
@@ -29,7 +34,7 @@ class KnownKind:
     @property
     def type(self) -> CelType:
         """The type of its stored objects in expressions."""
-        return DYN if self.schema is None else type_of_schema(stored(self.schema, self.kind), plain=True)
+        return type_of_schema(stored(_UNKNOWN if self.schema is None else self.schema, self.kind), plain=True)
 
 
 class CrdProblem(ValueError):
@@ -118,7 +123,7 @@ class Schemas:
         if key not in self._found:
             built_in = built_in_kind(api_version, kind)
             schema = None if built_in is None else built_in_schema(api_version, kind)
-            self._found[key] = None if built_in is None else KnownKind(built_in.kind, schema)
+            self._found[key] = _OURS.get(key) if built_in is None else KnownKind(built_in.kind, schema)
         return self._found[key]
 
     def similar(self, kind: str) -> tuple[str, ...]:
@@ -133,6 +138,10 @@ class Schemas:
                 {name for (_, name), known in self._found.items() if known is not None} | {name for _, name in BUILT_IN}
             )
         )
+
+
+_OURS: Final = {(kind.api_version, kind.kind): KnownKind(kind) for kind in ALL_KINDS}
+"""Kinds that the operator itself works with, such as those of Flux: plural and scope are known, and no schema."""
 
 
 def stored(schema: Schema, kind: Kind) -> Schema:
