@@ -186,7 +186,7 @@ async def deleting(on: Examined) -> None:
     uid, version = first["metadata"]["uid"], first["metadata"]["resourceVersion"]
     await refused(on.api.delete(on.ref("a"), uid="00000000-0000-4000-8000-000000000000"), Stale)
     await refused(on.api.delete(on.ref("a"), resource_version=version), Stale)
-    await on.api.delete(on.ref("a"), uid=uid, propagation=Propagation.BACKGROUND)
+    assert await on.api.delete(on.ref("a"), uid=uid, propagation=Propagation.BACKGROUND) is None
     await refused(on.api.delete(on.ref("a")), NotFound)
 
 
@@ -194,9 +194,11 @@ async def deleting_what_is_held(on: Examined) -> None:
     held = on.probe("a", size=1)
     held["metadata"]["finalizers"] = ["conformance.vworkspace.test/held"]
     await on.apply(held)
-    await on.api.delete(on.ref("a"))
+    left = await on.api.delete(on.ref("a"))
     marked = await on.api.get(on.ref("a"))
+    assert left == marked
     assert get_path(marked, "metadata", "deletionTimestamp")
+    assert await on.api.delete(on.ref("a")) == marked, "a second time nothing changes"
     more = {"metadata": {"finalizers": ["conformance.vworkspace.test/held", "conformance.vworkspace.test/more"]}}
     await refused(on.api.patch(on.ref("a"), more, patch_type=PatchType.MERGE, field_manager="one"), Invalid)
     await on.apply(on.probe("a", size=1))

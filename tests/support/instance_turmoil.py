@@ -99,8 +99,8 @@ class Interrupted:
     async def patch(self, ref: ObjectRef, patch: Any, **options: Any) -> Manifest:
         return cast(Manifest, await self._call(self.inner.patch, ref, patch, **options))
 
-    async def delete(self, ref: ObjectRef, **options: Any) -> None:
-        await self._call(self.inner.delete, ref, **options)
+    async def delete(self, ref: ObjectRef, **options: Any) -> Manifest | None:
+        return cast(Manifest | None, await self._call(self.inner.delete, ref, **options))
 
     async def _call(self, verb: Callable[..., Any], *args: Any, **options: Any) -> Any:
         self.calls -= 1

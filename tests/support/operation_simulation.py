@@ -101,10 +101,11 @@ class Dying(InProcessKube):
             now, await super().apply_status(manifest, kind=kind, field_manager=field_manager, force=force)
         )
 
-    async def delete(self, ref: ObjectRef, **more: Any) -> None:
+    async def delete(self, ref: ObjectRef, **more: Any) -> Manifest | None:
         now = self._count()
-        await super().delete(ref, **more)
+        left = await super().delete(ref, **more)
         self._die_if(now, {})
+        return left
 
     def _die_if(self, now: bool, answer: Manifest) -> Manifest:
         if now:
@@ -143,9 +144,9 @@ class Pausing(InProcessKube):
         await _Turn()
         return await super().apply_status(manifest, kind=kind, field_manager=field_manager, force=force)
 
-    async def delete(self, ref: ObjectRef, **more: Any) -> None:
+    async def delete(self, ref: ObjectRef, **more: Any) -> Manifest | None:
         await _Turn()
-        await super().delete(ref, **more)
+        return await super().delete(ref, **more)
 
 
 @attrs.frozen

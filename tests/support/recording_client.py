@@ -119,10 +119,11 @@ class Witness:
         uid: str | None = None,
         resource_version: str | None = None,
         propagation: Propagation = Propagation.BACKGROUND,
-    ) -> None:
+    ) -> Manifest | None:
         """DELETE with preconditions."""
         self.writes.append(Write("DELETE", _path(ref.kind, ref.namespace, ref.name), 0, True))
-        await self.api.delete(ref, uid=uid, resource_version=resource_version, propagation=propagation)
+        left = await self.api.delete(ref, uid=uid, resource_version=resource_version, propagation=propagation)
+        return None if left is None else self._saw(left)
 
 
 def _of(manifest: Manifest, kind: Kind, subresource: str = "") -> str:

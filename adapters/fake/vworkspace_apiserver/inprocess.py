@@ -161,11 +161,12 @@ class InProcessKube:
         uid: str | None = None,
         resource_version: str | None = None,
         propagation: Propagation = Propagation.BACKGROUND,
-    ) -> None:
+    ) -> Manifest | None:
         """DELETE with preconditions."""
         options = DeleteOptions(uid, resource_version, propagation.value)
         with self._errors("delete", ref.kind, ref):
-            self.server.delete(self._at(ref), options, self.caller)
+            left = self.server.delete(self._at(ref), options, self.caller).object()
+        return None if left["kind"] == "Status" else left
 
     def _at(self, ref: ObjectRef, subresource: str = "") -> RequestTarget:
         return RequestTarget(self.server.resource(ref.kind), ref.namespace, ref.name, subresource)

@@ -29,7 +29,7 @@ from vworkspace_kube.requests import (
     strict,
     target_of,
 )
-from vworkspace_kube.responses import check_deletion, object_of, page_of
+from vworkspace_kube.responses import left_of, object_of, page_of
 from vworkspace_kube.transport import BeforeWrite, ConnectionPool, Observe
 from vworkspace_kube.watch import read_events
 
@@ -213,11 +213,11 @@ class KubeApiClient:
         uid: str | None = None,
         resource_version: str | None = None,
         propagation: Propagation = Propagation.BACKGROUND,
-    ) -> None:
+    ) -> Manifest | None:
         """DELETE with preconditions in its body."""
         body = delete_options(uid, resource_version, propagation)
         request = object_request("DELETE", "delete", ref, body=body)
-        check_deletion(request.info, await self._send(request))
+        return left_of(request.info, await self._send(request))
 
     async def _apply(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from vworkspace_core.apimachinery.errors import Unavailable
-from vworkspace_core.apimachinery.manifest import get_path
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.nesting import decode_answer
 from vworkspace_core.ports import ListPage
 from vworkspace_kube.errors import RequestInfo
@@ -24,11 +24,18 @@ def object_of(info: RequestInfo, body: bytes, *, dry_run: bool = False) -> dict[
     return manifest
 
 
-def check_deletion(info: RequestInfo, body: bytes) -> None:
-    """A deletion is answered by a Status, or by the object that goes. Raises Unavailable for anything else."""
+def left_of(info: RequestInfo, body: bytes) -> Manifest | None:
+    """What a deletion has left: the object, while finalizers keep it. Raises Unavailable for what is no answer to one.
+
+    It is answered by a Status, or by the object; of some built-in kinds also when the object has gone.
+    """
     manifest = _decoded(info, body)
-    if _typed(manifest, "v1", "Status") and (problem := why_foreign(info, manifest)):
+    if not _typed(manifest, "v1", "Status"):
+        return None
+    if problem := why_foreign(info, manifest):
         raise not_the_server(info, problem)
+    is_kept = get_path(manifest, "metadata", "deletionTimestamp") and get_path(manifest, "metadata", "finalizers")
+    return manifest if is_kept else None
 
 
 def page_of(info: RequestInfo, body: bytes) -> ListPage:

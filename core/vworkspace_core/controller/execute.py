@@ -265,27 +265,21 @@ async def _read_live(api: KubeApi, ref: ObjectRef) -> Manifest | None:
 
 
 async def _delete(work: ReconcilePass[S, V], delete: Delete) -> None:
+    """A finalizer of Flux usually keeps the object: what is left of it is what the status has to speak of."""
     try:
-        await work.api.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
+        left = await work.api.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
     except NotFound:
         _gone(work, delete.ref)
-        return
     except Stale:
         raise
     except OperatorError as error:
         work.record_failure(delete.ref, "delete", error)
-        return
-    await _after_delete(work, delete.ref)
-
-
-async def _after_delete(work: ReconcilePass[S, V], ref: ObjectRef) -> None:
-    """A finalizer of Flux usually keeps the object: what is left of it is what the status has to speak of."""
-    try:
-        work.record("delete", ref, await work.api.get(ref))
-    except NotFound:
-        work.written.append((ref, ""))
-        work.executed.append(("delete", ref))
-        _gone(work, ref)
+    else:
+        if left is not None:
+            work.record("delete", delete.ref, left)
+        else:
+            work.executed.append(("delete", delete.ref))
+            _gone(work, delete.ref)
 
 
 def _gone(work: ReconcilePass[S, V], ref: ObjectRef) -> None:

@@ -132,6 +132,9 @@ class KubeApi(Protocol):
         uid: str | None = None,
         resource_version: str | None = None,
         propagation: Propagation = Propagation.BACKGROUND,
-    ) -> None:
-        """DELETE with preconditions. Raises NotFound, Stale (a precondition does not hold)."""
+    ) -> Manifest | None:
+        """DELETE with preconditions. The object where finalizers keep it, None when it has gone.
+
+        Raises NotFound, Stale (a precondition does not hold).
+        """
         ...
