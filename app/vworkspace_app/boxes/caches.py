@@ -127,11 +127,14 @@ def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float], box: B
             yield informer(ObjectStore(kind, transform=slim_child, indexers={OWNER: owner_uid}), child_selector(box))
 
 
-def shared_informers(api: KubeApi, clock: Clock, random: Callable[[], float]) -> Iterator[InformerRunner]:
-    """What all boxes of a process look at together: which kinds are served, and labels of namespaces."""
+def shared_informers(
+    api: KubeApi, clock: Clock, random: Callable[[], float], *, namespaces: bool
+) -> Iterator[InformerRunner]:
+    """What all boxes of a process look at together: which kinds are served, and labels of `namespaces`."""
     definitions = ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition)
     yield InformerRunner(api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=random, store=definitions)
-    yield InformerRunner(api, NAMESPACE, clock=clock, random=random)
+    if namespaces:
+        yield InformerRunner(api, NAMESPACE, clock=clock, random=random)
 
 
 def external_informers(api: KubeApi, clock: Clock, random: Callable[[], float], box: Box) -> Iterator[InformerRunner]:

@@ -28,6 +28,7 @@ from vworkspace_core.boxes.box import Box
 from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once, itself
 from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
+from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 
 _log = structlog.get_logger("operator")
@@ -36,12 +37,16 @@ _PREFIX: Final = "box-"
 
 @attrs.frozen
 class BoxOptions:
-    """How boxes are run. `random` gives numbers in [0, 1) for jitter, `observer` who is told of a controller's work."""
+    """How boxes are run. `random` gives numbers in [0, 1) for jitter, `observer` who is told of a controller's work.
+
+    Of several shards each reconciles what is in its own namespaces.
+    """
 
     random: Callable[[], float]
     workers: int = 16
     run_id: str = ""
     observer: Callable[[str], ReconcileObserver] = lambda controller: LoggingObserver()
+    shard: Shard = WHOLE
 
 
 @attrs.define(eq=False)
@@ -89,10 +94,10 @@ class RunningBox:
             self._wake(runner, controller.keys_of_external)
         definitions, namespaces = (controller.shared.find(kind) for kind in (CUSTOM_RESOURCE_DEFINITION, NAMESPACE))
         assert definitions is not None
-        assert namespaces is not None
         definitions.subscribe(wake_when_served(self.informers))
         self._wake(definitions, controller.keys_of_definition)
-        self._wake(namespaces, controller.keys_of_namespace)
+        if namespaces is not None:
+            self._wake(namespaces, controller.keys_of_namespace)
 
     def _wake(self, runner: InformerRunner, keys_of: KeysOf, urgency_of: UrgencyOf = at_once) -> None:
         handle = self.pool.handler(keys_of, urgency_of=urgency_of)
@@ -122,7 +127,8 @@ class Boxes:
     ) -> None:
         self._clock = clock
         self._runs_shared = shared is None
-        self.shared = Informers(shared_informers(api, clock, options.random)) if shared is None else shared
+        own = shared_informers(api, clock, options.random, namespaces=any(box.namespaces for box in boxes))
+        self.shared = Informers(own) if shared is None else shared
         self.running = tuple(_running(api, clock, box, events, options, self.shared) for box in boxes)
         for one in self.running:
             one.subscribe()
@@ -186,6 +192,7 @@ def _running(
         observer=options.observer(f"{_PREFIX}{box.name}"),
         name=f"{_PREFIX}{box.name}",
         run_id=options.run_id,
+        admits=lambda key: options.shard.owns(key.namespace),
     )
     controller.on_write = blocked.on_write = lambda key, written: pool.record_write(key, written)
     return RunningBox(controller, pool)

@@ -74,6 +74,17 @@ def docs(file: Annotated[str, Parameter(help="File with the box.")], /, *, crds:
     print(page_of_file(file, crds or []), end="")
 
 
+RUN = """Run the operators of boxes, and nothing else. Inside a cluster the service account is taken.
+
+Beside the operator's own kinds they are run by `run --box FILE`. Each flag can be given as a variable
+(`--log-level`: `VWORKSPACE_LOG_LEVEL`) too. Example:
+
+    vworkspace-operator box run webapp.yaml --kubeconfig kc
+"""
+
+box.command("vworkspace_app.cli.box_run:run", name="run", help=RUN)
+
+
 @box.command
 def init(
     kind: Annotated[str, Parameter(help="The kind that is to be made, as `WebApp`.")],

@@ -1,14 +1,12 @@
 """`run`: the operator, in a cluster or beside one."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 import anyio
 import structlog
-from starlette.applications import Starlette
 
 from vworkspace_app import VERSION
+from vworkspace_app.boxes.load import load_boxes, runnable
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
@@ -22,8 +20,8 @@ from vworkspace_app.observability import (
     MetricsTelemetry,
     ProcessStats,
     application,
-    serving_in_thread,
 )
+from vworkspace_app.observability.endpoints import probes
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_app.process import logs
 from vworkspace_app.process.clock import SystemClock
@@ -45,9 +43,10 @@ _log = structlog.get_logger("operator")
 
 
 def run_operator(settings: RunSettings) -> None:
-    """Run until a signal. Raises CommandError for a cluster that cannot be named and templates that cannot be read."""
+    """Run until a signal. Raises CommandError for a cluster that cannot be named and files that cannot be read."""
     log = logs.configure(level=settings.log_level, form=settings.log_format, operator_version=VERSION)
     templates = read_templates(settings.templates)
+    boxes = runnable(load_boxes(settings.box))
     try:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:
@@ -89,12 +88,13 @@ def run_operator(settings: RunSettings) -> None:
                     agent=agent if settings.agent and shard.is_first else None,
                     election=election,
                     telemetry=telemetry,
+                    boxes=boxes,
                 ) as manager,
             ):
                 await manager.run(stop)
 
     grace = seconds_of(settings.grace_period)
-    with _probes(settings.listen, application(latest, metrics, clock.monotonic)):
+    with probes(settings.listen, application(latest, metrics, clock.monotonic)):
         run_until_stopped(work, grace=grace, listen=settings.webhook_listen, stopping=telemetry.stop)
     _log.info("stopped")
 
@@ -103,17 +103,6 @@ def _hide(secrets: SecretMask, credentials: Credentials) -> None:
     """Whatever an error may quote, what we hold is shown nowhere."""
     secrets.add(credentials.token, credentials.stored.token, credentials.stored.previous)
     secrets.add(credentials.private_key, credentials.approval_secret, credentials.decryption_key)
-
-
-@contextmanager
-def _probes(listen: str, app: Starlette) -> Iterator[None]:
-    """Serve metrics and probes until everything else has ended."""
-    if not listen:
-        yield
-        return
-    with serving_in_thread(app, listen) as url:
-        _log.info("serving metrics and probes", url=url)
-        yield
 
 
 def _source(settings: RunSettings, api: KubeApi) -> CredentialsSource:

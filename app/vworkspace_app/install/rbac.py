@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from vworkspace_app.install.options import NAME, InstallOptions, meta
+from vworkspace_core.apimachinery.access import Access, resources
 from vworkspace_core.install import access
-from vworkspace_core.install.access import Access
 
 _GROUP: Final = "rbac.authorization.k8s.io"
 _ORDER: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
@@ -14,7 +14,7 @@ _ORDER: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
 def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
     """Rules that grant exactly these verbs: resources of one group with the same verbs stand together."""
     together: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for (group, resource, name), verbs in sorted(access.resources(accesses).items()):
+    for (group, resource, name), verbs in sorted(resources(accesses).items()):
         ordered = tuple(verb for verb in _ORDER if verb in verbs)
         together.setdefault((group, name, ordered), []).append(resource)
     return [

@@ -4,7 +4,7 @@
 """
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
@@ -22,6 +22,7 @@ from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Telemetry
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.boxes.box import Box
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.store import KubeJobStore
@@ -41,6 +42,7 @@ async def production_manager(
     agent: AgentSettings | None,
     election: Election | None = None,
     telemetry: Telemetry | None = None,
+    boxes: Sequence[Box] = (),
 ) -> AsyncIterator[Manager]:
     """A manager on `api`, which pulls jobs where there are settings of an `agent`.
 
@@ -54,7 +56,16 @@ async def production_manager(
             options, used = await stack.enter_async_context(_agent_options(api, clock, settings, agent, source, watch))
         group = await stack.enter_async_context(anyio.create_task_group())
         group.start_soon(watch.run, name="credentials")
-        yield Manager(api, clock, settings, agent=options, credentials=used, election=election, telemetry=telemetry)
+        yield Manager(
+            api,
+            clock,
+            settings,
+            agent=options,
+            credentials=used,
+            election=election,
+            telemetry=telemetry,
+            boxes=boxes,
+        )
         group.cancel_scope.cancel()
 
 

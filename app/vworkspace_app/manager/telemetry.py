@@ -6,6 +6,7 @@ from typing import Protocol
 import attrs
 
 from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserver
 from vworkspace_app.controller.worker_pool import WorkerPool
@@ -17,7 +18,10 @@ from vworkspace_core.credentials.secret import Credentials
 
 @attrs.frozen
 class Components:
-    """What there is to look at. `agent` is None where there is none; `leases` as `Election` has them."""
+    """What there is to look at. `agent` is None where there is none; `leases` as `Election` has them.
+
+    `further` are the informers of boxes, each of which watches its own part of a kind.
+    """
 
     informers: Informers
     worker_pools: Mapping[str, WorkerPool]
@@ -26,6 +30,7 @@ class Components:
     agent: Agent | None
     leases: Callable[[], tuple[tuple[str, bool], ...]]
     shard: Shard = WHOLE
+    further: tuple[InformerRunner, ...] = ()
 
 
 class Telemetry(Protocol):

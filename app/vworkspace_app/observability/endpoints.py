@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import anyio
+import structlog
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 from starlette.applications import Starlette
@@ -19,6 +20,8 @@ from vworkspace_app.observability.stats import LatestStats
 from vworkspace_app.process.addresses import cannot_listen, parse_address
 from vworkspace_app.process.http import ConnectionLimits, bind, serve, url_of
 from vworkspace_core.controller.health import HealthReport, healthy, ready
+
+_log = structlog.get_logger("operator")
 
 
 def application(latest: LatestStats, metrics: Metrics, now: Callable[[], float]) -> Starlette:
@@ -63,3 +66,14 @@ def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits |
             yield url_of(host, listener)
         finally:
             future.cancel()
+
+
+@contextmanager
+def probes(listen: str, app: Starlette) -> Iterator[None]:
+    """Serve metrics and probes until everything else has ended; nothing where there is no address."""
+    if not listen:
+        yield
+        return
+    with serving_in_thread(app, listen) as url:
+        _log.info("serving metrics and probes", url=url)
+        yield

@@ -77,19 +77,19 @@ class MetricsTelemetry:
         if components is None:
             self.latest.replace(ProcessStats(self.clock.monotonic(), Vitals(stopping=self._stopping)))
             return
-        worker_pools = components.worker_pools
+        worker_pools, runners = components.worker_pools, (*components.informers, *components.further)
         vitals = Vitals(
             started=True,
             shard="" if components.shard == WHOLE else str(components.shard),
             stopping=self._stopping,
-            informers=tuple(runner.vitals() for runner in components.informers),
+            informers=tuple(runner.vitals() for runner in runners),
             drivers=tuple(pool.vitals(name) for name, pool in worker_pools.items()),
         )
         self.latest.replace(
             ProcessStats(
                 self.clock.monotonic(),
                 vitals,
-                components.informers.stats(),
+                tuple(runner.stats() for runner in runners),
                 tuple(pool.stats() for pool in worker_pools.values()),
                 _agent_stats(components.agent, self.clock.now()),
                 self._credential_age(components),

@@ -1,7 +1,7 @@
 """The table as flags of a command."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
@@ -14,18 +14,28 @@ F = TypeVar("F", bound=Callable[..., None])
 
 def with_flags(command: F) -> F:
     """Give `command`, which takes `**flags`, a flag for every row; one that is not given comes as None."""
+    return with_flags_of(SETTINGS)(command)
+
+
+def with_flags_of(rows: Iterable[Setting]) -> Callable[[F], F]:
+    """The same for these rows only."""
+    chosen = tuple(rows)
+    return lambda command: _given_flags(command, chosen)
+
+
+def _given_flags(command: F, rows: Iterable[Setting]) -> F:
     signature = inspect.signature(command)
     own = [
         parameter for parameter in signature.parameters.values() if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
-    parameters = (*own, *_flags())
+    parameters = (*own, *_flags(rows))
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
 
 
-def _flags() -> Iterator[inspect.Parameter]:
-    for row in SETTINGS:
+def _flags(rows: Iterable[Setting]) -> Iterator[inspect.Parameter]:
+    for row in rows:
         about = Parameter(name=row.flags if row.also else None, help=f"{row.about} {_hint(row)}".rstrip())
         # As text: the table reads flags, variables and the file alike, and tells all problems at once.
         kind: Any = Annotated[bool | None, about] if row.shape is SWITCH else Annotated[str | None, about]

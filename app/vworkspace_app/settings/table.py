@@ -105,6 +105,9 @@ class RunSettings:
     templates: tuple[str, ...] = setting(
         FILES, (), "YAML files with templates of Operations, one a document, beside the built-in ones."
     )
+    box: tuple[str, ...] = setting(
+        FILES, (), "Files with boxes: operators of further kinds, which run beside the operator's own."
+    )
     velero_namespace: str = setting(NAMESPACE, "velero", "Velero's own namespace, where its objects are made.")
     allowed_service_accounts: tuple[str, ...] = setting(
         NAMES, (), f"Service accounts that a Job of an Operation may ask for beside {RUNNER}."

@@ -10,6 +10,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get
 from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.labels import CREATED, KINDS
+from vworkspace_core.boxes.model import DeclaredKind
 from vworkspace_core.graph import CreateRecord
 
 READY = "Ready"
@@ -72,9 +73,16 @@ def _kind_of(text: str) -> Kind | None:
 
 
 def child_kinds(box: Box) -> tuple[Kind, ...]:
-    """The kinds that a box makes objects of."""
+    """The kinds that a box makes objects of, and those that it declares: an earlier file may have made some."""
     nodes = (*box.nodes, *(node for phase in box.drains for node in phase))
-    return tuple(dict.fromkeys(node.kind for node in nodes))
+    read = {external.kind for external in box.externals}
+    declared = (kind for kind in map(_declared, box.model.spec.kinds) if kind not in read)
+    return tuple(dict.fromkeys((*(node.kind for node in nodes), *declared)))
+
+
+def _declared(said: DeclaredKind) -> Kind:
+    group, _, version = said.api_version.rpartition("/")
+    return Kind(group, version, said.kind, said.plural, said.namespaced)
 
 
 def records_of(parent: BoxObject) -> tuple[CreateRecord, ...]:

@@ -124,13 +124,12 @@ def _external(external: ExternalNode) -> Node:
 
 
 def _resource(box: Box, node: BoxNode) -> Node:
-    edges = node.edges
     include = _together(node.include)
     return Node(
         node.id,
         node.kind,
-        _renderer(node, _Touching.of(node, edges)),
-        edges=edges,
+        _renderer(node, _Touching.of(node)),
+        edges=node.edges,
         include=lambda scope: include(scope, {}),
         gate=_gate(node.gates),
         is_choice=bool(node.gates) and all(gate.is_choice for gate in node.gates),
@@ -220,12 +219,12 @@ class _Touching:
     """Variables of the expressions that do not choose."""
 
     @classmethod
-    def of(cls, node: BoxNode, edges: tuple[Edge, ...]) -> "_Touching":
+    def of(cls, node: BoxNode) -> "_Touching":
         """Of the expressions of a resource."""
         iteration = () if node.iteration is None else (node.iteration.items, node.iteration.key)
         expressions = (*node.template.expressions, *iteration)
         choosing = tuple(one for one in expressions if _chooses(one.program.tree))
-        return cls(edges, choosing, variables(one for one in expressions if one not in choosing))
+        return cls(node.edges, choosing, variables(one for one in expressions if one not in choosing))
 
     def by(self, evaluation: Evaluation, values: Sequence[Mapping[str, Any]]) -> Set[Edge] | None:
         """The edges that the rendering needed, in the scopes of all items; None for all of them."""

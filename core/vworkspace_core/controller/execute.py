@@ -190,14 +190,16 @@ async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = Fal
             exact, kind=apply.kind, field_manager=work.reconciler.manager, force=apply.force, dry_run=dry_run
         )
     except Stale:
-        if await _looked_up(work, apply.ref):
-            return False
-        raise
+        if not _unseen(work, apply.ref) or not _looked_up(work, apply.ref, await _read_live(work.api, apply.ref)):
+            raise
+        return False
     except (Conflict, Invalid) as error:
         if isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes):
             raise Stale(error.message) from error  # the server's way to say: another object of that name (S-09)
         # What others hold of the object explains a conflict, and at times why the whole is not valid.
-        work.record_failure(apply.ref, "apply", error, await _read_live(work.api, apply.ref), apply.manifest)
+        live = await _read_live(work.api, apply.ref)
+        if not _unseen(work, apply.ref) or not _looked_up(work, apply.ref, live):
+            work.record_failure(apply.ref, "apply", error, live, apply.manifest)
         return False
     except OperatorError as error:
         work.record_failure(apply.ref, "apply", error)
@@ -209,11 +211,13 @@ async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = Fal
     return True
 
 
-async def _looked_up(work: ReconcilePass[S, V], ref: ObjectRef) -> bool:
+def _unseen(work: ReconcilePass[S, V], ref: ObjectRef) -> bool:
+    """Whether an object may be there that the snapshot does not show."""
+    return work.reconciler.looks_up and ref not in work.observed.objects
+
+
+def _looked_up(work: ReconcilePass[S, V], ref: ObjectRef, live: Manifest | None) -> bool:
     """Whether what was to be made is there already: then it is in the snapshot from now on."""
-    if not work.reconciler.looks_up or ref in work.observed.objects:
-        return False
-    live = await _read_live(work.api, ref)
     if live is not None:
         work.observe(ref, live)
     return live is not None

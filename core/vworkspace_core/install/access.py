@@ -4,32 +4,14 @@ A verb stands here because some code of the operator uses it; a test with RBAC s
 missing and every one that is not used.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
-import attrs
-
 from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.access import Access
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
-
-
-@attrs.frozen
-class Access:
-    """Verbs of the API on a kind, or on one of its subresources; `name`: on the object of that name only."""
-
-    kind: Kind
-    verbs: tuple[str, ...]
-    subresource: str = ""
-    name: str = ""
-
-    @property
-    def resource(self) -> str:
-        """`helmreleases`, `applicationinstances/status`."""
-        return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
-
 
 _FOLLOWED: Final = ("list", "watch")
 _LOOKED_AT: Final = ("get", *_FOLLOWED)
@@ -100,11 +82,3 @@ LOCAL_OWN: Final[tuple[Access, ...]] = (
     _LEASES,
 )
 """The same without an agent (SEE-4)."""
-
-
-def resources(accesses: Iterable[Access]) -> dict[tuple[str, str, str], set[str]]:
-    """Verbs by (group, resource, name of the only object or nothing)."""
-    verbs: dict[tuple[str, str, str], set[str]] = {}
-    for access in accesses:
-        verbs.setdefault((access.kind.group, access.resource, access.name), set()).update(access.verbs)
-    return verbs

@@ -48,6 +48,7 @@ CLOSING: Mapping[str, dict[str, Any]] = {
     "agent": {"agent": False},
     "token_file": {"token_file": Path("token")},
     "templates": {"templates": ("more.yaml",)},
+    "box": {"box": ("shop.yaml",)},
     "webhook_listen": {"webhook_listen": "0.0.0.0:9443"},
     "drift_detection": {"drift_detection": "disabled"},
 }

@@ -1,0 +1,176 @@
+"""PH-4, PH-6: boxes at work as `box run` runs them: in process, over HTTP, and on a kube-apiserver."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.support.box_site import FACES, NS, BoxSite, Face, example, play
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, JOB, SECRET
+from vworkspace_core.boxes.box import Box
+from vworkspace_fake.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
+
+WEB = ObjectRef(DEPLOYMENT, NS, "shop")
+SVC = ObjectRef(SERVICE, NS, "shop-svc")
+INGRESS_OF_SHOP = ObjectRef(INGRESS, NS, "shop-ingress")
+SHOP: dict[str, Any] = {"image": "registry.example.com/shop:1", "replicas": 2, "host": "shop.example.com"}
+HUB: dict[str, Any] = {
+    "externalURL": "https://hub.example.com",
+    "version": "1.2.3",
+    "tls": {"secretName": "hub-tls"},
+    "components": [
+        {"name": "core", "image": "registry.example.com/core:1", "replicas": 2},
+        {"name": "jobs", "image": "registry.example.com/jobs:1", "replicas": 1},
+    ],
+}
+
+pytestmark = pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
+
+
+def test_three_phases_open_by_what_children_say_and_close_in_reverse(face: Face) -> None:
+    webapp = example("webapp")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(webapp.crd)
+        async with site.running(webapp, resync=86_400.0):
+            shop = await site.create(webapp.kind, "shop", spec=SHOP)
+            await site.until_ready(shop)
+            for ref in (WEB, SVC, INGRESS_OF_SHOP):
+                assert await site.get(ref) is not None
+            live = await site.get(shop)
+            assert get_path(live, "status", "readyReplicas") == 2
+            assert str(get_path(live, "status", "address")).startswith("192.0.2.")
+
+            await site.edit(WEB, {"metadata": {"labels": {"box.vworkspace.io/node": None}}})
+            await site.until(lambda: has(site, WEB, "web", "metadata", "labels", "box.vworkspace.io/node"))
+            was = get_path(await site.get(SVC), "metadata", "uid")
+            await site.admin.delete(SVC)
+            await site.until(lambda: differs(site, SVC, was, "metadata", "uid"))
+            await site.until_ready(shop)
+
+            await site.edit(shop, {"spec": {"host": None}})
+            await site.until_gone(INGRESS_OF_SHOP)
+
+            await site.admin.delete(shop)
+            await site.until_gone(shop, WEB, SVC)
+
+    play(face, story)
+
+
+async def has(site: BoxSite, ref: ObjectRef, value: Any, *path: str) -> bool:
+    return bool(get_path(await site.get(ref), *path) == value)
+
+
+async def differs(site: BoxSite, ref: ObjectRef, value: Any, *path: str) -> bool:
+    return get_path(await site.get(ref), *path) not in (None, value)
+
+
+def test_a_list_by_key_a_job_and_a_drain_PH_1(face: Face) -> None:
+    registry = example("registry")
+    core, jobs, more = (ObjectRef(DEPLOYMENT, NS, f"hub-{name}") for name in ("core", "jobs", "more"))
+    password, drain = ObjectRef(SECRET, NS, "hub-admin"), ObjectRef(JOB, NS, "hub-drain")
+
+    async def story(site: BoxSite) -> None:
+        await site.namespace(**{"managed-by": "vworkspace"})
+        await site.install(registry.crd)
+        async with site.running(registry, resync=86_400.0):
+            hub = await site.create(registry.kind, "hub", spec=HUB)
+            assert "hub-tls" in await site.until_reason(hub, "WaitingForExternal")
+            assert await site.get(core) is None
+            tls = {"tls.crt": "YQ==", "tls.key": "YQ=="}
+            await site.create(SECRET, "hub-tls", type="kubernetes.io/tls", data=tls)
+            await site.edit(hub, {"metadata": {"annotations": {"look": "again"}}})  # a Secret is not watched
+            await site.until_ready(hub)
+            first = await site.get(core)
+            secret = get_path(await site.get(password), "data", "password")
+
+            parts = [HUB["components"][1], HUB["components"][0], {"name": "more", "image": "r/more:1", "replicas": 1}]
+            await site.edit(hub, {"spec": {"components": parts}})
+            await site.until_there(more)
+            await site.until_ready(hub)
+            assert get_path(await site.get(core), "metadata", "generation") == get_path(first, "metadata", "generation")
+
+            await site.edit(hub, {"spec": {"components": parts[:2]}})
+            await site.until_gone(more)
+            assert await site.get(jobs) is not None
+
+            await site.admin.delete(hub)
+            await site.until_there(drain)
+            await site.until_gone(hub, core, jobs, ObjectRef(CONFIG_MAP, NS, "hub-config"))
+            assert get_path(await site.get(password), "data", "password") == secret
+
+    play(face, story)
+
+
+def test_a_restart_writes_nothing_and_takes_another_file_up(face: Face) -> None:
+    """What a removed resource has left is pruned, though no kind of the new file is of it."""
+    webapp = example("webapp")
+    smaller = without_ingress(webapp)
+
+    async def story(site: BoxSite) -> None:
+        await site.install(webapp.crd)
+        async with site.running(webapp):
+            shop = await site.create(webapp.kind, "shop", spec=SHOP)
+            await site.until_ready(shop)
+        before = await versions(site, shop, WEB, SVC, INGRESS_OF_SHOP)
+        async with site.running(webapp) as running:
+            await site.until(lambda: settled(running))
+        assert await versions(site, shop, WEB, SVC, INGRESS_OF_SHOP) == before
+        async with site.running(smaller):
+            await site.until_gone(INGRESS_OF_SHOP)
+            await site.until_ready(shop)
+            assert await site.get(SVC) is not None
+
+    play(face, story)
+
+
+def without_ingress(box: Box) -> Box:
+    nodes = tuple(node for node in box.nodes if node.kind != INGRESS)
+    return attrs.evolve(box, nodes=nodes)
+
+
+async def versions(site: BoxSite, *refs: ObjectRef) -> list[Any]:
+    return [get_path(await site.get(ref), "metadata", "resourceVersion") for ref in refs]
+
+
+async def settled(running: Any) -> bool:
+    """The one key has been looked at."""
+    (pool,) = running.worker_pools.values()
+    return bool(pool.vitals("").unfinished == 0.0 and pool.stats().queue.adds >= 1 and not pool.vitals("").ready)
+
+
+def test_what_others_hold_is_told_and_not_fought(face: Face) -> None:
+    webapp = example("webapp")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(webapp.crd)
+        async with site.running(webapp, resync=86_400.0):
+            shop = await site.create(webapp.kind, "shop", spec=SHOP)
+            await site.until_ready(shop)
+            await site.edit(WEB, {"spec": {"replicas": 5}}, manager="autoscaler")
+            told = await site.until_reason(shop, "FieldConflict")
+            assert "autoscaler" in told
+            assert ".spec.replicas" in told
+            assert (await site.condition(shop, "Stalled"))[0] == "True"
+            assert get_path(await site.get(WEB), "spec", "replicas") == 5
+
+    play(face, story)
+
+
+def test_a_name_that_is_taken_stays_untouched(face: Face) -> None:
+    webapp = example("webapp")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(webapp.crd)
+        await site.create(SERVICE, "shop-svc", spec={"ports": [{"port": 1}], "selector": {"app": "other"}})
+        async with site.running(webapp, resync=86_400.0):
+            shop = await site.create(webapp.kind, "shop", spec=SHOP)
+            told = await site.until_reason(shop, "NameTaken")
+            assert "shop-svc" in told
+            assert get_path(await site.get(SVC), "spec", "selector") == {"app": "other"}
+            await site.admin.delete(SVC)
+            await site.edit(shop, {"metadata": {"annotations": {"look": "again"}}})
+            await site.until_ready(shop)
+
+    play(face, story)

@@ -1,0 +1,240 @@
+"""A cluster with boxes running in it, with several faces: in process under virtual time, over HTTP, a kube-apiserver.
+
+What runs is what `box run` runs: informers, queue, workers, Events. Workloads are simulated in all of them.
+"""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import anyio
+import attrs
+import pytest
+from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+
+from tests.support.embedded_server import config_of, embedded
+from tests.support.kube_apiserver import OPERATOR_USER, RealServer, assets_of, started
+from tests.support.patience import PATIENCE
+from tests.support.virtual_time import run as run_in_virtual_time
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.boxes.load import load_boxes, runnable
+from vworkspace_app.boxes.running import Boxes, BoxOptions
+from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.apimachinery.errors import NotFound, OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.ports import Clock, KubeApi, PatchType
+from vworkspace_fake.clock import VirtualClock
+from vworkspace_fake.downstream import DownstreamSimulator
+from vworkspace_fake.downstream import run as run_downstream
+from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
+from vworkspace_kube import KubeApiClient
+
+__all__ = ["FACES", "NS", "QUICK", "BoxSite", "Face", "example", "play"]
+
+NS: Final = "team"
+EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples" / "boxes"
+QUICK: Final = DownstreamBehaviour(
+    workloads=WorkloadBehaviour(observe_seconds=0.02, ready_seconds=0.05, address_seconds=0.1),
+    job=JobBehaviour(pod_seconds=0.1, terminating_seconds=0.05),
+)
+_SIMULATED: Final = ("job", "workloads")
+
+
+def example(name: str) -> Box:
+    """A box of the examples."""
+    (box,) = runnable(load_boxes([str(EXAMPLES / f"{name}.yaml")]))
+    return box
+
+
+@attrs.define
+class BoxSite:
+    """Both ends: `admin` is whoever acts, `api` what boxes run on. `server` is the embedded one, where it is that."""
+
+    admin: KubeApi
+    api: KubeApi
+    clock: Clock
+    server: ApiServer | None = None
+
+    @asynccontextmanager
+    async def running(self, *boxes: Box, resync: float | None = None) -> AsyncIterator[Boxes]:
+        """Boxes at work while the block runs: a process that starts, and is gone without a word after it."""
+        chosen = [box if resync is None else attrs.evolve(box, resync=resync) for box in boxes]
+        events = BackgroundEvents(self.api, self.clock, instance="test")
+        running = Boxes(self.api, self.clock, chosen, events, BoxOptions(Random(0).random))
+        async with anyio.create_task_group() as group:
+            group.start_soon(events.run)
+            group.start_soon(running.run, _at_once)
+            await running.wait_ready()
+            yield running
+            group.cancel_scope.cancel()
+
+    async def install(self, *definitions: Manifest) -> None:
+        """Create CRDs, and the namespace."""
+        for definition in definitions:
+            await self.admin.create(definition, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup")
+            await self.until(partial(self._is_established, metadata(definition)["name"]))
+
+    async def _is_established(self, name: str) -> bool:
+        live = await self.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name))
+        conditions = get_path(live, "status", "conditions") or ()
+        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+    async def namespace(self, name: str = NS, **labels: str) -> None:
+        """Create a namespace, which may be there."""
+        made = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": labels}}
+        try:
+            await self.admin.create(made, kind=NAMESPACE, field_manager="setup")
+        except OperatorError:
+            await self.edit(ObjectRef(NAMESPACE, None, name), {"metadata": {"labels": labels}})
+
+    async def create(self, kind: Kind, name: str, **fields: Any) -> ObjectRef:
+        """Somebody creates an object in the namespace."""
+        manifest = {**kind.manifest(name, NS), **fields}
+        await self.admin.create(manifest, kind=kind, field_manager="kubectl")
+        return ObjectRef(kind, NS, name)
+
+    async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:
+        """A merge patch by somebody."""
+        return await self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
+
+    async def get(self, ref: ObjectRef) -> Manifest | None:
+        """An object; None where there is none."""
+        try:
+            return await self.admin.get(ref)
+        except NotFound:
+            return None
+
+    async def condition(self, ref: ObjectRef, kind: str = "Ready") -> tuple[str, str, str]:
+        """Status, reason and message of a condition of the present generation; empty where it has none."""
+        live = await self.get(ref)
+        for one in get_path(live, "status", "conditions") or ():
+            if one["type"] == kind and one["observedGeneration"] == get_path(live, "metadata", "generation"):
+                return one["status"], one["reason"], one["message"]
+        return "", "", ""
+
+    async def until(self, holds: Callable[[], Awaitable[Any]]) -> None:
+        """Wait for something to come about. Raises TimeoutError."""
+        with anyio.fail_after(PATIENCE):
+            while not await holds():
+                await self.clock.sleep(0.02)
+
+    async def until_ready(self, ref: ObjectRef) -> None:
+        """Wait for Ready of the present generation."""
+
+        async def is_ready() -> bool:
+            return (await self.condition(ref))[0] == "True"
+
+        await self.until(is_ready)
+
+    async def until_reason(self, ref: ObjectRef, reason: str, kind: str = "Ready") -> str:
+        """Wait for a reason; its message."""
+
+        async def says_so() -> bool:
+            return (await self.condition(ref, kind))[1] == reason
+
+        await self.until(says_so)
+        return (await self.condition(ref, kind))[2]
+
+    async def until_gone(self, *refs: ObjectRef) -> None:
+        """Wait until none of them is there."""
+        for ref in refs:
+
+            async def is_gone(ref: ObjectRef = ref) -> bool:
+                return await self.get(ref) is None
+
+            await self.until(is_gone)
+
+    async def until_there(self, ref: ObjectRef) -> Manifest:
+        """Wait for an object."""
+
+        async def is_there() -> bool:
+            return await self.get(ref) is not None
+
+        await self.until(is_there)
+        found = await self.get(ref)
+        assert found is not None
+        return found
+
+
+async def _at_once() -> None:
+    return None
+
+
+Play = Callable[[BoxSite], Awaitable[None]]
+Face = Callable[[Play, DownstreamBehaviour], None]
+
+
+def play(face: Face, story: Play, behaviour: DownstreamBehaviour = QUICK) -> None:
+    """Run a story in a world of its own."""
+    face(story, behaviour)
+
+
+def _in_process(story: Play, behaviour: DownstreamBehaviour) -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        server = ApiServer(now=clock.now, collects=True)
+        admin = InProcessKube(server, sleep=clock.sleep)
+        api = InProcessKube(server, caller=Caller(OPERATOR_USER, agent="vworkspace-box/1"), sleep=clock.sleep)
+        await _with_workloads(BoxSite(admin, api, clock, server), admin, story, behaviour)
+
+    run_in_virtual_time(main)
+
+
+async def _with_workloads(site: BoxSite, api: KubeApi, story: Play, behaviour: DownstreamBehaviour) -> None:
+    async with anyio.create_task_group() as group:
+        simulator = DownstreamSimulator(api, behaviour, names=_SIMULATED)
+        group.start_soon(run_downstream, api, site.clock, simulator)
+        await site.namespace()
+        await story(site)
+        group.cancel_scope.cancel()
+
+
+def _over_http(story: Play, behaviour: DownstreamBehaviour) -> None:
+    async def main() -> None:
+        async with embedded() as (server, url):
+            await _by_clients(config_of(url), config_of(url), story, behaviour, server)
+
+    anyio.run(main)
+
+
+async def _by_clients(
+    admin: SingleConfig,
+    operator: SingleConfig,
+    story: Play,
+    behaviour: DownstreamBehaviour,
+    server: ApiServer | None = None,
+) -> None:
+    async with KubeApiClient(admin) as hands, KubeApiClient(operator) as api, KubeApiClient(admin) as workloads:
+        await _with_workloads(BoxSite(hands, api, SystemClock(), server), workloads, story, behaviour)
+
+
+def _real(story: Play, behaviour: DownstreamBehaviour) -> None:
+    assets = assets_of(os.environ)
+    if isinstance(assets, str):
+        pytest.skip(assets)
+    with started(assets) as server:
+        config = _config(server)
+
+        async def main() -> None:
+            await _by_clients(config, config, story, behaviour)
+            await anyio.sleep(0.25)  # TLS connections say goodbye after they were closed
+
+        anyio.run(main)
+
+
+def _config(server: RealServer) -> SingleConfig:
+    config = KubeConfig.from_dict(server.kubeconfig()).get()
+    assert config is not None
+    return config
+
+
+FACES: Final[Mapping[str, Face]] = {"in-process": _in_process, "http": _over_http, "kube-apiserver": _real}
