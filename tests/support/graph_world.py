@@ -48,7 +48,6 @@ from vworkspace_core.graph import (
     plan,
     teardown,
 )
-from vworkspace_core.graph.once import UNRECORDED
 from vworkspace_core.ports import KubernetesEvent, PatchType, Propagation
 from vworkspace_core.schema import compile_schema
 from vworkspace_fake import SeededEntropy
@@ -124,7 +123,7 @@ class NodeSpec:
             include=lambda scope: self._asked(scope, "include", self.id not in _at(scope, "without", ())),
             gate=lambda scope: self._asked(scope, "gate", self.id not in _at(scope, "closed", ())),
             is_choice=self.is_choice,
-            schema=PART_SCHEMA if self.kind == PART else None,
+            schema=None if self.kind == CONFIG_MAP else PART_SCHEMA,
             policy=self.policy,
             removal=self.removal,
             prune=self.prune,
@@ -151,7 +150,7 @@ class NodeSpec:
                     case Until.APPLIED:
                         read[f"{to}-{child.key}"] = get_path(child.rendered, "spec", "size")
                     case Until.OBSERVED:
-                        read[f"{to}-{child.key}"] = get_path(child.live, "metadata", "uid")
+                        read[f"{to}-{child.key}"] = get_path(child.live, "metadata", "name")
                     case Until.READY if (value := get_path(child.live, "status", "value")) is None:
                         return Hold(HoldCause.MISSING, f"{to} has no status.value yet", Place("render", "box.yaml", 3))
                     case Until.READY:
@@ -159,11 +158,11 @@ class NodeSpec:
                     case Until.NOTHING:
                         read[f"{to}-{child.key}"] = get_path(child.live, "status", "value")
         keys = _at(scope, "items", {}).get(self.id, ()) if self.listed else ("",)
-        return Rendered(tuple(Item(key, self.manifest(key, _at(scope, "size", 1), read)) for key in keys))
+        return Rendered(tuple(Item(key, self._manifest(scope, key, read)) for key in keys))
 
-    def manifest(self, key: str, size: int, read: Mapping[str, Any]) -> dict[str, Any]:
-        """What one item of it wants."""
-        manifest = self.kind.manifest(f"{self.id}-{key}" if key else self.id)
+    def _manifest(self, scope: Scope, key: str, read: Mapping[str, Any]) -> dict[str, Any]:
+        size = _at(scope, "size", 1)
+        manifest = self.kind.manifest((f"{self.id}-{key}" if key else self.id) + _at(scope, "suffix", ""))
         read = {name: value for name, value in read.items() if value is not None}
         if self.kind == CONFIG_MAP:
             return {**manifest, "data": {"size": str(size), "read": repr(sorted(read.items()))}}
@@ -284,6 +283,45 @@ class NoEvents:
         """Forget it."""
 
 
+class RefusingKube:
+    """A face of the API server that refuses what `rule` says, by verb and object, before it has an effect."""
+
+    def __init__(self, api: InProcessKube, rule: Callable[[str, ObjectRef], OperatorError | None]) -> None:
+        self.api, self.rule = api, rule
+        self.writes: list[tuple[str, ObjectRef]] = []
+        """What came through."""
+
+    def _ask(self, verb: str, ref: ObjectRef) -> None:
+        if (error := self.rule(verb, ref)) is not None:
+            raise error
+        if verb != "get":
+            self.writes.append((verb, ref))
+
+    async def get(self, ref: ObjectRef) -> Manifest:
+        self._ask("get", ref)
+        return await self.api.get(ref)
+
+    async def apply(self, manifest: Manifest, *, kind: Kind, **options: Any) -> Manifest:
+        self._ask("apply", ref_of(manifest, kind))
+        return await self.api.apply(manifest, kind=kind, **options)
+
+    async def apply_status(self, manifest: Manifest, *, kind: Kind, **options: Any) -> Manifest:
+        self._ask("status", ref_of(manifest, kind))
+        return await self.api.apply_status(manifest, kind=kind, **options)
+
+    async def create(self, manifest: Manifest, *, kind: Kind, **options: Any) -> Manifest:
+        self._ask("create", ref_of(manifest, kind))
+        return await self.api.create(manifest, kind=kind, **options)
+
+    async def patch(self, ref: ObjectRef, patch: Any, **options: Any) -> Manifest:
+        self._ask("patch", ref)
+        return await self.api.patch(ref, patch, **options)
+
+    async def delete(self, ref: ObjectRef, **options: Any) -> None:
+        self._ask("delete", ref)
+        await self.api.delete(ref, **options)
+
+
 @attrs.define
 class GraphWorld:
     """The cluster, and what people and other controllers do in it."""
@@ -296,6 +334,8 @@ class GraphWorld:
     log: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
     """What was done to which object, over all passes."""
     missing: set[Kind] = attrs.field(factory=set)
+    cache: Snapshot | None = None
+    """What the operator's cache holds, where that is behind."""
 
     def __attrs_post_init__(self) -> None:
         self.server = ApiServer(now=lambda: NOW, collects=True)
@@ -330,6 +370,19 @@ class GraphWorld:
     def change(self, **spec: Any) -> None:
         """Change its spec."""
         self.patch(ObjectRef(SHOP, NS, "shop"), {"spec": spec})
+
+    def refuse(self, rule: Callable[[str, ObjectRef], OperatorError | None]) -> RefusingKube:
+        """From now on the operator's calls are refused by `rule`."""
+        self.face = face = RefusingKube(self.kube, rule)
+        return face
+
+    def relent(self) -> None:
+        """Nothing is refused any more."""
+        self.face = self.kube
+
+    def names(self, verb: str = "apply") -> list[str]:
+        """Names of the children to which this was done, in order, over all passes."""
+        return [ref.name for done, ref in self.log if done == verb and ref.kind != SHOP]
 
     def delete_shop(self, propagation: Propagation = Propagation.BACKGROUND) -> None:
         """Ask for its deletion."""
@@ -405,7 +458,8 @@ class GraphWorld:
         changed = False
         for ref, live in self.objects.items():
             generation = metadata(live).get("generation")
-            stale = get_path(live, "status", "observedGeneration") != generation
+            said = get_path(live, "status", "conditions", 0, "type")
+            stale = (get_path(live, "status", "observedGeneration"), said) != (generation, "Ready")
             if ref.kind != CONFIG_MAP and stale and not but(ref) and not metadata(live).get("deletionTimestamp"):
                 self.say(ref)
                 changed = True
@@ -415,7 +469,7 @@ class GraphWorld:
 
     def snapshot(self) -> Snapshot:
         """What the operator sees: what is labelled as the owner's, and whatever has a name that it may want."""
-        return Snapshot(None, self.objects, frozenset(self.missing))
+        return self.cache or Snapshot(None, self.objects, frozenset(self.missing))
 
     @property
     def reconciler(self) -> Reconciler[Shop, Snapshot]:
@@ -440,18 +494,14 @@ class GraphWorld:
             result = self.run()
             quiet = result is None or not result.executed
             if not self.heal(but=but) and quiet:
+                assert result is None or result.error is None, result.error
                 return number
         raise AssertionError(f"not settled after {passes} passes: {result}")
 
 
-def same_but_identity(manifest: Manifest) -> Any:
-    """An object without what differs from one run to another."""
-    meta = {
-        key: value
-        for key, value in metadata(manifest).items()
-        if key in ("name", "namespace", "labels", "annotations", "finalizers")
-    }
-    return {**manifest, "metadata": meta}
-
-
-__all__ = ["UNRECORDED", "GraphWorld", "NodeSpec", "OperatorError", "same_but_identity"]
+def content(manifest: Manifest) -> Any:
+    """What of an object is the same in every run that comes to the same end."""
+    annotations = dict(get_path(manifest, "metadata", "annotations") or {})
+    annotations.pop(MARKS.applied_hash, None)
+    body = {key: value for key, value in manifest.items() if key in ("spec", "data")}
+    return {**body, "annotations": annotations, "node": get_path(manifest, "metadata", "labels", MARKS.node)}

@@ -25,7 +25,7 @@ from vworkspace_core.graph.owner import Marks, Owner
 from vworkspace_core.graph.plan import Plan, plan
 from vworkspace_core.graph.scope import Child, Children, Item, Knowledge, Scope
 from vworkspace_core.graph.states import NodeState, Observation
-from vworkspace_core.graph.teardown import Hooks, Teardown, TeardownStep, teardown
+from vworkspace_core.graph.teardown import Hooks, Teardown, TeardownStep, let_go, teardown
 
 __all__ = [
     "NOWHERE",
@@ -61,6 +61,7 @@ __all__ = [
     "Until",
     "conditions_of",
     "conditions_of_teardown",
+    "let_go",
     "plan",
     "teardown",
 ]

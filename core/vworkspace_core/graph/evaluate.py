@@ -104,8 +104,9 @@ class _Evaluation:
             return WantedNode(node, Knowledge.EXCLUDED)
         answer = node.render(self.scope)
         edges = self._counting(node, answer.touched)
+        is_certain = isinstance(answer, Rendered) or answer.touched is not None
         for edge in edges:
-            if self.nodes[edge.to].knowledge is Knowledge.EXCLUDED:
+            if (is_certain or edge.declared) and self.nodes[edge.to].knowledge is Knowledge.EXCLUDED:
                 return WantedNode(node, Knowledge.EXCLUDED, edges=edges, excluded_by=edge.to)
         if isinstance(answer, Hold):
             return WantedNode(node, Knowledge.UNKNOWN, edges=edges, hold=answer)

@@ -60,6 +60,8 @@ class Judgement:
     records: dict[tuple[str, str], CreateRecord] = attrs.field(init=False)
     """What the owner's status is to say, by node and item. Nothing of it is ever forgotten."""
     requeues: list[Requeue] = attrs.field(factory=list)
+    held: set[str] = attrs.field(factory=set)
+    """Ids of nodes whose gate is not open: nothing of theirs is deleted either."""
     failures: Mapping[ObjectRef, Failure] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -88,7 +90,9 @@ class _NodeJudgement:
                 return (self._unknown(self.wanted.hold or Hold(HoldCause.FAULT, "nothing was rendered")),)
             case Knowledge.RENDERED:
                 unmet = self._unmet()
-                gate = self.node.gate(self.work.scope) if self.wanted.items else True
+                gate = self.node.gate(self.work.scope)
+                if gate is not True:
+                    self.work.held.add(self.node.id)
                 return tuple(self._item(item, unmet, gate) for item in self.wanted.items)
             case Knowledge.NOT_YET:
                 raise AssertionError(f"{self.node.id} has not been rendered")

@@ -7,7 +7,7 @@ Guarantees
     nothing. Only what this incarnation of the owner made is written or deleted, by its uid.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import attrs
 
@@ -63,7 +63,7 @@ def plan(
     work = Judgement(graph, owner, observed, whole)
     for node in wanted.values():
         work.judge(node)
-    doomed = _doomed(owner, held, wanted, work.observations)
+    doomed = _doomed(work, held, wanted)
     removal = removal_step(owner, doomed, observed, before_delete)
     return _planned(work, removal)
 
@@ -92,17 +92,14 @@ def _planned(work: Judgement, removal: RemovalStep) -> Plan:
 # --- what is not wanted any more ------------------------------------------------------------------------------------
 
 
-def _doomed(
-    owner: Owner,
-    held: Held,
-    wanted: Mapping[str, WantedNode],
-    observations: Mapping[str, Sequence[Observation]],
-) -> Held:
-    """What is ours and wanted by no node, where that is known: all of it once everything is ready, before that only
-    what its node gives up at once.
+def _doomed(work: Judgement, held: Held, wanted: Mapping[str, WantedNode]) -> Held:
+    """What is ours and wanted by no node, where that is known and its gate is open: all of it once everything is ready,
+    before that only what its node gives up at once.
     """
+    owner, observations = work.owner, work.observations
     refs = {item.ref for node in wanted.values() for item in node.items}
     unknown = {label_text(node_id) for node_id, node in wanted.items() if node.knowledge is Knowledge.UNKNOWN}
+    unknown |= {label_text(node_id) for node_id in work.held}
     unwanted = [(ref, live) for ref, live in held if ref not in refs and _is_known(owner.node_of(live), unknown)]
     if not unwanted or all(one.is_ready for items in observations.values() for one in items):
         return unwanted
