@@ -47,6 +47,7 @@ IN_NEED = (
     ["control-plane", "--cluster-id", CLUSTER, *TOKENS],
     ["demo"],
     ["demo", "--operations"],
+    ["demo", "--box"],
 )
 """Every command that is nothing without the laboratory."""
 

@@ -31,6 +31,9 @@ def demo(
     operations: Annotated[
         bool, Parameter(help="Day-2 operations instead: every engine, and what can go wrong.", negative="")
     ] = False,
+    box: Annotated[
+        bool, Parameter(help="An operator from a file instead: three phases, gates on children.", negative="")
+    ] = False,
 ) -> int:
     """Watch an intent travel from the control plane through the operator to Flux and back, over real HTTP.
 
@@ -39,11 +42,12 @@ def demo(
         vworkspace-operator demo
         vworkspace-operator demo -v
         vworkspace-operator demo --operations
+        vworkspace-operator demo --box
         vworkspace-operator demo --keep
     """
     from vworkspace_app.commands.demo import run_demo
 
-    return run_demo(keep=keep, plain=plain, payloads=payloads, operations=operations)
+    return run_demo(keep=keep, plain=plain, payloads=payloads, operations=operations, box=box)
 
 
 def plan(

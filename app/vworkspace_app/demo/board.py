@@ -1,5 +1,7 @@
 """The live board below the timeline: what stands in both servers at this moment."""
 
+from collections.abc import Sequence
+
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +26,16 @@ def board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -
         table.add_row(kind.kind, *_cells(_latest(spectator, kind)))
     open_jobs = ", ".join(job.id for job in control.jobs if job.open) or "none"
     table.add_row("open jobs", "", "", open_jobs)
+    return table
+
+
+def box_board(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> Table:
+    """One row a kind: the object of it, and what its conditions say."""
+    table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
+    for column in ("object", "generation", "Ready", "reason"):
+        table.add_column(column)
+    for kind in kinds:
+        table.add_row(kind.kind, *_cells(_latest(spectator, kind)))
     return table
 
 

@@ -1,24 +1,41 @@
 """What every story is told with: waiting for results and sightings, and the time on the demo's clock."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 import attrs
 
+from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_app.demo.sightings import Wanted
-from vworkspace_app.demo.spectator import PATIENCE, Sighting, TooSlow
+from vworkspace_app.demo.spectator import PATIENCE, Sighting, Spectator, TooSlow
 from vworkspace_app.demo.stage import Stage
-from vworkspace_app.demo.world import World
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_fake.controlplane.jobs import JobEntry
 
 
+class Seen(Protocol):
+    """A world as far as every story needs it."""
+
+    @property
+    def spectator(self) -> Spectator:
+        """Who watches it."""
+        ...
+
+    @property
+    def admin(self) -> InProcessKube:
+        """Somebody who may do anything in it."""
+        ...
+
+
+SeenT = TypeVar("SeenT", bound=Seen)
+
+
 @attrs.define
-class Narrator:
+class Narrator(Generic[SeenT]):
     """Tells one story on one stage about one world."""
 
-    world: World
+    world: SeenT
     stage: Stage
 
     def posted(self, number: int | str, result: Mapping[str, Any]) -> None:

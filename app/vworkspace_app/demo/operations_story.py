@@ -21,7 +21,7 @@ from vworkspace_fake.downstream import DownstreamRule
 
 
 @attrs.define
-class OperationsTeller(Narrator):
+class OperationsTeller(Narrator[World]):
     """Tells of one application's operations."""
 
     generation: int = 0

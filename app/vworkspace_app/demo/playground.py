@@ -20,7 +20,7 @@ def application() -> dict[str, Any]:
     return {**wanted, "metadata": {**wanted["metadata"], "annotations": marks}}
 
 
-async def furnish(narrator: Narrator) -> None:
+async def furnish(narrator: Narrator[World]) -> None:
     """Have the application run, whatever the story left, and lay a backup ready. Raises TooSlow."""
     world = narrator.world
     job = world.control.enqueue(

@@ -29,7 +29,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 
 @attrs.define
-class Teller(Narrator):
+class Teller(Narrator[World]):
     """Tells of one instance, from its first intent to its deletion."""
 
     def enqueue(self, version: str, generation: int, job_id: str) -> JobEntry:

@@ -75,7 +75,7 @@ async def open_world(behaviour: FluxBehaviour, engines: DownstreamBehaviour | No
     started = time.monotonic()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
-        servers = await _open_group(stack)
+        servers = await open_group(stack)
         cluster = EmbeddedCluster.start(crd_manifests(), ("flux",) if engines is None else SIMULATORS)
         assert cluster.flux is not None
         cluster.flux.behaviour = behaviour
@@ -108,14 +108,14 @@ async def open_world(behaviour: FluxBehaviour, engines: DownstreamBehaviour | No
         watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         spectator = Spectator(watcher, started, WATCHED if engines is None else (*WATCHED, OPERATION, *engine_kinds()))
         # A group of its own, which ends before the connections that it uses are closed.
-        working = await _open_group(stack)
+        working = await open_group(stack)
         working.start_soon(spectator.run)
         working.start_soon(manager.run)
         await manager.ready.wait()
         yield World(cluster, control, spectator, kubeconfig, urls[0], control_urls[0], admin)
 
 
-async def _open_group(stack: AsyncExitStack) -> TaskGroup:
+async def open_group(stack: AsyncExitStack) -> TaskGroup:
     """A group whose tasks are cancelled when `stack` gets to it."""
     group = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(group.cancel_scope.cancel)

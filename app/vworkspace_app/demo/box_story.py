@@ -1,0 +1,236 @@
+"""The story of a box, act by act: three phases with gates on children. What is shown is also checked (PH-3 to PH-6)."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_app.demo.box_world import NAMESPACE_NAME, BoxScene
+from vworkspace_app.demo.narrator import Narrator
+from vworkspace_app.demo.sightings import Wanted, condition, gone
+from vworkspace_app.demo.spectator import Sighting
+from vworkspace_app.demo.stage import Stage
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from vworkspace_core.ports import PatchType, WatchEventType
+from vworkspace_fake.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
+
+NAME: Final = "shop"
+_IMAGE: Final = "registry.example/shop:1"
+_HOST: Final = "shop.example.com"
+_GATES: Final = ("children.deployment.status.readyReplicas equals 2", "children.service.status.loadBalancer exists")
+
+
+@attrs.define
+class BoxTeller(Narrator[BoxScene]):
+    """Tells of one object of the box's kind."""
+
+    @property
+    def shop(self) -> ObjectRef:
+        """The object."""
+        return ObjectRef(self.world.box.kind, NAMESPACE_NAME, NAME)
+
+    def child(self, kind: Kind) -> ObjectRef:
+        """Its child of a kind."""
+        return ObjectRef(kind, NAMESPACE_NAME, {SERVICE: f"{NAME}-svc", INGRESS: f"{NAME}-ingress"}.get(kind, NAME))
+
+    async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:
+        """Somebody changes an object."""
+        return await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
+
+    async def seen(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
+        """A sighting, told as a step."""
+        found = await self.see(wanted, f"waiting for: {what}", since)
+        self.stage.step("·", found.at, what, _essence(found.object))
+        return found
+
+    def is_there(self, kind: Kind) -> bool:
+        """Whether the child of a kind was there when last seen."""
+        found = [seen for seen in self.world.spectator.sightings if seen.kind == kind]
+        return bool(found) and found[-1].type is not WatchEventType.DELETED
+
+    # --- the acts --------------------------------------------------------------------------------------------------
+
+    async def file(self) -> None:
+        """What there is before anything happens."""
+        stage, box = self.stage, self.world.box
+        stage.act("An operator in a file", "webapp.yaml: a kind, three phases, a gate on each of the last two; no code")
+        for node in box.nodes:
+            stage.step("·", self.now, f"{node.id}: {node.kind.kind}")
+        stage.check("phases make a Deployment, a Service and an Ingress", wanted=[DEPLOYMENT, SERVICE, INGRESS],
+                    actual=[node.kind for node in box.nodes])  # fmt: skip
+
+    async def phases(self) -> None:
+        """From nothing to Ready."""
+        stage = self.stage
+        stage.act("Three phases", f"somebody creates {self.shop.kind.kind} {NAME}: two replicas, and a host")
+        manifest = self.shop.kind.manifest(NAME, NAMESPACE_NAME)
+        spec = {"image": _IMAGE, "replicas": 2, "host": _HOST}
+        await self.world.admin.create({**manifest, "spec": spec}, kind=self.shop.kind, field_manager="kubectl")
+        stage.step("1", self.now, f"{self.shop.kind.kind} {NAME} is there", {"spec": spec})
+        made = await self.seen(_added(DEPLOYMENT), "phase workload: the Deployment is made")
+        replicas = get_path(made.object, "spec", "replicas")
+        stage.check("a number of the spec stays a number", wanted=2, actual=replicas)
+        blocked = await self.see(_ready(self.shop, "False", "Deployment"), "who is waited for")
+        stage.step("·", blocked.at, f"Ready=False: {condition(blocked.object, 'Ready')['message']}")
+        await self._through(SERVICE, _GATES[0], _replicas_ready(2), "2")
+        await self._through(INGRESS, _GATES[1], _has_address, "3")
+        await self._all_ready()
+
+    async def _through(self, kind: Kind, gate: str, opens: Wanted, number: str) -> None:
+        """A gate that opens, and what was held behind it."""
+        opened = await self.see(opens, f"waiting for: {gate}")
+        self.stage.step(number, opened.at, f"the gate opens: {gate}")
+        made = await self.seen(_added(kind), f"the {kind.kind} is made")
+        self.stage.step(
+            "·", made.at, f"seen {max(made.at - opened.at, 0) * 1000:.0f} ms later, without a sleep or a poll"
+        )
+        before = [seen.kind for seen in self.world.spectator.sightings[: self.position(opened)]]
+        self.stage.check(f"no {kind.kind} before its gate was open", wanted=False, actual=kind in before)
+
+    def position(self, sighting: Sighting) -> int:
+        """Where in the sightings one stands."""
+        return next(at for at, seen in enumerate(self.world.spectator.sightings) if seen is sighting)
+
+    async def _all_ready(self) -> None:
+        stage = self.stage
+        ready = await self.see(_ready(self.shop, "True"), "waiting for Ready")
+        stage.step(
+            "4", ready.at, "Ready=True: every child is ready at its own generation", {"status": ready.object["status"]}
+        )
+        service = await self.live(self.child(SERVICE))
+        address = get_path(service, "status", "loadBalancer", "ingress")[0]["ip"]
+        status = ready.object["status"]
+        actual = (status.get("readyReplicas"), status.get("address"))
+        stage.check("the status shows what the children say", wanted=(2, address), actual=actual)
+        early = [
+            seen for seen in self.world.spectator.sightings[: self.position(ready)] if _ready(self.shop, "True")(seen)
+        ]
+        stage.check("it was not Ready before", wanted=[], actual=early)
+
+    async def change(self) -> None:
+        """A gate that closes holds; nothing goes."""
+        stage, since = self.stage, self.mark
+        stage.act("A change", "three replicas: the gate of the Service closes meanwhile, and holds")
+        before = await self.live(self.child(SERVICE))
+        await self.edit(self.shop, {"spec": {"replicas": 3}})
+        await self.seen(_replicas_wanted(3), "the Deployment wants 3", since)
+        await self.seen(_ready(self.shop, "False"), "Ready=False meanwhile", since)
+        await self.seen(_ready(self.shop, "True", generation=2), "Ready=True again", since)
+        after = await self.live(self.child(SERVICE))
+        same = get_path(before, "metadata", "uid") == get_path(after, "metadata", "uid")
+        stage.check("the Service is the same one: a closed gate removes nothing", wanted=True, actual=same)
+
+    async def drift(self) -> None:
+        """What goes missing comes back; what somebody takes over is told, not fought for."""
+        stage, since = self.stage, self.mark
+        stage.act("Drift", "somebody deletes the Service; somebody else takes a field of the Deployment")
+        await self.world.admin.delete(self.child(SERVICE))
+        await self.see(gone(SERVICE, f"{NAME}-svc"), "the Service goes", since)
+        since = self.mark
+        await self.seen(_added(SERVICE), "the Service is made again", since)
+        await self.see(_ready(self.shop, "True"), "waiting for Ready", since)
+        since = self.mark
+        await self.edit(self.child(DEPLOYMENT), {"spec": {"replicas": 7}})
+        told = await self.see(_ready(self.shop, "False", "spec.replicas"), "waiting for the conflict to be told", since)
+        ready = condition(told.object, "Ready")
+        stage.step("·", told.at, f"Ready=False/{ready['reason']}: {ready['message']}")
+        stage.check("the conflict is told", wanted="FieldConflict", actual=ready["reason"])
+        live = await self.live(self.child(DEPLOYMENT))
+        stage.check("and not fought", wanted=7, actual=get_path(live, "spec", "replicas"))
+        since = self.mark
+        patch = json.loads(ready["message"].split("-p '", 1)[1].split("'", 1)[0])
+        await self.world.admin.patch(
+            self.child(DEPLOYMENT), patch, patch_type=PatchType.JSON, field_manager="kubectl-patch"
+        )
+        await self.seen(_ready(self.shop, "True"), "handed back by the command that was told: Ready=True", since)
+        live = await self.live(self.child(DEPLOYMENT))
+        stage.check("the field has its value again", wanted=3, actual=get_path(live, "spec", "replicas"))
+
+    async def without_host(self) -> None:
+        """What should not exist any longer goes, once the rest is ready."""
+        stage, since = self.stage, self.mark
+        stage.act("No host", "includeWhen turns false: the Ingress should not exist any longer")
+        await self.edit(self.shop, {"spec": {"host": None}})
+        await self.seen(gone(INGRESS, f"{NAME}-ingress"), "the Ingress is gone", since)
+        await self.see(_ready(self.shop, "True", generation=3), "waiting for Ready", since)
+        stage.check("the others stay", wanted=[True, True], actual=[self.is_there(DEPLOYMENT), self.is_there(SERVICE)])
+
+    async def deletion(self) -> None:
+        """In reverse order, each once the one before is gone."""
+        stage, since = self.stage, self.mark
+        stage.act("Deletion", "in reverse order of the phases, each once the one before is gone")
+        await self.world.admin.delete(self.shop)
+        service = await self.seen(gone(SERVICE, f"{NAME}-svc"), "the Service is gone", since)
+        deployment = await self.seen(gone(DEPLOYMENT, NAME), "the Deployment is gone", since)
+        await self.seen(gone(self.shop.kind, NAME), f"{self.shop.kind.kind} {NAME} is gone", since)
+        in_order = self.position(service) < self.position(deployment)
+        stage.check("the Service went before what it stood before", wanted=True, actual=in_order)
+
+
+async def tell_box(scene: BoxScene, stage: Stage) -> None:
+    """The whole story. Raises TooSlow."""
+    teller = BoxTeller(scene, stage)
+    for act in (teller.file, teller.phases, teller.change, teller.drift, teller.without_host, teller.deletion):
+        await act()
+
+
+def lines(scene: BoxScene) -> Iterator[str]:
+    """What is printed where the scene is left running: where things are, and what to try."""
+    plural, where = scene.box.kind.plural, f"-n {NAMESPACE_NAME}"
+    yield "the box and the simulated controllers go on. Try, in another shell:"
+    yield ""
+    yield f"  export KUBECONFIG={scene.kubeconfig}"
+    yield f"  kubectl get {plural},deployments,services,ingresses {where}"
+    yield f"  kubectl describe {plural} {NAME} {where}"
+    patch = '{"spec":{"replicas":4}}'
+    yield f"  kubectl patch {plural} {NAME} {where} --type merge \\\n    -p '{patch}'"
+    yield f"  kubectl delete {plural} {NAME} {where}"
+    yield ""
+    yield "Ctrl-C ends everything."
+
+
+async def furnish(scene: BoxScene) -> None:
+    """Have an object there to try things on."""
+    manifest = scene.box.kind.manifest(NAME, NAMESPACE_NAME)
+    spec = {"image": _IMAGE, "replicas": 2, "host": _HOST}
+    await scene.admin.apply({**manifest, "spec": spec}, kind=scene.box.kind, field_manager="kubectl")
+
+
+# --- what is looked for -----------------------------------------------------------------------------------------------
+
+
+def _added(kind: Kind) -> Wanted:
+    return lambda seen: seen.kind == kind and seen.type is WatchEventType.ADDED
+
+
+def _of(kind: Kind, holds: Callable[[Manifest], bool]) -> Wanted:
+    return lambda seen: seen.kind == kind and seen.type is not WatchEventType.DELETED and holds(seen.object)
+
+
+def _replicas_ready(count: int) -> Wanted:
+    return _of(DEPLOYMENT, lambda live: get_path(live, "status", "readyReplicas") == count)
+
+
+def _replicas_wanted(count: int) -> Wanted:
+    return _of(DEPLOYMENT, lambda live: get_path(live, "spec", "replicas") == count)
+
+
+def _has_address(seen: Sighting) -> bool:
+    return seen.kind == SERVICE and bool(get_path(seen.object, "status", "loadBalancer", "ingress"))
+
+
+def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) -> Wanted:
+    """Ready of the present generation, with a message about something."""
+
+    def holds(live: Manifest) -> bool:
+        found, present = condition(live, "Ready"), get_path(live, "metadata", "generation")
+        is_current = found.get("observedGeneration") == present and present >= generation
+        return is_current and found.get("status") == status and about in str(found.get("message"))
+
+    return _of(ref.kind, holds)
+
+
+def _essence(manifest: Manifest) -> dict[str, Any]:
+    """What is worth showing of an object."""
+    return {key: manifest[key] for key in ("kind", "spec", "status") if key in manifest}

@@ -1,0 +1,95 @@
+"""The world of the demo of boxes: an API server on a loopback port, simulated workloads, and a box at work in it.
+
+The box runs as `box run` runs it: informers, queue, workers and Events over HTTP.
+"""
+
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import anyio
+import attrs
+
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_app.boxes.load import load_box, runnable
+from vworkspace_app.boxes.running import Boxes, BoxOptions
+from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_app.demo.spectator import Spectator
+from vworkspace_app.demo.world import open_group
+from vworkspace_app.embedded.access import write_kubeconfig
+from vworkspace_app.embedded.cluster import EmbeddedCluster
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import EVENT, NAMESPACE
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.box_object import child_kinds
+from vworkspace_fake.downstream import DownstreamBehaviour, WorkloadBehaviour
+from vworkspace_kube import KubeApiClient, load_config
+
+FILE: Final = Path(__file__).parent / "boxes" / "webapp.yaml"
+"""The box of the story; `examples/boxes/webapp.yaml` is the same."""
+
+NAMESPACE_NAME: Final = "team"
+_UNHURRIED: Final = DownstreamBehaviour(
+    workloads=WorkloadBehaviour(observe_seconds=0.05, ready_seconds=0.25, address_seconds=0.35)
+)
+"""Slow enough to see what waits for what, quick enough to watch to the end."""
+
+
+@attrs.frozen
+class BoxScene:
+    """What the story acts on and looks at."""
+
+    box: Box
+    cluster: EmbeddedCluster
+    spectator: Spectator
+    kubeconfig: Path
+    cluster_url: str
+    admin: InProcessKube
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The box's own, and those of its children in the order of the file."""
+        return (self.box.kind, *child_kinds(self.box))
+
+
+@asynccontextmanager
+async def open_box_scene() -> AsyncIterator[BoxScene]:
+    """Start everything, and stop it at the end. The box watches when the scene is there."""
+    (box,) = runnable([load_box(str(FILE))])
+    assert box.crd is not None
+    started = time.monotonic()
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
+        servers = await open_group(stack)
+        cluster = EmbeddedCluster.start([box.crd], ("workloads",))
+        assert cluster.downstream is not None
+        cluster.downstream.behaviour = _UNHURRIED
+        admin = InProcessKube(cluster.server)
+        run_sync(admin.create(NAMESPACE.manifest(NAMESPACE_NAME), kind=NAMESPACE, field_manager="demo"))
+        up, urls = anyio.Event(), list[str]()
+        servers.start_soon(cluster.run, "127.0.0.1", 0, up, urls)
+        await up.wait()
+        kubeconfig = folder / "kubeconfig"
+        write_kubeconfig(kubeconfig, urls[0])
+        api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
+        watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
+        clock = SystemClock()
+        events = BackgroundEvents(api, clock, instance="demo")
+        boxes = Boxes(api, clock, [box], events, BoxOptions(random.random))
+        spectator = Spectator(watcher, started, (box.kind, *child_kinds(box), EVENT))
+        # A group of its own, which ends before the connections that it uses are closed.
+        working = await open_group(stack)
+        working.start_soon(spectator.run)
+        working.start_soon(events.run)
+        working.start_soon(boxes.run, _elected)
+        await boxes.wait_ready()
+        yield BoxScene(box, cluster, spectator, kubeconfig, urls[0], admin)
+
+
+async def _elected() -> None:
+    """There is one process only."""
