@@ -15,6 +15,7 @@ _ORDER: Final = (
     "register",
     "uninstall",
     "status",
+    "check",
     "retry",
     "suspend",
     "resume",

@@ -29,7 +29,7 @@ from vworkspace_kube.requests import (
     strict,
     target_of,
 )
-from vworkspace_kube.responses import left_of, object_of, page_of
+from vworkspace_kube.responses import left_of, object_of, page_of, review_of
 from vworkspace_kube.transport import BeforeWrite, ConnectionPool, Observe
 from vworkspace_kube.watch import read_events
 
@@ -151,6 +151,14 @@ class KubeApiClient:
         timeout = attrs.evolve(self._timeout, sock_read=timeout_seconds + self._watch_grace)
         async for event in self._stream(request, timeout):
             yield event
+
+    async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
+        """A question that is answered and not stored (SubjectAccessReview). Not part of the port: people ask.
+
+        Raises Forbidden, Invalid, Unavailable.
+        """
+        info = RequestInfo("create", kind, None)
+        return review_of(info, await self._send(KubeRequest("POST", info, body=manifest)))
 
     async def pod_log(
         self, pod: ObjectRef, container: str, *, follow: bool = False, tail_lines: int | None = None

@@ -24,6 +24,14 @@ def object_of(info: RequestInfo, body: bytes, *, dry_run: bool = False) -> dict[
     return manifest
 
 
+def review_of(info: RequestInfo, body: bytes) -> dict[str, Any]:
+    """An answered review, which has neither name nor version. Raises Unavailable for anything else."""
+    manifest = _decoded(info, body)
+    if problem := _typed(manifest, info.kind.api_version, info.kind.kind):
+        raise not_the_server(info, problem)
+    return manifest
+
+
 def left_of(info: RequestInfo, body: bytes) -> Manifest | None:
     """What a deletion has left: the object, while finalizers keep it. Raises Unavailable for what is no answer to one.
 

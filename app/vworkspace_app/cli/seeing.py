@@ -1,4 +1,4 @@
-"""The commands that show what is in a cluster: `status`."""
+"""The commands that look at a cluster: `status`, `check`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -44,3 +44,33 @@ def status(
             kubeconfig=kubeconfig,
         )
     )
+
+
+def check(
+    *,
+    pre: Annotated[bool, Parameter(help="Before installing: your rights, and Flux.", negative="")] = False,
+    no_agent: Annotated[bool, Parameter(help="It runs without a control plane.", negative="")] = False,
+    velero_namespace: Annotated[str, Parameter(help="Velero's namespace, where it is installed.")] = "",
+    release_account: Annotated[
+        str, Parameter(help="The account that Flux installs releases as.")
+    ] = "vworkspace-release",
+    output: Annotated[
+        Literal["text", "yaml", "json"], Parameter(name=("--output", "-o"), help="text, yaml or json.")
+    ] = "text",
+    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    kubeconfig: Kubeconfig = None,
+) -> int:
+    """Check whether everything is there that the operator needs, each point with what to do.
+
+    Definitions and their versions, Flux and engines, the operator's rights in each open namespace against what
+    `manifests` prints, accounts, credentials, the control plane, clocks. Exit status 1 where a point failed. It only
+    reads, and asks the API server for reviews of rights. Examples:
+
+        vworkspace-operator check --pre
+        vworkspace-operator check
+    """
+    from vworkspace_app.commands.check import CheckOptions, run_check
+
+    form = None if output == "text" else Format(output)
+    options = CheckOptions(pre, not no_agent, velero_namespace, release_account, form, system_namespace, kubeconfig)
+    return run_check(options)

@@ -22,6 +22,7 @@ ABOUT: Final = "Odoo's intent becomes running Flux releases: the operator, its e
 COMMANDS: Final = {
     "approve": "agrees to one run of an Operation",
     "cancel": "asks an Operation to stop",
+    "check": "whether everything is there that the operator needs",
     "cluster": "the embedded Kubernetes API server",
     "conformance": "examines a control plane of yours",
     "control-plane": "the embedded control plane",

@@ -20,10 +20,15 @@ _MANUAL: Final[Mapping[str, str]] = {
 
 def remedies_for(ref: ObjectRef, reason: str, message: str) -> tuple[str, ...]:
     """The commands that a message names, or else the verb that its reason asks for."""
-    if named := tuple(match.group().rstrip(" .") for match in _COMMAND.finditer(message)):
+    if named := commands_in(message):
         return named
     verb = _MANUAL.get(reason)
     return (f"vworkspace-operator {verb} {spelled(ref)}",) if verb else ()
+
+
+def commands_in(message: str) -> tuple[str, ...]:
+    """The commands that a message names."""
+    return tuple(match.group().rstrip(" .") for match in _COMMAND.finditer(message))
 
 
 def spelled(ref: ObjectRef) -> str:

@@ -138,6 +138,21 @@ def test_a_caller_may_ask_for_its_rules() -> None:
     assert server.create(at(server, review), body, caller=BOT).object()["status"]["resourceRules"] == [READ]
 
 
+def test_to_ask_about_others_takes_a_right_and_a_name() -> None:
+    server = new_server(rbac=True)
+    write(server, ROLE, "r", rules=[READ])
+    bind(server, BINDING, ROLE, BOT_SUBJECT)
+    review = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False)
+    attributes = {"verb": "list", "group": "tests.example", "resource": "gizmos", "namespace": "default"}
+    head = {"apiVersion": review.api_version, "kind": review.kind}
+    asked = {**head, "spec": {"user": BOT.user, "groups": list(BOT.groups), "resourceAttributes": attributes}}
+    assert server.create(at(server, review), asked).object()["status"] == {"allowed": True}
+    with pytest.raises(ApiFailure, match="at least one of user or group must be specified"):
+        server.create(at(server, review), {**head, "spec": {"resourceAttributes": attributes}})
+    with pytest.raises(ApiFailure, match="cannot create resource"):
+        server.create(at(server, review), asked, caller=BOT)
+
+
 WORDS = st.sampled_from(["a", "b", "c"])
 ASKED = st.builds(
     Attributes, verb=WORDS, group=WORDS, resource=WORDS, subresource=st.sampled_from(["", "s"]), name=WORDS

@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_apiserver.access.authorization import Attributes
-from vworkspace_apiserver.access.review_kinds import REVIEWS
+from vworkspace_apiserver.access.review_kinds import OPEN_REVIEWS
 from vworkspace_apiserver.model.calls import Caller
 from vworkspace_apiserver.model.records import GroupResource, StoredChange
 from vworkspace_apiserver.storage.store import Store
@@ -41,7 +41,7 @@ class Rbac:
 
     def allows(self, caller: Caller, asked: Attributes) -> bool:
         """Whether any rule of any of the caller's bindings permits this."""
-        if MASTERS in caller.groups or (asked.group, asked.resource) in REVIEWS:
+        if MASTERS in caller.groups or (asked.group, asked.resource) in OPEN_REVIEWS:
             return True
         return any(permits(rule, asked) for rule in self.rules(caller, asked.namespace))
 

@@ -1,4 +1,4 @@
-"""The review kinds: requests that ask what a caller may do, and are answered instead of stored."""
+"""The review kinds: requests that ask what somebody may do, and are answered instead of stored."""
 
 from typing import Final
 
@@ -12,11 +12,15 @@ from vworkspace_core.schema.node import ANYTHING
 _OPENAPI: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _KINDS: Final = (
     Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False),
+    Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False),
     Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
 )
 REVIEWS: Final[frozenset[GroupResource]] = frozenset((kind.group, kind.plural) for kind in _KINDS)
 """Where a POST is answered and nothing is stored."""
+
+OPEN_REVIEWS: Final = REVIEWS - {("authorization.k8s.io", "subjectaccessreviews")}
+"""What every caller may ask, as `system:basic-user` has it: about itself. To ask about others takes a right."""
 
 
 def review_resources() -> tuple[Resource, ...]:

@@ -1,4 +1,4 @@
-"""Answering the reviews: what callers ask about their own access."""
+"""Answering the reviews: what callers ask about access, their own and others'."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,14 +7,14 @@ from vworkspace_apiserver.access.authorization import review_attributes
 from vworkspace_apiserver.access.gate import AccessGate
 from vworkspace_apiserver.access.rbac import Rbac
 from vworkspace_apiserver.model.calls import ADMIN, Caller
-from vworkspace_apiserver.model.failure import bad_request
+from vworkspace_apiserver.model.failure import FailureCause, bad_request, invalid
 from vworkspace_apiserver.model.records import encode
 from vworkspace_apiserver.model.replies import Reply
 from vworkspace_core.apimachinery.manifest import get_path
 
 
 class Reviewer:
-    """Answers what callers ask about themselves."""
+    """Answers what callers ask about themselves, and those who may ask it about others."""
 
     def __init__(self, rbac: Rbac, gate: AccessGate) -> None:
         self._rbac = rbac
@@ -32,10 +32,26 @@ class Reviewer:
             case "SelfSubjectReview":
                 return {"userInfo": {"username": caller.user, "groups": list(caller.groups)}}
             case "SelfSubjectAccessReview":
-                asked = review_attributes(get_path(body, "spec", "resourceAttributes") or {})
-                return {"allowed": self._gate.authorize is None or self._gate.authorize(caller, asked)}
+                return self._access(body, caller)
+            case "SubjectAccessReview":
+                return self._access(body, _subject_of(body))
             case _:
                 reviewed = ADMIN if self._gate.authorize is None else caller
                 held = [dict(rule) for rule in self._rbac.rules(reviewed, get_path(body, "spec", "namespace") or "")]
                 paths = {"verbs": ["get"], "nonResourceURLs": ["*"]}
                 return {"resourceRules": held, "nonResourceRules": [paths], "incomplete": False}
+
+    def _access(self, body: Mapping[str, Any], subject: Caller) -> dict[str, Any]:
+        asked = review_attributes(get_path(body, "spec", "resourceAttributes") or {})
+        return {"allowed": self._gate.authorize is None or self._gate.authorize(subject, asked)}
+
+
+def _subject_of(body: Mapping[str, Any]) -> Caller:
+    """Whom a SubjectAccessReview asks about. Raises ApiFailure 422 where it names nobody, as kube-apiserver does."""
+    user, groups = str(get_path(body, "spec", "user") or ""), get_path(body, "spec", "groups") or ()
+    if not user and not groups:
+        cause = FailureCause(
+            "spec.user", 'Invalid value: "": at least one of user or group must be specified', "FieldValueInvalid"
+        )
+        raise invalid("authorization.k8s.io", "SubjectAccessReview", "", [cause])
+    return Caller(user, tuple(map(str, groups)))

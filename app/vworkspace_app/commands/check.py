@@ -1,0 +1,81 @@
+"""`check`: go through what the operator needs, and tell each point (SEE-1)."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import attrs
+
+from vworkspace_app.install.options import InstallOptions
+from vworkspace_app.overview.checking import before_installing, installed
+from vworkspace_app.process.errors import FAILURE, CommandError
+from vworkspace_app.process.yaml_documents import Format, dump
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.overview.checkup import Finding, Verdict
+from vworkspace_kube import KubeApiClient, load_config
+
+_COLOURS: Final = {Verdict.OK: "32", Verdict.FAILED: "31", Verdict.WARNING: "35", Verdict.UNKNOWN: "35"}
+
+
+@attrs.frozen
+class CheckOptions:
+    """The options of `check`; `form` is None for lines of text."""
+
+    pre: bool
+    agent: bool
+    velero_namespace: str
+    release_account: str
+    form: Format | None
+    system_namespace: str
+    kubeconfig: Path | None
+
+
+def run_check(options: CheckOptions) -> int:
+    """Print every finding as it is made; the exit status. Raises CommandError where nothing can be looked at."""
+    try:
+        findings: Sequence[Finding] = anyio.run(_run, options, load_config(options.kubeconfig))
+    except OperatorError as error:
+        raise CommandError(error.message) from error
+    if options.form is not None:
+        print(dump([[finding_data(finding) for finding in findings]], options.form), end="")
+    else:
+        print(verdict_line(findings))
+    return FAILURE if any(finding.verdict is Verdict.FAILED for finding in findings) else 0
+
+
+async def _run(options: CheckOptions, config: Any) -> list[Finding]:
+    install = InstallOptions(
+        namespace=options.system_namespace,
+        velero_namespace=options.velero_namespace,
+        release_account=options.release_account,
+        agent=options.agent,
+    )
+    findings = []
+    async with KubeApiClient(config) as api:
+        async for finding in before_installing(api) if options.pre else installed(api, install):
+            findings.append(finding)
+            if options.form is None:
+                print(finding_text(finding, colour=sys.stdout.isatty()), flush=True)
+    return findings
+
+
+def finding_text(finding: Finding, *, colour: bool) -> str:
+    """A line, and below it what to do."""
+    word = f"{finding.verdict.value:<8}"
+    shown = f"\x1b[{_COLOURS[finding.verdict]}m{word}\x1b[0m" if colour else word
+    line = f"{shown} {finding.point}" + (f": {finding.told}" if finding.told else "")
+    return f"{line}\n         -> {finding.remedy}" if finding.remedy else line
+
+
+def finding_data(finding: Finding) -> dict[str, str]:
+    """For programs; what is empty is left out."""
+    said = {"point": finding.point, "verdict": finding.verdict.value, "told": finding.told, "remedy": finding.remedy}
+    return {name: text for name, text in said.items() if text}
+
+
+def verdict_line(findings: Sequence[Finding]) -> str:
+    """The last line: how many points, and how many failed."""
+    failed = sum(finding.verdict is Verdict.FAILED for finding in findings)
+    return f"{len(findings)} points: " + (f"{failed} failed" if failed else "nothing failed")

@@ -1,0 +1,157 @@
+"""What `check` reads of a cluster, and asks of its API server (SEE-1). Nothing is written but reviews of rights."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+import anyio
+
+from vworkspace_app.controller.lookups import all_of, find, is_held
+from vworkspace_app.install.options import NAME, InstallOptions
+from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.apimachinery.access import Access
+from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Right
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.resources import CLUSTER, CUSTOM_RESOURCE_DEFINITION, LEASE, NAMESPACE, OWN_KINDS
+from vworkspace_core.credentials.secret import secret_ref
+from vworkspace_core.install import access
+from vworkspace_core.operations.settings import RUNNER
+from vworkspace_core.overview import checkup
+from vworkspace_core.overview.checkup import Definitions, Finding, Verdict
+from vworkspace_kube import KubeApiClient
+
+_ACCESS_REVIEW: Final = Kind(
+    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
+)
+_SELF_REVIEW: Final = Kind(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
+)
+_DEPLOYMENT: Final = Kind("apps", "v1", "Deployment", "deployments")
+_SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+_AT_ONCE: Final = 16
+"""Reviews that are asked at the same time."""
+
+_NEEDED_TO_INSTALL: Final = (
+    Right("create", CUSTOM_RESOURCE_DEFINITION.group, CUSTOM_RESOURCE_DEFINITION.plural),
+    Right("create", "rbac.authorization.k8s.io", "clusterroles"),
+    Right("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
+    Right("create", "", "namespaces"),
+)
+
+
+async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
+    """What has to be there before anything of ours is."""
+    yield checkup.may_install(
+        await _missing(api, _SELF_REVIEW, {}, [(right, "") for right in _NEEDED_TO_INSTALL]) or ()
+    )
+    for finding in checkup.controllers(await _definitions(api)):
+        yield finding
+
+
+async def installed(api: KubeApiClient, options: InstallOptions) -> AsyncIterator[Finding]:
+    """Everything that `manifests` with these options puts there, and whether it works."""
+    definitions = await _definitions(api)
+    for finding in (*checkup.own_definitions(definitions), *checkup.controllers(definitions)):
+        yield finding
+    yield await _unless_forbidden("operator", partial(_at_work, api, options))
+    async for finding in _rights(api, options):
+        yield finding
+    if options.agent:
+        yield await _unless_forbidden("credentials", partial(_credential, api, options))
+    if checkup.is_served(definitions, CLUSTER):
+        for finding in checkup.connection(next(iter(await all_of(api, CLUSTER)), None)):
+            yield finding
+
+
+async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
+    """One point; what whoever asks may not see is unknown, and the rest goes on."""
+    try:
+        return await look()
+    except Forbidden as error:
+        return Finding(point, Verdict.UNKNOWN, error.message)
+
+
+async def _at_work(api: KubeApiClient, options: InstallOptions) -> Finding:
+    lease = await find(api, ObjectRef(LEASE, options.namespace, NAME))
+    if is_held(lease, datetime.now(UTC)):
+        return checkup.at_work(None, is_led=True)
+    return checkup.at_work(await find(api, ObjectRef(_DEPLOYMENT, options.namespace, NAME)), is_led=False)
+
+
+async def _definitions(api: KubeApiClient) -> Definitions:
+    kinds = (*OWN_KINDS, *checkup.FLUX_KINDS, *(kind for group in checkup.ENGINE_KINDS.values() for kind in group))
+    refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in kinds]
+    return {ref.name: await find(api, ref) for ref in refs}
+
+
+async def _rights(api: KubeApiClient, options: InstallOptions) -> AsyncIterator[Finding]:
+    """By place, as `manifests` prints the roles."""
+    own = access.OWN if options.agent else access.LOCAL_OWN
+    yield await _held(api, "rights in the whole cluster", access.EVERYWHERE, "", options)
+    yield await _held(api, f"rights in {options.namespace}", own, options.namespace, options)
+    if options.velero_namespace:
+        place = options.velero_namespace
+        yield await _held(api, f"rights in {place}", access.VELERO, place, options)
+    gated = await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
+    names = [str(metadata(namespace)["name"]) for namespace in gated]
+    yield checkup.gate(names)
+    there = (*access.TENANT, *(access.JOBS if options.agent else ()))
+    for name in names:
+        yield await _held(api, f"rights in {name}", there, name, options)
+        yield await _unless_forbidden(f"accounts in {name}", partial(_accounts, api, name, options))
+
+
+async def _held(
+    api: KubeApiClient, point: str, accesses: Iterable[Access], namespace: str, options: InstallOptions
+) -> Finding:
+    wanted = [
+        (Right(verb, each.kind.group, each.resource, namespace), each.name) for each in accesses for verb in each.verbs
+    ]
+    subject = {
+        "user": f"system:serviceaccount:{options.namespace}:{NAME}",
+        "groups": ["system:serviceaccounts", f"system:serviceaccounts:{options.namespace}", "system:authenticated"],
+    }
+    return checkup.rights(point, len(wanted), await _missing(api, _ACCESS_REVIEW, subject, wanted))
+
+
+async def _missing(
+    api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], wanted: Sequence[tuple[Right, str]]
+) -> list[Right] | None:
+    """The rights that the subject has not, in their order; None where whoever asks may not ask."""
+    limit, answers = anyio.CapacityLimiter(_AT_ONCE), dict[int, bool | OperatorError]()
+
+    async def ask(number: int, right: Right, name: str) -> None:
+        async with limit:
+            try:
+                answers[number] = await _allowed(api, kind, subject, right, name)
+            except OperatorError as error:  # told below: out of a group of tasks it would come as a group
+                answers[number] = error
+
+    async with anyio.create_task_group() as group:
+        for number, (right, name) in enumerate(wanted):
+            group.start_soon(ask, number, right, name)
+    errors = [answer for answer in answers.values() if isinstance(answer, OperatorError)]
+    if errors and isinstance(errors[0], Forbidden):
+        return None
+    if errors:
+        raise errors[0]
+    return [right for number, (right, _) in enumerate(wanted) if not answers[number]]
+
+
+async def _allowed(api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], right: Right, name: str) -> bool:
+    resource, _, below = right.resource.partition("/")
+    asked = {"verb": right.verb, "group": right.group, "resource": resource, "subresource": below}
+    attributes = {**asked, "namespace": right.namespace, "name": name}
+    spec = {**subject, "resourceAttributes": {key: text for key, text in attributes.items() if text}}
+    answer = await api.review({"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}, kind=kind)
+    return get_path(answer, "status", "allowed") is True
+
+
+async def _accounts(api: KubeApiClient, namespace: str, options: InstallOptions) -> Finding:
+    refs = [ObjectRef(_SERVICE_ACCOUNT, namespace, name) for name in (options.release_account, RUNNER)]
+    return checkup.accounts(namespace, [ref.name for ref in refs if await find(api, ref) is None])
+
+
+async def _credential(api: KubeApiClient, options: InstallOptions) -> Finding:
+    return checkup.credential(await find(api, secret_ref(options.namespace)))

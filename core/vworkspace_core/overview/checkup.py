@@ -1,0 +1,192 @@
+"""Whether everything is there that the operator needs, point by point, each with what to do (SEE-1, U8)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.reasons import ClusterConditionType
+from vworkspace_core.api.remedies import not_installed, remedy
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.errors import Right
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
+from vworkspace_core.credentials.secret import CREDENTIALS_SECRET, CredentialKey
+from vworkspace_core.overview.remedy import commands_in
+
+_INSTALL_CRDS: Final = "vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -"
+_INSTALL: Final = "vworkspace-operator manifests --image IMAGE | kubectl apply --server-side -f -"
+
+FLUX_KINDS: Final = (known.HELM_RELEASE, known.HELM_CHART, known.OCI_REPOSITORY, known.HELM_REPOSITORY)
+ENGINE_KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
+    "velero": (known.VELERO_BACKUP, known.VELERO_RESTORE),
+    "workflow": (known.WORKFLOW,),
+    "volsync": (known.REPLICATION_SOURCE, known.REPLICATION_DESTINATION),
+    "snapshot": (known.VOLUME_SNAPSHOT, known.VOLUME_SNAPSHOT_CLASS, known.VOLUME_SNAPSHOT_CONTENT),
+}
+"""Kinds that an Operation needs only when it names the engine."""
+
+_MOST_NAMED: Final = 5
+
+
+class Verdict(StrEnum):
+    """How one point came out."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """It works, but for what is named."""
+    FAILED = "failed"
+    """It does not work until that is mended."""
+    UNKNOWN = "unknown"
+    """Whoever asks may not see it."""
+
+
+@attrs.frozen
+class Finding:
+    """One point. `remedy` is a command or a sentence, empty where nothing is to be done."""
+
+    point: str
+    verdict: Verdict
+    told: str = ""
+    remedy: str = ""
+
+
+Definitions = Mapping[str, Manifest | None]
+"""CRDs by name; None for one that is not there."""
+
+
+def own_definitions(found: Definitions) -> Iterator[Finding]:
+    """Whether our CRDs are there, and are those of this version."""
+    for wanted in crd_manifests():
+        name, kind = str(wanted["metadata"]["name"]), str(wanted["spec"]["names"]["kind"])
+        live = found.get(name)
+        if live is None:
+            yield Finding(f"CRD {kind}", Verdict.FAILED, f"{name} is not installed", _INSTALL_CRDS)
+        elif _schema(live) != _schema(wanted):
+            told = f"{name} is of another version than this command"
+            yield Finding(f"CRD {kind}", Verdict.WARNING, told, _INSTALL_CRDS)
+        else:
+            yield Finding(f"CRD {kind}", Verdict.OK)
+
+
+def _schema(definition: Manifest) -> bytes:
+    versions = get_path(definition, "spec", "versions") or ()
+    return canonical_json({str(get_path(each, "name")): get_path(each, "schema") for each in versions})
+
+
+def controllers(found: Definitions) -> Iterator[Finding]:
+    """Flux has to be there; an engine is needed only by Operations that name it."""
+    missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(found, kind)]
+    yield Finding("Flux", Verdict.FAILED, not_installed(missing), "flux install") if missing else _ok("Flux")
+    for engine, kinds in ENGINE_KINDS.items():
+        absent = [kind.crd_name for kind in kinds if not is_served(found, kind)]
+        told = f"Operations with engine {engine} cannot run here: {not_installed(absent)}"
+        yield Finding(f"engine {engine}", Verdict.WARNING, told) if absent else _ok(f"engine {engine}")
+
+
+def is_served(found: Definitions, kind: Kind) -> bool:
+    """Whether the definition is there and serves the version that we use."""
+    versions = get_path(found.get(kind.crd_name), "spec", "versions") or ()
+    return any(get_path(each, "name") == kind.version and get_path(each, "served") is True for each in versions)
+
+
+def rights(point: str, asked: int, missing: Sequence[Right] | None) -> Finding:
+    """Whether the operator's account may do what is printed; None: whoever asks may not ask that."""
+    if missing is None:
+        told = "you may not ask for the rights of others (create subjectaccessreviews)"
+        return Finding(point, Verdict.UNKNOWN, told, "ask an administrator to run this")
+    if not missing:
+        return Finding(point, Verdict.OK, f"{asked} rights")
+    named = ", ".join(str(right) for right in missing[:_MOST_NAMED])
+    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    return Finding(point, Verdict.FAILED, f"the operator may not {named}{more}", remedy(missing[0]))
+
+
+def accounts(namespace: str, missing: Sequence[str]) -> Finding:
+    """Whether a gated namespace has the accounts that releases and Operations run as."""
+    point = f"accounts in {namespace}"
+    if not missing:
+        return _ok(point)
+    command = f"vworkspace-operator manifests --namespace {namespace} | kubectl apply --server-side -f -"
+    return Finding(point, Verdict.FAILED, f"no service account {' and '.join(missing)}", command)
+
+
+def gate(namespaces: Sequence[str]) -> Finding:
+    """Whether any namespace is open to the operator."""
+    if namespaces:
+        return Finding("namespaces", Verdict.OK, f"{len(namespaces)} open to the operator")
+    told = "none is open to the operator: it looks at all and acts in none"
+    return Finding("namespaces", Verdict.WARNING, told, "kubectl label namespace NAME managed-by=vworkspace")
+
+
+def at_work(deployment: Manifest | None, is_led: bool) -> Finding:
+    """Whether an operator runs, as its Deployment and its Lease tell."""
+    available = get_path(deployment, "status", "availableReplicas") or 0
+    if is_led or (isinstance(available, int) and available > 0):
+        return Finding("operator", Verdict.OK, "a replica is at work")
+    if deployment is None:
+        return Finding("operator", Verdict.FAILED, "it is not installed, and nothing holds its Lease", _INSTALL)
+    told = "it is installed, and none of its replicas is at work"
+    return Finding("operator", Verdict.FAILED, told, "vworkspace-operator logs")
+
+
+_ABOUT_THE_CONNECTION: Final = (
+    (ClusterConditionType.CONNECTED, "control plane", Verdict.FAILED),
+    (ClusterConditionType.AUTHENTICATED, "token", Verdict.FAILED),
+    (ClusterConditionType.CONTROLLERS_HEALTHY, "what the operator sees", Verdict.WARNING),
+    (ClusterConditionType.HARDENED, "tenants", Verdict.WARNING),
+)
+
+
+def connection(cluster: Manifest | None) -> Iterator[Finding]:
+    """What the operator itself told of the control plane, its token and the clocks."""
+    if cluster is None:
+        told = "no Cluster object is there: the operator makes one when it first runs"
+        yield Finding("control plane", Verdict.UNKNOWN, told)
+        return
+    by_type = {str(get_path(each, "type")): each for each in get_path(cluster, "status", "conditions") or ()}
+    for type_, point, verdict in _ABOUT_THE_CONNECTION:
+        if (condition := by_type.get(type_)) is not None:
+            yield _of_condition(point, condition, verdict)
+    if get_path(by_type.get(ClusterConditionType.CLOCK_SKEW), "status") == "True":
+        message = str(get_path(by_type[ClusterConditionType.CLOCK_SKEW], "message"))
+        yield Finding("clocks", Verdict.FAILED, message, "set the clock of the one that is wrong")
+    else:
+        yield _ok("clocks")
+
+
+def _of_condition(point: str, condition: Manifest, verdict: Verdict) -> Finding:
+    reason, message = (str(get_path(condition, field) or "") for field in ("reason", "message"))
+    if get_path(condition, "status") == "True" or reason == "NoAgent":
+        return Finding(point, Verdict.OK, message if reason == "NoAgent" else "")
+    commands = commands_in(message)
+    return Finding(point, verdict, f"{reason}: {message}", commands[0] if commands else "")
+
+
+def credential(secret: Manifest | None) -> Finding:
+    """Whether the Secret of the control plane's credential has what it needs; nothing of it is shown."""
+    how = "vworkspace-operator register --control-plane-url URL --registration-token-file FILE"
+    if secret is None:
+        told = f"no Secret {CREDENTIALS_SECRET}: without one only `run --no-agent` does anything"
+        return Finding("credentials", Verdict.FAILED, told, how)
+    needed = (CredentialKey.URL, CredentialKey.CLUSTER_ID, CredentialKey.TOKEN)
+    data: Any = get_path(secret, "data") or {}
+    if absent := [key.value for key in needed if not data.get(key)]:
+        return Finding("credentials", Verdict.FAILED, f"Secret {CREDENTIALS_SECRET} lacks {', '.join(absent)}", how)
+    if not data.get(CredentialKey.SIGNING_KEY):
+        told = f"Secret {CREDENTIALS_SECRET} has no {CredentialKey.SIGNING_KEY}: signatures of jobs cannot be checked"
+        return Finding("credentials", Verdict.WARNING, told)
+    return _ok("credentials")
+
+
+def may_install(missing: Sequence[Right]) -> Finding:
+    """Before installing: whether whoever asks may create what is to be installed."""
+    if not missing:
+        return _ok("your rights")
+    named = ", ".join(map(str, missing[:_MOST_NAMED]))
+    return Finding("your rights", Verdict.FAILED, f"you may not {named}", "use the kubeconfig of an administrator")
+
+
+def _ok(point: str) -> Finding:
+    return Finding(point, Verdict.OK)

@@ -1,0 +1,78 @@
+"""`check` of a cluster with the printed roles: what is there is well, what was taken away is named (SEE-1, RUN-7)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_least_privilege import kubeconfig_of
+from tests.support.cluster_environment import _RBAC as RBAC
+from tests.support.commands import run
+from tests.support.e2e_world import NS, VELERO_NS, World
+from tests.support.servers import ENVIRONMENT
+from vworkspace_app.install.options import InstallOptions
+from vworkspace_app.overview.checking import before_installing, installed
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.overview.checkup import Finding, Verdict
+from vworkspace_kube import KubeApiClient
+
+OPTIONS = InstallOptions(velero_namespace=VELERO_NS)
+
+
+async def found(world: World) -> dict[str, Finding]:
+    """What an administrator is told, by point."""
+    assert world.reached is not None
+    async with KubeApiClient(world.reached.admin) as api:
+        return {finding.point: finding async for finding in installed(api, OPTIONS)}
+
+
+def test_every_printed_right_is_asked_for_and_one_that_is_taken_away_is_named_SEE_1_RUN_7() -> None:
+    async def story(world: World) -> None:
+        assert world.reached is not None
+        if not world.reached.restricted:
+            pytest.skip("this cluster asks for no rights")
+        points = await found(world)
+        places = ("the whole cluster", NS, VELERO_NS, OPTIONS.namespace)
+        for place in places:
+            assert points[f"rights in {place}"].verdict is Verdict.OK, points[f"rights in {place}"]
+        assert points["CRD ApplicationInstance"].verdict is Verdict.OK
+        assert points["Flux"].verdict is Verdict.OK
+        assert points["engine velero"].verdict is Verdict.WARNING, "this world has no engines"
+        role = ObjectRef(RBAC["RoleBinding"], NS, "vworkspace-operator")
+        world.hands.do(lambda api: api.delete(role))
+        lacking = (await found(world))[f"rights in {NS}"]
+        assert lacking.verdict is Verdict.FAILED
+        assert lacking.remedy == f"vworkspace-operator manifests --namespace {NS} | kubectl apply --server-side -f -"
+
+    ENVIRONMENT.run(story)
+
+
+def test_before_installing_an_administrator_may_and_the_operator_may_not_SEE_1() -> None:
+    async def story(world: World) -> None:
+        assert world.reached is not None
+
+        async def rights(config: Any) -> Verdict:
+            async with KubeApiClient(config) as api:
+                return next(
+                    iter([each.verdict async for each in before_installing(api) if each.point == "your rights"])
+                )
+
+        assert await rights(world.reached.admin) is Verdict.OK
+        if world.reached.restricted:
+            assert await rights(world.reached.operator) is Verdict.FAILED
+
+    ENVIRONMENT.run(story)
+
+
+@pytest.mark.slow
+def test_the_command_says_what_to_do_and_ends_with_1_where_a_point_failed_SEE_1(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        assert world.reached is not None
+        kubeconfig = kubeconfig_of(world.reached.operator, tmp_path)
+        ended = run("check", "--kubeconfig", kubeconfig)
+        assert ended.status == 1, ended.err
+        assert "unknown  operator: get Deployment" in ended.out
+        assert "-> vworkspace-operator register" in ended.out
+        assert "unknown  rights in the whole cluster: you may not ask for the rights of others" in ended.out
+
+    ENVIRONMENT.run(story)

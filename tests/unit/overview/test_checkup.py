@@ -1,0 +1,114 @@
+"""Each point of `check`, from what was read to what is said (SEE-1, U8)."""
+
+import copy
+from collections.abc import Iterable
+
+from tests.support.builders import cluster_manifest, condition
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.errors import Right
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.resources import HELM_RELEASE
+from vworkspace_core.overview import checkup
+from vworkspace_core.overview.checkup import Finding, Verdict
+from vworkspace_fake.downstream.crds import downstream_crds
+from vworkspace_fake.flux.crds import flux_crds
+
+EVERYTHING = {str(crd["metadata"]["name"]): crd for crd in (*crd_manifests(), *flux_crds(), *downstream_crds())}
+
+
+def verdicts(findings: Iterable[Finding]) -> dict[str, Verdict]:
+    """By point."""
+    return {finding.point: finding.verdict for finding in findings}
+
+
+def of(point: str, findings: Iterable[Finding]) -> Finding:
+    """The one about a point."""
+    return next(finding for finding in findings if finding.point == point)
+
+
+def test_with_everything_installed_every_definition_is_well_SEE_1() -> None:
+    found = [*checkup.own_definitions(EVERYTHING), *checkup.controllers(EVERYTHING)]
+    assert set(verdicts(found).values()) == {Verdict.OK}
+    assert {"CRD ApplicationInstance", "CRD Operation", "CRD Cluster", "Flux", "engine velero"} <= set(verdicts(found))
+
+
+def test_a_definition_that_is_missing_or_of_another_version_is_told_with_the_command_SEE_1() -> None:
+    older = copy.deepcopy(dict(EVERYTHING["operations.ops.vworkspace.io"]))
+    older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].pop("status")
+    changed: dict[str, Manifest | None] = {**EVERYTHING, "operations.ops.vworkspace.io": older}
+    changed["applicationinstances.apps.vworkspace.io"] = None
+    found = list(checkup.own_definitions(changed))
+    assert verdicts(found) == {
+        "CRD ApplicationInstance": Verdict.FAILED,
+        "CRD Operation": Verdict.WARNING,
+        "CRD Cluster": Verdict.OK,
+    }
+    assert of("CRD Operation", found).remedy.startswith("vworkspace-operator manifests --crds-only | kubectl apply")
+
+
+def test_flux_has_to_be_there_in_the_version_that_is_used_and_an_engine_has_not_SEE_1() -> None:
+    older = copy.deepcopy(dict(EVERYTHING[HELM_RELEASE.crd_name]))
+    for version in older["spec"]["versions"]:
+        version["served"] = False
+    found = list(checkup.controllers({**EVERYTHING, HELM_RELEASE.crd_name: older, "workflows.argoproj.io": None}))
+    assert (of("Flux", found).verdict, of("Flux", found).remedy) == (Verdict.FAILED, "flux install")
+    assert of("engine workflow", found).verdict is Verdict.WARNING
+    assert "workflows.argoproj.io" in of("engine workflow", found).told
+
+
+def test_rights_are_told_with_the_print_that_gives_them_SEE_1() -> None:
+    assert checkup.rights("p", 12, []) == Finding("p", Verdict.OK, "12 rights")
+    lacking = checkup.rights("p", 12, [Right("create", HELM_RELEASE.group, HELM_RELEASE.plural, "team")])
+    assert lacking.verdict is Verdict.FAILED
+    assert lacking.told == "the operator may not create helmreleases.helm.toolkit.fluxcd.io in namespace team"
+    assert lacking.remedy == "vworkspace-operator manifests --namespace team | kubectl apply --server-side -f -"
+    assert checkup.rights("p", 12, None).verdict is Verdict.UNKNOWN
+
+
+def test_what_the_operator_told_of_itself_is_taken_up_SEE_1() -> None:
+    told = {
+        "conditions": [
+            condition("Connected", "False", "ControlPlaneUnreachable", message="connection refused"),
+            condition("Authenticated", "True", "CredentialAccepted"),
+            condition("ClockSkew", "True", "ClocksDiffer", message="ours is 40 minutes behind"),
+            condition("Hardened", "False", "OpenSettings", message="--job-signatures=auto"),
+        ]
+    }
+    found = list(checkup.connection({**cluster_manifest(), "status": told}))
+    assert verdicts(found) == {
+        "control plane": Verdict.FAILED,
+        "token": Verdict.OK,
+        "tenants": Verdict.WARNING,
+        "clocks": Verdict.FAILED,
+    }
+    assert of("control plane", found).told == "ControlPlaneUnreachable: connection refused"
+
+
+def test_without_an_agent_nothing_is_unreachable_SEE_4() -> None:
+    told = {"conditions": [condition("Connected", "False", "NoAgent", message="it runs with --no-agent")]}
+    found = list(checkup.connection({**cluster_manifest(), "status": told}))
+    assert set(verdicts(found).values()) == {Verdict.OK}
+
+
+def test_a_credential_is_looked_at_and_never_shown_SEE_1() -> None:
+    whole = {
+        "control-plane-base-url": "aHR0cHM6",
+        "cluster-id": "cHJvZA==",
+        "token": "czNjcjN0",
+        "signing-public-key": "a",
+    }
+    assert checkup.credential({"data": whole}).verdict is Verdict.OK
+    lacking = checkup.credential({"data": {**whole, "token": ""}})
+    assert (lacking.verdict, lacking.told) == (Verdict.FAILED, "Secret vworkspace-agent-credentials lacks token")
+    unsigned = checkup.credential({"data": {**whole, "signing-public-key": ""}})
+    assert unsigned.verdict is Verdict.WARNING
+    assert "czNjcjN0" not in f"{lacking}{unsigned}"
+    assert checkup.credential(None).remedy.startswith("vworkspace-operator register ")
+
+
+def test_whether_it_runs_is_seen_from_its_lease_or_its_deployment_SEE_1() -> None:
+    running = {"status": {"availableReplicas": 1}}
+    assert checkup.at_work(None, is_led=True).verdict is Verdict.OK
+    assert checkup.at_work(running, is_led=False).verdict is Verdict.OK
+    assert checkup.at_work({"status": {}}, is_led=False).remedy == "vworkspace-operator logs"
+    assert "manifests --image" in checkup.at_work(None, is_led=False).remedy
