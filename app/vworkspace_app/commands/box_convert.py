@@ -8,8 +8,9 @@ from typing import Any, Final
 import attrs
 import yaml
 
+from vworkspace_app.boxes.document import read_marked
 from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.yaml_documents import Format, dump, read_documents, read_placed
+from vworkspace_app.process.yaml_documents import STDIN, Format, dump, read_documents
 from vworkspace_app.process.yaml_places import YamlPlaces
 from vworkspace_core.apimachinery.formats import DNS_LABEL
 from vworkspace_core.apimachinery.places import Place
@@ -17,7 +18,6 @@ from vworkspace_core.apimachinery.problems import index, join
 from vworkspace_core.boxes.convert import ConvertedBox, convert, definition_files
 from vworkspace_core.boxes.convert.result import BoxPath
 
-_STDIN: Final = "standard input"
 _MOST_DOCUMENTS: Final = 100
 
 
@@ -40,22 +40,23 @@ class ConvertedFile:
 
 def convert_file(file: str) -> ConvertedFile:
     """Everything that a file becomes. Raises CommandError for a file that cannot be read, or one it names."""
-    found = list(read_placed(file))
+    found = read_marked(file)
     if not found:
         raise CommandError(f"{file}: holds no document")
     if len(found) > _MOST_DOCUMENTS:
         raise CommandError(f"{file}: holds more than {_MOST_DOCUMENTS} documents")
+    folder = Path() if file in STDIN else Path(file).parent
     boxes = 0
     files: dict[str, str] = {}
     problems: list[str] = []
-    for places, document in found:
-        folder = Path() if places.file == _STDIN else Path(places.file).parent
-        conversion = convert(document, _definitions(document, folder))
+    for document in found:
+        conversion = convert(document.value, _definitions(document.value, folder))
         boxes += len(conversion.boxes)
-        told = [(places.at(problem.path), problem.message) for problem in conversion.problems]
+        told = [(problem.place, problem.message) for problem in document.problems]
+        told += [(document.at(problem.path), problem.message) for problem in conversion.problems]
         problems += [f"{place}: {message}" for place, message in sorted(told, key=_by_line)]
         for made in conversion.boxes:
-            files.update(_files(made, Path(places.file).name, folder))
+            files.update(_files(made, Path(file).name, folder))
     return ConvertedFile(boxes, tuple(Written(*entry) for entry in files.items()), tuple(problems))
 
 
@@ -66,8 +67,8 @@ def _by_line(told: tuple[Place, str]) -> tuple[int, int]:
 def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:
     """Write them, and tell their paths. Nothing that is there is written over. Raises CommandError."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for file in files:
+            folder.mkdir(parents=True, exist_ok=True)
             path = folder / file.name
             if path.exists() and path.read_text(encoding="utf-8") != file.text:
                 raise CommandError(f"{path} exists, with other content: remove it, or name another folder with -o")

@@ -18,9 +18,8 @@ from typing import Any
 import yaml
 
 from vworkspace_app.process.errors import CommandError
-from vworkspace_app.process.yaml_places import YamlPlaces
 
-_STDIN = ("-", "/dev/stdin")
+STDIN = ("-", "/dev/stdin")
 _BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float"))
 _FLOAT_PATTERN = re.compile(
     r"^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
@@ -76,20 +75,11 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 
     Raises CommandError naming file, line and what is wrong: unreadable file, broken YAML.
     """
-    for places, value in read_placed(path):
-        yield f"{places.file}:{places.root.start_mark.line + 1}", value
-
-
-def read_placed(path: str) -> Iterator[tuple[YamlPlaces, Any]]:
-    """Every document of a YAML file that holds anything, with the places of its fields.
-
-    Raises CommandError naming file, line and what is wrong: unreadable file, broken YAML.
-    """
     text, shown = read_text(path), _shown(path)
     try:
         for node, value in _parse(text):
             if value is not None:
-                yield YamlPlaces(shown, node, text), value
+                yield f"{shown}:{node.start_mark.line + 1}", value
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
@@ -114,7 +104,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def _shown(path: str) -> str:
-    return "standard input" if path in _STDIN else path
+    return "standard input" if path in STDIN else path
 
 
 def _look_over(text: str, most: int | None) -> None:
@@ -169,7 +159,7 @@ def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]
 def read_text(path: str) -> str:
     """The text of a file, or of standard input for `-`. Raises CommandError."""
     try:
-        data = sys.stdin.buffer.read() if path in _STDIN else Path(path).read_bytes()
+        data = sys.stdin.buffer.read() if path in STDIN else Path(path).read_bytes()
         return data.decode("utf-8-sig")
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror}") from error

@@ -71,7 +71,6 @@ def test_what_has_no_counterpart_is_told_with_its_line(tmp_path: Path, capsys: p
         ("", "holds no document"),
         ("a: [", "not valid YAML"),
         ("a: &x 1\nb: *x\n", "the alias *x stands for a value given elsewhere"),
-        ("a: 1\na: 2\n", "the key 'a' is there twice"),
         ("operatorBox:\n\tcrdFile: x\n", "not valid YAML"),
         ("operatorBox: {crdFile: none.yaml}", "none.yaml: cannot be read: No such file or directory"),
         ("kind: ResourceGraphDefinition\nmetadata: {name: ../../x}\nspec: {schema: {kind: A}}\n",
@@ -90,6 +89,15 @@ def test_a_file_that_cannot_be_read_is_one_line(
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1
     assert problem in told[0]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_key_that_is_there_twice_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.yaml"
+    file.write_text("kind: Katalog\nkind: Katalog\n", encoding="utf-8")
+
+    assert run_command(["box", "convert", str(file), "-o", str(tmp_path / "out")]) == 1
+    assert f"{file}:2:1: kind: the key is there twice" in capsys.readouterr().err.splitlines()
     assert not (tmp_path / "out").exists()
 
 

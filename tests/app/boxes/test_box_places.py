@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vworkspace_app.process.yaml_documents import read_placed
-from vworkspace_app.process.yaml_places import YamlPlaces
+from vworkspace_app.boxes.document import MarkedDocument, read_marked
 
 TEXT = """\
 # a comment
@@ -27,10 +26,10 @@ other: document
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> list[YamlPlaces]:
+def places(tmp_path: Path) -> list[MarkedDocument]:
     file = tmp_path / "box.yaml"
     file.write_text(TEXT, encoding="utf-8")
-    return [places for places, _ in read_placed(str(file))]
+    return read_marked(str(file))
 
 
 @pytest.mark.parametrize(
@@ -51,12 +50,12 @@ def places(tmp_path: Path) -> list[YamlPlaces]:
         ("nothing", None, 2, 1),
     ],
 )
-def test_a_field_is_found(places: list[YamlPlaces], path: str, offset: int | None, line: int, column: int) -> None:
+def test_a_field_is_found(places: list[MarkedDocument], path: str, offset: int | None, line: int, column: int) -> None:
     found = places[0].at(path, offset)
 
     assert (found.line, found.column, found.path) == (line, column, path)
 
 
-def test_each_document_of_a_file_has_its_own_places(places: list[YamlPlaces]) -> None:
+def test_each_document_of_a_file_has_its_own_places(places: list[MarkedDocument]) -> None:
     assert places[1].at("other").line == 15
     assert str(places[1].at("other")).endswith("box.yaml:15:8: other")
