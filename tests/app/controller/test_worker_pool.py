@@ -7,6 +7,8 @@ from typing import Any
 import anyio
 import attrs
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.support.virtual_time import run
 from vworkspace_app.controller.observer import Reconciled
@@ -313,6 +315,50 @@ def test_a_verdict_is_reconciled_before_keys_that_are_new() -> None:
 
 def writing_once(version: str) -> Work:
     return returning([ReconcileResult(written=((ref("child"), version),))])
+
+
+@given(st.integers(1, 60), st.integers(1, 8), st.integers(1, 4), st.sampled_from([0.01, 0.5, 5.0]), st.floats(0, 20))
+@example(60, 4, 1, 5.0, 0.0)  # 75 seconds of first passes: keys age while verdicts come
+def test_what_is_begun_stays_bounded_and_its_verdict_waits_for_what_is_in_hand_RUN_2(
+    new: int, workers: int, namespaces: int, seconds: float, flux: float
+) -> None:
+    """Each first pass begins something whose verdict comes `flux` seconds after it; one pass takes `seconds`.
+
+    However many keys are new, no more than `workers` verdicts come at once; they find workers within two passes, of
+    which the second is for a key that has aged. And every key gets both of its passes: nobody starves.
+    """
+    waits: list[float] = []
+
+    async def main() -> Work:
+        came: dict[ObjectRef, float] = {}
+
+        async def act(key: ObjectRef, times: int) -> None:
+            if times == 2:
+                waits.append(CLOCK.monotonic() - came[key])
+            await anyio.sleep(seconds)
+            if times == 1:
+                group.start_soon(verdict, key)
+
+        async def verdict(key: ObjectRef) -> None:
+            await anyio.sleep(flux)
+            came[key] = CLOCK.monotonic()
+            pool.enqueue(key, priority=Priority.VERDICT)
+
+        work = Work(act)
+        pool = WorkerPool(work, clock=CLOCK, workers=workers)
+        async with anyio.create_task_group() as group:
+            group.start_soon(pool.run)
+            for number in range(new):
+                pool.enqueue(ref(f"new-{number}", f"n-{number % namespaces}"))
+            await anyio.sleep(2 * new * seconds + flux + 60)
+            pool.shutdown()
+        return work
+
+    work = run(main)
+
+    assert work.most_at_once <= workers
+    assert len(waits) == new
+    assert max(waits) <= 2 * seconds + 1e-3
 
 
 def test_after_a_write_a_key_is_not_decided_from_a_cache_that_has_not_seen_it() -> None:
