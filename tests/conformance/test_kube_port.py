@@ -45,6 +45,7 @@ def without_version(manifest: Manifest) -> dict[str, Any]:
 async def reading(on: Examined) -> None:
     made = await on.apply(on.probe("a", size=1))
     assert await on.api.get(on.ref("a")) == made
+    assert await on.api.get(on.ref("a"), resource_version=made["metadata"]["resourceVersion"]) == made
     await refused(on.api.get(on.ref("b")), NotFound)
 
 

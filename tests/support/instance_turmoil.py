@@ -75,8 +75,8 @@ class Interrupted:
     lasting: bool = False
     hit: bool = False
 
-    async def get(self, ref: ObjectRef) -> Manifest:
-        return cast(Manifest, await self._call(self.inner.get, ref))
+    async def get(self, ref: ObjectRef, **options: Any) -> Manifest:
+        return cast(Manifest, await self._call(self.inner.get, ref, **options))
 
     async def list(self, kind: Kind, **options: Any) -> ListPage:
         return cast(ListPage, await self._call(self.inner.list, kind, **options))

@@ -126,9 +126,9 @@ class Pausing(InProcessKube):
     to see to.
     """
 
-    async def get(self, ref: ObjectRef) -> Manifest:
+    async def get(self, ref: ObjectRef, **more: Any) -> Manifest:
         await _Turn()
-        return await super().get(ref)
+        return await super().get(ref, **more)
 
     async def list(self, kind: Kind, **more: Any) -> ListPage:
         await _Turn()

@@ -69,9 +69,9 @@ class Witness:
     def _ended(self, begun: Write, ended: Write) -> None:
         self.writes[:] = [ended if one is begun else one for one in self.writes]
 
-    async def get(self, ref: ObjectRef) -> Manifest:
+    async def get(self, ref: ObjectRef, **options: Any) -> Manifest:
         """Read one object."""
-        return self._saw(await self.api.get(ref))
+        return self._saw(await self.api.get(ref, **options))
 
     async def list(self, kind: Kind, **options: Any) -> ListPage:
         """Read one page."""

@@ -50,8 +50,8 @@ class InProcessKube:
         self.caller = caller
         self._sleep = sleep
 
-    async def get(self, ref: ObjectRef) -> Manifest:
-        """Read one object."""
+    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
+        """Read one object. There is no cache that could be behind."""
         with self._errors("get", ref.kind, ref):
             return self.server.get(self._at(ref), self.caller).object()
 

@@ -92,9 +92,9 @@ class KubeApiClient:
             await self._requests.close()
             await self._watches.close()
 
-    async def get(self, ref: ObjectRef) -> Manifest:
+    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
         """Read one object."""
-        return await self._object(object_request("GET", "get", ref))
+        return await self._object(object_request("GET", "get", ref, params={"resourceVersion": resource_version}))
 
     async def list(
         self,

@@ -64,9 +64,9 @@ async def simulate(server: ApiServer, simulator: Simulator) -> None:
 class _TakingTurns(InProcessKube):
     """Answers in process would keep the event loop from every other client while there is work to do."""
 
-    async def get(self, ref: ObjectRef) -> Manifest:
+    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
         await anyio.lowlevel.checkpoint()
-        return await super().get(ref)
+        return await super().get(ref, resource_version=resource_version)
 
     async def patch(
         self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""

@@ -43,7 +43,7 @@ from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
-from vworkspace_core.instances.helm_storage import record_refs, without_content
+from vworkspace_core.instances.helm_storage import ANY_VERSION, record_refs, without_content
 from vworkspace_core.instances.naming import releases_of
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import reconcile
@@ -173,7 +173,7 @@ class InstanceController:
                 objects.update((ref, manifest) for manifest in page.items)
         reading = LiveReads(self.api)
         for ref in record_refs(instance, observed):
-            if (record := await reading.get(ref)) is not None:
+            if (record := await reading.get(ref, resource_version=ANY_VERSION)) is not None:
                 objects[ref] = without_content(record)
         return attrs.evolve(observed, objects=objects)
 

@@ -20,13 +20,13 @@ class LiveReads:
     missing: set[Kind] = attrs.field(factory=set)
     lenient: bool = False
 
-    async def get(self, ref: ObjectRef) -> Manifest | None:
+    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest | None:
         """The object, None when it does not exist, as none does whose name no object can have.
 
         Raises what else `KubeApi.get` raises.
         """
         try:
-            return await self.api.get(ref) if ref.name else None
+            return await self.api.get(ref, resource_version=resource_version) if ref.name else None
         except KindMissing:
             self.missing.add(ref.kind)
         except (NotFound, Invalid):

@@ -18,6 +18,10 @@ from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.ownership import is_ours, own_labels
 
+ANY_VERSION: Final = "0"
+"""resourceVersion of a read of these records: the API server's cache will do. What Helm does in the moment that it may
+be behind, Helm could as well do in the moment after the read."""
+
 _REVISIONS: Final = (1, 10, 20, 30)
 
 

@@ -58,8 +58,11 @@ class KubeApi(Protocol):
     when the kind is not served; further errors are listed with each call.
     """
 
-    async def get(self, ref: ObjectRef) -> Manifest:
-        """Read one object. Raises NotFound."""
+    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
+        """Read one object as it is; with `resource_version` as the server's cache has it, no older ("0": any).
+
+        Raises NotFound.
+        """
         ...
 
     async def list(

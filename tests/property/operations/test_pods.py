@@ -145,7 +145,7 @@ def test_a_role_of_before_that_may_not_list_them_stops_nothing_D7() -> None:
     one, ref, live = run()
 
     class Strict:
-        async def get(self, wanted: ObjectRef) -> Manifest:
+        async def get(self, wanted: ObjectRef, **_more: Any) -> Manifest:
             found = {**observed().objects, ref: live}
             return found.get(wanted) or {"metadata": {"name": wanted.name}}
 
