@@ -5,6 +5,7 @@ Every path part is quoted and every namespace explicit: lightkube itself would f
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -35,12 +36,10 @@ class KubeRequest:
     def target(self) -> str:
         """Path and query."""
         info = self.info
-        group = "/apis/" if info.kind.group else "/api/"
-        place = f"/namespaces/{quote(info.namespace, safe='')}" if info.kind.namespaced and info.namespace else ""
         name = f"/{quote(info.name, safe=':')}" if info.name else ""
         subresource = f"/{self.subresource}" if self.subresource else ""
-        query = urlencode({key: value for key, value in self.params.items() if value not in (None, "")})
-        path = f"{group}{info.kind.api_version}{place}/{info.kind.plural}{name}{subresource}"
+        query = _query(tuple(self.params.items())) if self.params else ""
+        path = f"{_resource(info.kind, info.namespace)}{name}{subresource}"
         return f"{path}?{query}" if query else path
 
     def encoded(self) -> bytes | None:
@@ -51,6 +50,20 @@ class KubeRequest:
             return msgspec.json.encode(self.body)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:  # a text with half a surrogate pair
             raise Invalid(f"{self.info}: the content cannot be written as JSON: {type(error).__name__}") from None
+
+
+@lru_cache(maxsize=1024)
+def _resource(kind: Kind, namespace: str | None) -> str:
+    """The path of a resource, of which there are as many as kinds and namespaces."""
+    group = "/apis/" if kind.group else "/api/"
+    place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced and namespace else ""
+    return f"{group}{kind.api_version}{place}/{kind.plural}"
+
+
+@lru_cache(maxsize=256)
+def _query(params: tuple[tuple[str, str | int | None], ...]) -> str:
+    """Writes have the same few queries."""
+    return urlencode({key: value for key, value in params if value not in (None, "")})
 
 
 def collection(method: str, verb: str, kind: Kind, namespace: str | None, **parts: Any) -> KubeRequest:

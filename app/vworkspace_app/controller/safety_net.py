@@ -27,12 +27,14 @@ class SafetyNet:
     every: float = 300.0
     _since: dict[ObjectRef, float] = attrs.field(factory=dict)
 
-    async def look(self, key: ObjectRef, refs: Iterable[ObjectRef]) -> None:
-        """Read these live into the caches, if the key has been under way for long. Never raises."""
+    def is_due(self, key: ObjectRef) -> bool:
+        """Whether the key, which is under way, has been so for long."""
         now = self.clock.monotonic()
-        if now - self._since.setdefault(key, now) < self.every:
-            return
-        self._since[key] = now
+        return now - self._since.setdefault(key, now) >= self.every
+
+    async def look(self, key: ObjectRef, refs: Iterable[ObjectRef]) -> None:
+        """Read what a key waits for live into the caches. Never raises."""
+        self._since[key] = self.clock.monotonic()
         for ref in refs:
             try:
                 await self.informers.refresh(ref, overwrite=True)

@@ -77,12 +77,14 @@ class InstanceController:
     """Told of each object that is not for us."""
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
+    _in_force: Settings = attrs.field(init=False)
     on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
     """Called for each write for a key as it is answered (RUN-3)."""
     is_backlogged: Callable[[], bool] = lambda: False
     """Whether other keys wait: then the first word about an instance may wait too, for a second."""
 
     def __attrs_post_init__(self) -> None:
+        self._in_force = self.settings
         self.net = SafetyNet(self.informers, self.clock)
         self.held = HeldStatuses(self.api, self.events)
 
@@ -111,17 +113,25 @@ class InstanceController:
         if said.get(Type.RECONCILING) is not ConditionStatus.TRUE:
             self.net.forget(key)
             return
-        uid = instance.metadata.uid
-        owned = [
-            ref_of(manifest, kind) for kind in DOWNSTREAM_KINDS for manifest in self.informers.store(kind).owned_by(uid)
-        ]
-        await self.net.look(key, dict.fromkeys((key, *watched_refs(instance), *owned)))
+        if self.net.is_due(key):
+            await self.net.look(key, dict.fromkeys((key, *watched_refs(instance), *self._owned_refs(instance))))
+
+    def _owned_refs(self, instance: ApplicationInstance) -> Iterator[ObjectRef]:
+        for kind in DOWNSTREAM_KINDS:
+            for namespace, name in self.informers.store(kind).indexed_names("owner", instance.metadata.uid):
+                yield ObjectRef(kind, namespace, name)
 
     def _decide(self, source: InstanceSource, observed: InstanceObserved) -> Decision:
-        context = Context(attrs.evolve(self.settings, policy=self._policy()), self.clock.now())
+        context = Context(self._settings_in_force(), self.clock.now())
         if isinstance(source, Unreadable):
             return decide_unreadable(source, observed, context)
         return reconcile(source, observed, context)
+
+    def _settings_in_force(self) -> Settings:
+        """One object for as long as the policy stays the same."""
+        if (policy := self._policy()) is not self._in_force.policy:
+            self._in_force = attrs.evolve(self.settings, policy=policy)
+        return self._in_force
 
     def _policy(self) -> Policy:
         """What the Cluster objects of this cluster's id allow together (RES-3); everything where there is none."""

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Final, TypeAlias
 
 import attrs
@@ -28,19 +27,20 @@ _STATUSES: Final = frozenset(("True", "False", "Unknown"))
 class ConditionCounts:
     """Counts the conditions of one kind. Reasons that are not ours, of Flux or an engine, count as `other`."""
 
-    types: type[StrEnum]
-    reasons: type[StrEnum]
+    types: frozenset[str] = attrs.field(converter=frozenset)
+    reasons: frozenset[str] = attrs.field(converter=frozenset)
     _by_object: dict[ObjectRef, tuple[ConditionLabels, ...]] = attrs.field(factory=dict, init=False)
     _counts: Counter[ConditionLabels] = attrs.field(factory=Counter, init=False)
 
     def count(self, change: CacheChange) -> None:
         """Count a change that an informer saw."""
-        there = change.type is not ChangeType.DELETED
-        now = tuple(self._conditions(change.object)) if there and _is_ours(change.object) else ()
-        self._counts.subtract(self._by_object.pop(change.ref, ()))
+        now = () if change.type is ChangeType.DELETED else tuple(self._conditions(change.object))
+        for labels in self._by_object.pop(change.ref, ()):
+            self._counts[labels] -= 1
+        for labels in now:
+            self._counts[labels] += 1
         if now:
             self._by_object[change.ref] = now
-            self._counts.update(now)
 
     def samples(self) -> tuple[tuple[ConditionLabels, int], ...]:
         """How many objects have which condition.
@@ -50,15 +50,12 @@ class ConditionCounts:
         return tuple(sorted(self._counts.items()))
 
     def _conditions(self, manifest: Manifest) -> Iterator[ConditionLabels]:
+        if get_path(manifest, "metadata", "labels", MANAGED_BY) != MANAGED_BY_VALUE:
+            return
         for condition in get_path(manifest, "status", "conditions") or ():
             kind, status, reason = (str(condition.get(field)) for field in ("type", "status", "reason"))
-            if kind in self.types.__members__.values() and status in _STATUSES:
-                yield kind, status, reason if reason in self.reasons.__members__.values() else _OTHER
-
-
-def _is_ours(manifest: Manifest) -> bool:
-    labels = get_path(manifest, "metadata", "labels") or {}
-    return bool(labels.get(MANAGED_BY) == MANAGED_BY_VALUE)
+            if kind in self.types and status in _STATUSES:
+                yield kind, status, reason if reason in self.reasons else _OTHER
 
 
 def instance_conditions() -> ConditionCounts:

@@ -35,6 +35,7 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self.registry)
         self._requests = self._counter(c.REQUESTS)
+        self._request_series: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._jobs = self._counter(c.JOBS)
         self._operations = self._counter(c.OPERATIONS)
         self._reconciles = self._counter(c.RECONCILES)
@@ -74,10 +75,16 @@ class Metrics:
 
     def request(self, method: str, code: str, seconds: float = 0.0) -> None:
         """A request to the API server was answered, or failed with code `<error>`, after so many seconds."""
-        known = code if code == "<error>" or (code.isdecimal() and len(code) == 3) else _OTHER
-        verb = method if method in _METHODS else _OTHER
-        self._requests.labels(known, verb).inc()
-        self._request_time.labels(verb).observe(seconds)
+        series = self._request_series.get((method, code))
+        if series is None:
+            known = code if code == "<error>" or (code.isdecimal() and len(code) == 3) else _OTHER
+            verb = method if method in _METHODS else _OTHER
+            series = self._requests.labels(known, verb), self._request_time.labels(verb)
+            if _OTHER not in (known, verb):  # few: whatever else somebody answers does not fill the memory
+                self._request_series[method, code] = series
+        answered, time = series
+        answered.inc()
+        time.observe(seconds)
 
     def webhook(self, path: str) -> None:
         """A webhook is served there. Its series begin at zero."""
@@ -119,14 +126,18 @@ class ControllerMetrics:
     def __init__(self, metrics: Metrics, name: str) -> None:
         self._metrics = metrics
         self._name = name
+        self._results = {label: metrics._reconciles.labels(name, result) for label, result in _RESULTS.items()}
+        self._reconcile_time = metrics._reconcile_time.labels(name)
+        self._queue_time = metrics._queue_time.labels(name, name)
+        self._work_time = metrics._work_time.labels(name, name)
 
     def reconciled(self, done: Reconciled) -> None:
         """Count it."""
         metrics, name = self._metrics, self._name
-        metrics._reconciles.labels(name, _RESULTS[done.label]).inc()
-        metrics._reconcile_time.labels(name).observe(done.seconds)
-        metrics._queue_time.labels(name, name).observe(done.waited)
-        metrics._work_time.labels(name, name).observe(done.seconds)
+        self._results[done.label].inc()
+        self._reconcile_time.observe(done.seconds)
+        self._queue_time.observe(done.waited)
+        self._work_time.observe(done.seconds)
         failed = done.label in (ResultLabel.ERROR, ResultLabel.TERMINAL)
         for counter, happened in (
             (metrics._errors, failed),

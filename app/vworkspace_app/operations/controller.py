@@ -120,6 +120,8 @@ class OperationController:
         if operation.status.phase is not Phase.RUNNING:
             self.net.forget(key)
             return
+        if not self.net.is_due(key):
+            return
         target = target_ref(operation)
         live = self.informers.store(target.kind).get(target.namespace, target.name)
         await self.net.look(key, dict.fromkeys((key, target, *lookups(operation, context, live))))

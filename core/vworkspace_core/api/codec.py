@@ -5,13 +5,15 @@ is looked at again, slowly, to name everything that is wrong with it at once (RE
 """
 
 from collections.abc import Container, Iterator, Mapping
+from functools import lru_cache
 from heapq import nsmallest
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+import msgspec
 from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError, IterableValidationError
 
-from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.application_instance import ApplicationInstance, ApplicationInstanceSpec
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.apimachinery import resources as known
@@ -34,11 +36,39 @@ CLASSES: Final[Mapping[type[Any], Kind]] = {
 _BY_TYPE: Final = {(kind.api_version, kind.kind): cls for cls, kind in CLASSES.items()}
 
 
+_LONGEST_REMEMBERED: Final = 8 * 1024
+"""Bytes of a spec as JSON: beyond that, to read it anew is not what a pass takes its time for."""
+
+
+def _remember_specs() -> None:
+    """Have `FAST` make one object of specs that say the same: every copy of an instance has the spec of the one before.
+
+    It is read from its own JSON, so that nobody else holds a part of it.
+    """
+    read = FAST.get_structure_hook(ApplicationInstanceSpec)
+
+    @lru_cache(maxsize=128)
+    def remembered(raw: bytes) -> ApplicationInstanceSpec:
+        return read(msgspec.json.decode(raw), ApplicationInstanceSpec)  # type: ignore[no-any-return]
+
+    def hook(value: Any, cls: Any) -> ApplicationInstanceSpec:
+        try:
+            raw = msgspec.json.encode(value)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return read(value, cls)  # type: ignore[no-any-return]
+        return remembered(raw) if len(raw) <= _LONGEST_REMEMBERED else read(value, cls)
+
+    FAST.register_structure_hook(ApplicationInstanceSpec, hook)
+
+
+_remember_specs()
+
+
 def structure(cls: type[T], value: Any) -> T:
     """`value` (JSON) as an instance of `cls`; unknown fields are skipped, null means absent.
 
     Raises ValidationProblems with every problem when it does not fit. Free objects (`spec.values.inline`,
-    `spec.parameters`) are taken as they are, not copied.
+    `spec.parameters`) may be shared with `value`, and with other results.
     """
     try:
         return FAST.structure(value, cls)

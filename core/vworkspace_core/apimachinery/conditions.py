@@ -95,6 +95,18 @@ def same_but_times(
     return _facts(left, but_messages_of) == _facts(right, but_messages_of)
 
 
+def are_there(wanted: Iterable[Wanted | Condition], conditions: Sequence[Condition], *, generation: int) -> bool:
+    """Whether `conditions` say what is wanted, and nothing else: `merge_conditions` would change no more than order."""
+    asked = {
+        w.type: (w.status, w.reason, generation if _is_of_now(w) else w.observed_generation, w.message) for w in wanted
+    }
+    return asked == _facts(conditions, ())
+
+
+def _is_of_now(wanted: Wanted | Condition) -> bool:
+    return wanted.observed_generation is None and not isinstance(wanted, Condition)
+
+
 def _facts(conditions: Sequence[Condition], silent: Container[str]) -> dict[str, tuple[object, ...]]:
     return {
         c.type: (c.status, c.reason, c.observed_generation, "" if c.type in silent else c.message) for c in conditions

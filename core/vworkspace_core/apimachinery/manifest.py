@@ -70,6 +70,15 @@ def canonical_json(value: Json) -> bytes:
     return _encoder.encode(value)
 
 
+def encoded_fields(manifest: Manifest) -> dict[str, bytes]:
+    """The canonical JSON of each field that is no scalar, metadata apart."""
+    return {
+        key: _encoder.encode(value)
+        for key, value in manifest.items()
+        if key != "metadata" and isinstance(value, dict | list)
+    }
+
+
 def content_hash(value: Json) -> str:
     """First 16 hex digits of the SHA-256 of the canonical JSON (PH-2, `vworkspace.io/applied-hash`)."""
     return hashlib.sha256(_encoder.encode(value)).hexdigest()[:16]
@@ -78,8 +87,12 @@ def content_hash(value: Json) -> str:
 def get_path(value: Json, *path: str | int) -> Json:
     """Value at `path`, or None where any step is missing or of another shape. Never raises."""
     for step in path:
-        # What comes off the wire is a dict: asking for that first spares the slow check of the abstract class.
-        if type(value) is dict or isinstance(value, Mapping):
+        # What comes off the wire is a dict or absent: asking first spares the slow check of the abstract class.
+        if type(value) is dict:
+            value = value.get(step)
+        elif value is None:
+            return None
+        elif isinstance(value, Mapping):
             value = value.get(step)
         elif isinstance(step, int) and isinstance(value, list) and -len(value) <= step < len(value):
             value = value[step]

@@ -37,6 +37,8 @@ _STEP: Final = [1 if byte in b"[{" else -1 if byte in b"]}" else 0 for byte in r
 _LARGE: Final = 64 * 1024
 _HEADROOM: Final = 100
 """Frames of the interpreter's stack that are left to whoever reads the object later, where it stands deeper."""
+_SHALLOW: Final = 4 * _HEADROOM
+"""Brackets that a text may have, and so levels, which whoever reads it has room for in any case."""
 
 
 def pruned(text: str, levels: int = LEVELS) -> str:
@@ -93,7 +95,7 @@ def _calmly(decode: Callable[[bytes], T], raw: bytes) -> T:
 
 def _with_headroom(decode: Callable[[bytes], T], raw: bytes) -> T:
     """Decode as somebody would whose stack is deeper, where that counts: what passes here can be read everywhere."""
-    if raw.count(b"{") + raw.count(b"[") < 2 * _HEADROOM:
+    if raw.count(b"{") + raw.count(b"[") < _SHALLOW:
         return decode(raw)
     return _deeper(decode, raw, _HEADROOM)
 

@@ -7,13 +7,14 @@
 import string
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import cached_property
 from typing import Final
 
 import attrs
 
 from vworkspace_core.apimachinery.conditions import Transition
 from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, encoded_fields, ref_of
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.ports import KubernetesEvent
 
@@ -70,6 +71,11 @@ class Apply:
     after: frozenset[ObjectRef] = frozenset()
     ref: ObjectRef = attrs.field(init=False, eq=False, repr=False)
     """The object it is about."""
+
+    @cached_property
+    def encoded(self) -> Mapping[str, bytes]:
+        """Its fields as canonical JSON, metadata apart: what the live object is compared with, pass after pass."""
+        return encoded_fields(self.manifest)
 
     @ref.default
     def _ref_of_manifest(self) -> ObjectRef:

@@ -5,7 +5,7 @@ missing or different on the live object. Fields of others are not looked at.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -21,24 +21,43 @@ def stamp(manifest: dict[str, Any], annotation: str) -> dict[str, Any]:
     return manifest
 
 
+_UNKNOWN: Final[Mapping[str, bytes]] = {}
+
+
 def needs_apply(
-    desired: Manifest, live: Manifest | None, schema: Schema | None = None, *, drops_empty: bool = False
+    desired: Manifest,
+    live: Manifest | None,
+    schema: Schema | None = None,
+    *,
+    drops_empty: bool = False,
+    encoded: Mapping[str, bytes] = _UNKNOWN,
 ) -> bool:
     """Whether applying `desired` over `live` would say anything new.
 
     `schema`, of the whole object, tells which lists are keyed, so that items of others in them are left alone, and
     which texts are quantities. `drops_empty`: the server leaves out fields that say nothing (false, 0, empty), as it
-    does for built-in kinds; missing ones of these are then no difference.
+    does for built-in kinds; missing ones of these are then no difference. `encoded` holds fields of `desired` as
+    canonical JSON, as far as somebody has them.
     """
     if live is None:
         return True
     if not _covers_metadata(live.get("metadata") or {}, desired.get("metadata") or {}):
         return True
-    fields = ((key, value) for key, value in desired.items() if key != "metadata")
     if schema is None and not drops_empty:
-        return not all(_covers_field(live, key, value) for key, value in fields)
+        return _differs(desired, live, encoded)
+    fields = ((key, value) for key, value in desired.items() if key != "metadata")
     by_schema = _BySchema(drops_empty)
     return not all(by_schema.covers_field(live, key, value, schema and schema.child(key)) for key, value in fields)
+
+
+def _differs(desired: Manifest, live: Manifest, encoded: Mapping[str, bytes]) -> bool:
+    for key, value in desired.items():
+        if type(value) is str:
+            if live.get(key) != value:
+                return True
+        elif key != "metadata" and not _covers_field(live, key, value, encoded.get(key)):
+            return True
+    return False
 
 
 def _covers_metadata(live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
@@ -59,7 +78,7 @@ def _covers_owners(live: Any, desired: list[dict[str, Any]]) -> bool:
     """Owner references are a map by uid: others may have added theirs."""
     if not isinstance(live, list):
         return False
-    return all(any(wanted.items() <= there.items() for there in live) for wanted in desired)
+    return all(wanted in live or any(wanted.items() <= there.items() for there in live) for wanted in desired)
 
 
 def _covers(live: Any, desired: Any) -> bool:
@@ -71,11 +90,11 @@ def _covers(live: Any, desired: Any) -> bool:
     return _equal(live, desired)
 
 
-def _covers_field(live: Manifest, key: str, desired: Any) -> bool:
+def _covers_field(live: Manifest, key: str, desired: Any, encoded: bytes | None = None) -> bool:
     if key not in live:
         return False
     there = live[key]
-    if isinstance(desired, dict | list) and canonical_json(there) == canonical_json(desired):
+    if isinstance(desired, dict | list) and canonical_json(there) == (encoded or canonical_json(desired)):
         return True  # byte for byte the same: by far the most common case, and by far the fastest to see
     return _covers(there, desired)
 

@@ -3,7 +3,7 @@
 Looked at before any apply or delete. An owner is told by its uid: another object of the same name is another owner.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
@@ -16,7 +16,10 @@ def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
     owners = metadata(manifest).get("ownerReferences")
     if not isinstance(owners, list):
         return None
-    return next((owner for owner in owners if isinstance(owner, Mapping) and owner.get("controller") is True), None)
+    for owner in owners:
+        if (type(owner) is dict or isinstance(owner, Mapping)) and owner.get("controller") is True:
+            return owner
+    return None
 
 
 def is_controlled_by(manifest: Manifest, uid: str) -> bool:
@@ -24,7 +27,7 @@ def is_controlled_by(manifest: Manifest, uid: str) -> bool:
     return bool(get_path(controller_of(manifest), "uid") == uid)
 
 
-def belongs_to(manifest: Manifest, uid: str, marks: Iterable[Mapping[str, str | None]]) -> bool:
+def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mapping[str, str | None]]]) -> bool:
     """Whether the owner with `uid` may apply over it: it controls it, or nobody does and it has one of the `marks`.
 
     A mark is labels that it has; None for one that it lacks. The owner reference of this incarnation is enough: labels
@@ -37,7 +40,7 @@ def belongs_to(manifest: Manifest, uid: str, marks: Iterable[Mapping[str, str | 
     labels = metadata(manifest).get("labels")
     if not isinstance(labels, Mapping):
         return False
-    return any(all(labels.get(name) == value for name, value in mark.items()) for mark in marks)
+    return any(all(labels.get(name) == value for name, value in mark.items()) for mark in marks())
 
 
 def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
@@ -92,6 +95,8 @@ def prunes(
     objects: Mapping[ObjectRef, Manifest], uid: str, kinds: Sequence[Kind], wanted: Set[ObjectRef], *, spare: int
 ) -> tuple[Delete, ...]:
     """Deletes of what the owner controls and does not want any more (PH-3), but for the newest `spare` of it."""
+    if objects.keys() <= wanted:
+        return ()
     unwanted = {ref: live for ref, live in controlled(objects, uid, kinds) if ref not in wanted}
     newest = sorted(
         unwanted, key=lambda ref: (str(metadata(unwanted[ref]).get("creationTimestamp", "")), ref), reverse=True

@@ -10,7 +10,14 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.apimachinery.conditions import Transition, Wanted, merge_conditions, same_but_times, transitions
+from vworkspace_core.apimachinery.conditions import (
+    Transition,
+    Wanted,
+    are_there,
+    merge_conditions,
+    same_but_times,
+    transitions,
+)
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, same_json
 from vworkspace_core.apimachinery.meta import Condition, condition_json
 from vworkspace_core.apimachinery.timestamps import format_time
@@ -79,9 +86,10 @@ def status_change(
 
     `not_compared` is written beside and is no reason to write, such as the time of the last write.
     """
-    conditions = merge_conditions(live.conditions, wanted, generation=live.generation, now=format_time(now))
-    if _says_the_same(live, conditions, fields, _NONE):
+    wanted = tuple(wanted)
+    if is_there(live, wanted, fields):
         return None
+    conditions = merge_conditions(live.conditions, wanted, generation=live.generation, now=format_time(now))
     manifest = live.ref.kind.manifest(live.ref.name, live.ref.namespace)
     manifest["metadata"]["resourceVersion"] = live.resource_version
     manifest["status"] = {
@@ -90,8 +98,17 @@ def status_change(
         **(not_compared or {}),
         **fields,
     }
-    is_minor = _says_the_same(live, conditions, fields, minor)
+    is_minor = minor is not _NONE and _says_the_same(live, conditions, fields, minor)
     return StatusChange(manifest, transitions(live.conditions, conditions), is_minor)
+
+
+def is_there(live: LiveStatus, wanted: Iterable[Wanted | Condition], fields: Mapping[str, Any]) -> bool:
+    """Whether the status says so already. Asked before anything is built: in the steady state the answer is yes."""
+    return (
+        live.observed_generation == live.generation
+        and are_there(wanted, live.conditions, generation=live.generation)
+        and same_json(live.fields, fields)
+    )
 
 
 def _says_the_same(

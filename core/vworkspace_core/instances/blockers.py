@@ -20,6 +20,7 @@ from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import InstanceObserved, Settings
 from vworkspace_core.instances.desired import Desired, source_kind
 from vworkspace_core.instances.helm_storage import foreign_release
+from vworkspace_core.instances.intent import REMEMBERED, Intent
 from vworkspace_core.instances.ownership import is_ours, name_taken
 from vworkspace_core.instances.service_accounts import account_blocker
 
@@ -48,34 +49,16 @@ def _gate(source: ApplicationInstance, observed: InstanceObserved) -> Blocker | 
 
 
 def _invalid(source: ApplicationInstance, settings: Settings) -> Blocker | None:
-    problems = _problems(_ById(source), settings.admission)
+    problems = _problems(Intent(source), settings.admission)
     if not problems:
         return None
     return Blocker(Reason.VALIDATION_FAILED, "; ".join(str(problem) for problem in problems), stalled=True)
 
 
-class _ById:
-    """An instance as a key of a cache, by identity: comparing and hashing its content would cost more than it spares.
-
-    Passes that follow one another often decide on the same object in memory.
-    """
-
-    __slots__ = ("instance",)
-
-    def __init__(self, instance: ApplicationInstance) -> None:
-        self.instance = instance
-
-    def __hash__(self) -> int:
-        return id(self.instance)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and self.instance is other.instance
-
-
-@lru_cache(maxsize=64)
-def _problems(source: _ById, settings: AdmissionSettings) -> tuple[Problem, ...]:
-    """What admission says, remembered: a fifth of a decision, and the same each time."""
-    return check_application_instance(source.instance, settings=settings)
+@lru_cache(maxsize=REMEMBERED)
+def _problems(intent: Intent, settings: AdmissionSettings) -> tuple[Problem, ...]:
+    """What admission says."""
+    return check_application_instance(intent.instance, settings=settings)
 
 
 def _policy(source: ApplicationInstance, settings: Settings) -> Blocker | None:

@@ -6,6 +6,7 @@ chart and values change together.
 """
 
 from collections.abc import Mapping
+from functools import cached_property, lru_cache
 from typing import Any
 
 import attrs
@@ -25,6 +26,7 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.controller.decision import Apply, one_after_another
 from vworkspace_core.controller.drift import needs_apply, stamp
 from vworkspace_core.instances.context import Settings
+from vworkspace_core.instances.intent import REMEMBERED, ById, Intent
 from vworkspace_core.instances.naming import Names, former_names, names_of
 from vworkspace_core.instances.ownership import owner_reference
 from vworkspace_core.instances.retry import token_of
@@ -48,6 +50,16 @@ class Desired:
     version: str
     retry: str
 
+    @cached_property
+    def chart(self) -> ObjectRef:
+        """The HelmChart that Flux makes for the release, where it makes one."""
+        return helm_chart_of(self.release)
+
+    @cached_property
+    def refs(self) -> frozenset[ObjectRef]:
+        """What is wanted."""
+        return frozenset(apply.ref for apply in self.applies)
+
 
 def source_kind(chart: ChartSource) -> Kind:
     """Flux's source for that chart: OCI charts cannot go through a HelmRepository's `sourceRef`."""
@@ -56,23 +68,23 @@ def source_kind(chart: ChartSource) -> Kind:
 
 def desired_objects(
     instance: ApplicationInstance,
-    chart: ChartSource,
-    release: Release,
     override: ReleaseOverride | None,
     objects: Mapping[ObjectRef, Manifest],
     settings: Settings,
 ) -> Desired:
-    """What is to exist downstream. `chart` and `release` are the instance's own, known to be present.
+    """What is to exist downstream of an instance that has a chart and a release.
 
     What was made under the former names stays as long as it is exactly what is wanted: moving it would start a new
     request to Flux in every instance of the cluster for nothing. With the next change of the HelmRelease it moves.
     """
-    wanted = _Wanted(instance, chart, release, override, settings)
-    if _source_in_use(objects.get(wanted.release_ref)) == release.name:
-        former = wanted.objects(former_names(release))
-        if not any(needs_apply(apply.manifest, objects.get(apply.ref)) for apply in former.applies):
+    wanted = _wanted(Intent(instance), ById(override), ById(settings))
+    if _source_in_use(objects.get(wanted.release_ref)) == wanted.release.name:
+        former = wanted.former
+        if not any(
+            needs_apply(apply.manifest, objects.get(apply.ref), encoded=apply.encoded) for apply in former.applies
+        ):
             return former
-    return wanted.objects(wanted.names)
+    return wanted.current
 
 
 def _source_in_use(helm_release: Manifest | None) -> Any:
@@ -108,20 +120,65 @@ def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = 
     release, chart = instance.spec.release, instance.spec.chart
     if release is None or chart is None:
         return ()
+    standing = instance.status.release_override
+    if standing is None and asked is None:
+        return _watched(Intent(instance), chart.version)
+    intent, versions = Intent(instance), [_version(chart, override) for override in (None, standing, asked)]
+    return tuple(dict.fromkeys(ref for version in versions for ref in _watched(intent, version)))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _watched(intent: Intent, version: str) -> tuple[ObjectRef, ...]:
+    """What is looked up for one chart version."""
+    instance, chart, release = _parts(intent)
     helm_release = ObjectRef(HELM_RELEASE, instance.metadata.namespace, release.name)
-    refs = [helm_release]
-    if chart.source_type is SourceType.HELM:
-        refs.append(helm_chart_of(helm_release))
-    for override in (None, instance.status.release_override, asked):
-        wanted = _Wanted(instance, chart, release, override)
-        if override is None or wanted.version != chart.version:
-            refs.extend(ref for ref in wanted.read_refs(wanted.names) if ref not in refs)
-    return tuple(refs)
+    charts = [helm_chart_of(helm_release)] if chart.source_type is SourceType.HELM else []
+    names = _names(intent, version)
+    source = ObjectRef(source_kind(chart), instance.metadata.namespace, names.source)
+    beneath = ObjectRef(CONFIG_MAP, instance.metadata.namespace, names.fragment)
+    return (helm_release, *charts, source, *([beneath] if _needs_config_map(instance) else []))
+
+
+def _parts(intent: Intent) -> tuple[ApplicationInstance, ChartSource, Release]:
+    instance = intent.instance
+    chart, release = instance.spec.chart, instance.spec.release
+    assert chart is not None
+    assert release is not None
+    return instance, chart, release
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _names(intent: Intent, version: str) -> Names:
+    """The names of what the HelmRelease reads."""
+    instance, chart, release = _parts(intent)
+    return names_of(release, _fetched(chart, version), _fragment(instance), instance.metadata.uid)
+
+
+def _version(chart: ChartSource, override: ReleaseOverride | None) -> str:
+    """The effective chart version."""
+    return override.version if override is not None and override.version else chart.version
+
+
+def _fragment(instance: ApplicationInstance) -> dict[str, Any]:
+    """The values that the integrations stand for."""
+    return integration_values(instance.spec.integrations)
+
+
+def _needs_config_map(instance: ApplicationInstance) -> bool:
+    """Whether the fragment has to stand beneath values that we never read."""
+    return _referenced(instance.spec.values) and bool(_fragment(instance))
 
 
 def helm_chart_of(release: ObjectRef) -> ObjectRef:
     """The HelmChart that Flux makes for a HelmRelease with a HelmRepository; it alone tells what is wrong with it."""
     return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _wanted(intent: Intent, override: ById[ReleaseOverride | None], settings: ById[Settings]) -> "_Wanted":
+    instance, chart, release = _parts(intent)
+    names = _names(intent, _version(chart, override.value))
+    return _Wanted(instance, chart, release, override.value, settings.value, names)
 
 
 @attrs.frozen
@@ -132,45 +189,33 @@ class _Wanted:
     chart: ChartSource
     release: Release
     override: ReleaseOverride | None
-    settings: Settings = attrs.field(factory=lambda: Settings(cluster_id=""))
+    settings: Settings
+    names: Names
 
-    @property
+    @cached_property
     def version(self) -> str:
         """The effective chart version."""
-        return self.override.version if self.override is not None and self.override.version else self.chart.version
+        return _version(self.chart, self.override)
 
-    @property
+    @cached_property
     def release_ref(self) -> ObjectRef:
         """The HelmRelease."""
         return ObjectRef(HELM_RELEASE, self.instance.metadata.namespace, self.release.name)
 
-    @property
-    def fragment(self) -> Mapping[str, Any]:
-        """The values that the integrations stand for."""
-        return integration_values(self.instance.spec.integrations)
+    @cached_property
+    def current(self) -> Desired:
+        """Whole manifests."""
+        return self._objects(self.names)
 
-    @property
-    def needs_config_map(self) -> bool:
-        """Whether the fragment has to stand beneath values that we never read."""
-        return bool(self.fragment) and _referenced(self.instance.spec.values)
+    @cached_property
+    def former(self) -> Desired:
+        """The same under the names that were given before."""
+        return self._objects(former_names(self.release))
 
-    @property
-    def names(self) -> Names:
-        """The names of what the HelmRelease reads."""
-        fetched = _fetched(self.chart, self.version)
-        return names_of(self.release, fetched, self.fragment, self.instance.metadata.uid)
-
-    def read_refs(self, names: Names) -> tuple[ObjectRef, ...]:
-        """What the HelmRelease reads of ours."""
-        namespace = self.instance.metadata.namespace
-        source = ObjectRef(source_kind(self.chart), namespace, names.source)
-        return (source, ObjectRef(CONFIG_MAP, namespace, names.fragment)) if self.needs_config_map else (source,)
-
-    def objects(self, names: Names) -> Desired:
-        """Whole manifests, under these names."""
+    def _objects(self, names: Names) -> Desired:
         kind = source_kind(self.chart)
         spec = _release_spec(self, ObjectRef(kind, self.release.namespace, names.source))
-        beneath = names.fragment if self.needs_config_map else ""
+        beneath = names.fragment if _needs_config_map(self.instance) else ""
         spec |= _values(self, beneath)
         helm_release = self.wrap(HELM_RELEASE, self.release.name, {"spec": spec})
         source = self.wrap(kind, names.source, {"spec": _source_spec(self.chart, self.version, self.settings)})
@@ -256,7 +301,7 @@ def _referenced(values: Values | None) -> bool:
 
 def _config_map(wanted: _Wanted, name: str) -> Apply:
     """The integrations as a values file (JSON is YAML), to stand beneath values that we never read."""
-    body = {"data": {_VALUES_KEY: canonical_json(wanted.fragment).decode()}}
+    body = {"data": {_VALUES_KEY: canonical_json(_fragment(wanted.instance)).decode()}}
     return wanted.wrap(CONFIG_MAP, name, body, labels={_WATCH: "Enabled"})
 
 

@@ -20,7 +20,7 @@ from vworkspace_core.controller.decision import MergePatch
 
 def is_ours(manifest: Manifest, instance: ApplicationInstance) -> bool:
     """Whether we may apply over it: we control it, or nobody does and its labels name this instance."""
-    return ownership.belongs_to(manifest, instance.metadata.uid, marks_of(instance.metadata))
+    return ownership.belongs_to(manifest, instance.metadata.uid, lambda: marks_of(instance.metadata))
 
 
 def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> MergePatch:

@@ -18,13 +18,13 @@ from typing import assert_never
 import attrs
 
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode, Release, ReleaseOverride
-from vworkspace_core.api.chart import AppliedChart, ChartSource
+from vworkspace_core.api.chart import AppliedChart, ChartSource, SourceType
 from vworkspace_core.api.gating import claimed_by_another_operator
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.release_override import effective_override, permitted_override
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 from vworkspace_core.apimachinery.meta import Condition
 from vworkspace_core.apimachinery.references import ObjectName
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
@@ -41,7 +41,7 @@ from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.blockers import intent_blocker, name_blocker
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.deletion import decide_deletion
-from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, Desired, desired_objects, helm_chart_of
+from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, Desired, desired_objects
 from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts
 from vworkspace_core.instances.ownership import adoption, is_ours
 from vworkspace_core.instances.refused_writes import TransientFailure, meaning
@@ -91,8 +91,8 @@ def _managed(
     settings = context.settings
     override = effective_override(source, observed.override, observed.withdrawn)
     in_force, refused = permitted_override(source, override, settings.policy)
-    live_release = observed.objects.get(ObjectRef(HELM_RELEASE, release.namespace, release.name))
-    desired = desired_objects(source, chart, release, in_force, observed.objects, settings)
+    desired = desired_objects(source, in_force, observed.objects, settings)
+    live_release = observed.objects.get(desired.release)
     if blocker := name_blocker(source, desired, observed):
         return _blocked(Decision(), source, blocker, context)
     release_status = _release_status(desired, chart, live_release, observed, context)
@@ -104,19 +104,20 @@ def _managed(
     bell = SILENT if pending else ring(desired.retry, live_release, context.now)
     in_use = release_status.state is ReleaseState.READY
     guarded = FINALIZER not in source.metadata.finalizers  # its patch carries the resourceVersion
+    previous = _previous(source)
+    is_first_word = release_status.state in _BEGUN and Type.READY not in previous
     decision = Decision(
         finalizer=Finalizer.ADD if guarded else None,
         rehearsals=_rehearsals(pending, live_release),
         patches=(*_adoptions(source, desired, observed), *bell.patches),
         applies=pending,
         deletes=() if pending else _prunes(source, desired, observed, in_use=in_use),
+        events=replaced_account(source, release, settings),
         requeue=Requeue.at_latest(release_status.requeue_after).no_later_than(bell.wait),
         only_if_current=not guarded,
+        status_may_wait=PROGRESS_SECONDS if is_first_word else 0.0,
     )
-    decision = attrs.evolve(decision, events=replaced_account(source, release, settings))
-    if release_status.state in _BEGUN and Type.READY not in _previous(source):
-        decision = attrs.evolve(decision, status_may_wait=PROGRESS_SECONDS)
-    wanted = conditions.from_release(release_status, _previous(source), override_refused=refused)
+    wanted = conditions.from_release(release_status, previous, override_refused=refused)
     return with_status(decision, source, wanted, _fields(source, chart, desired, override, in_force), context)
 
 
@@ -127,8 +128,8 @@ def _release_status(
     return flux.classify(
         live_release,
         observed.objects.get(desired.source),
-        observed.objects.get(helm_chart_of(desired.release)),
-        ReleaseRequest(desired.version, chart.source_type.value == "oci", desired.retry),
+        observed.objects.get(desired.chart),
+        ReleaseRequest(desired.version, chart.source_type is SourceType.OCI, desired.retry),
         context.now,
         ReleaseTimeouts(settings.source_grace_seconds, settings.source_wait_seconds, settings.stuck_ready_seconds),
     )
@@ -138,7 +139,7 @@ def _is_pending(apply: Apply, observed: InstanceObserved) -> bool:
     live = observed.objects.get(apply.ref)
     if live is not None and metadata(live).get("deletionTimestamp"):
         return False  # somebody deleted it: it is made again once it has gone
-    return needs_apply(apply.manifest, live)
+    return needs_apply(apply.manifest, live, encoded=apply.encoded)
 
 
 def _rehearsals(pending: tuple[Apply, ...], live_release: Manifest | None) -> tuple[Apply, ...]:
@@ -194,7 +195,9 @@ def _after_failure(
 
 def _adoptions(source: ApplicationInstance, desired: Desired, observed: InstanceObserved) -> tuple[MergePatch, ...]:
     """What an earlier incarnation has left, and this one does not want: made ours, so that it is pruned in time."""
-    wanted = {apply.ref for apply in desired.applies}
+    wanted = desired.refs
+    if observed.objects.keys() <= wanted:
+        return ()
     left = sorted(ref for ref in observed.objects if ref not in wanted and ref.kind in DOWNSTREAM_KINDS)
     return tuple(
         adoption(ref, live, source)
@@ -212,9 +215,8 @@ def _prunes(
 
     Until then a few stay, to go back to: an instance that is changed again and again and never ready makes no more.
     """
-    wanted = {apply.ref for apply in desired.applies}
     spare = 0 if in_use else _KEPT_UNUSED
-    return prunes(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS, wanted, spare=spare)
+    return prunes(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS, desired.refs, spare=spare)
 
 
 def _fields(

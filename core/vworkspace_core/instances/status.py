@@ -30,7 +30,7 @@ from vworkspace_core.apimachinery.references import ObjectName
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.status import LiveStatus, Minor, event_of, status_change
+from vworkspace_core.controller.status import LiveStatus, Minor, event_of, is_there, status_change
 from vworkspace_core.instances.context import Context
 from vworkspace_core.ports import KubernetesEvent
 
@@ -95,10 +95,14 @@ def with_status(
     context: Context,
 ) -> Decision:
     """The decision with the status, the events and the transitions that follow; unchanged where nothing is new."""
+    wanted, live = tuple(wanted), _live(source)
+    said = _fields_json(fields, request_mark(source.metadata.annotations))
+    if is_there(live, wanted, said):
+        return decision
     change = status_change(
-        _live(source),
+        live,
         wanted,
-        _fields_json(fields, request_mark(source.metadata.annotations)),
+        said,
         context.now,
         not_compared={"lastReconcileTime": format_time(context.now)},
         minor=_COMMENTARY,

@@ -147,7 +147,7 @@ def assert_equal_to_the_server(rig: Rig) -> None:
     assert {ref.name: uid for ref, uid in rig.told.items()} == {
         name: one["metadata"]["uid"] for name, one in rig.world.objects.items()
     }
-    assert rig.store.bytes == sum(len(rig.store._entries[name].packed) for name in rig.store.names())
+    assert rig.store.bytes == sum(len(rig.store._entries[name].content) for name in rig.store.names())
 
 
 @settings(max_examples=effort(5))

@@ -32,12 +32,35 @@ def release(name: str, version: int, **spec: Any) -> dict[str, Any]:
 
 
 def test_many_that_resemble_each_other_take_a_fraction_of_their_json() -> None:
-    store, found = ObjectStore(HELM_RELEASE), [release(f"shop-{at}", at) for at in range(1, 501)]
+    store, found = ObjectStore(HELM_RELEASE, unpacked=0), [release(f"shop-{at}", at) for at in range(1, 501)]
     store.buffer(found)
     list(store.replace("500"))
 
     assert list(store.objects()) == sorted(found, key=lambda one: str(one["metadata"]["name"]))
     assert store.bytes < sum(len(json.dumps(one)) for one in found) / 3
+
+
+def test_what_came_last_is_packed_only_when_so_much_has_come_after_it() -> None:
+    found = [release(f"shop-{at}", at) for at in range(1, 11)]
+    size = max(len(json.dumps(one, separators=(",", ":"))) for one in found)
+    store = ObjectStore(HELM_RELEASE, unpacked=4 * size)
+    for one in found:
+        store.put(one)
+
+    assert [entry.is_packed for entry in store._entries.values()] == [True] * 6 + [False] * 4
+    assert store.bytes == sum(len(entry.content) for entry in store._entries.values())
+    assert list(store.objects()) == sorted(found, key=lambda one: str(one["metadata"]["name"]))
+
+
+def test_what_is_not_held_any_more_is_never_packed() -> None:
+    store = ObjectStore(HELM_RELEASE, unpacked=2000)
+    store.put(release("shop", 1))
+    first = store._entries["org", "shop"]
+    for version in range(2, 50):
+        store.put(release("shop", version))
+
+    assert not first.is_packed
+    assert not store._entries["org", "shop"].is_packed
 
 
 def test_a_relist_is_packed_with_an_object_of_its_own_and_yields_what_differs() -> None:

@@ -38,11 +38,15 @@ THINGS = st.builds(
     st.lists(st.sampled_from(["u1", "u2"]), max_size=2),
 )
 
+UNPACKED = st.sampled_from([0, 400, 100_000])
 
-@given(st.lists(THINGS, max_size=30))
-@example([thing("a", 2, ownerReferences=[]), thing("a", 1, ownerReferences=[])])
-def test_the_newest_copy_of_each_object_is_held_in_whatever_order_they_come(things: list[dict[str, Any]]) -> None:
-    store = ObjectStore(KIND)
+
+@given(st.lists(THINGS, max_size=30), UNPACKED)
+@example([thing("a", 2, ownerReferences=[]), thing("a", 1, ownerReferences=[])], 0)
+def test_the_newest_copy_of_each_object_is_held_in_whatever_order_they_come(
+    things: list[dict[str, Any]], unpacked: int
+) -> None:
+    store = ObjectStore(KIND, unpacked=unpacked)
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for one in things:
         store.put(one)
@@ -59,9 +63,9 @@ def test_the_newest_copy_of_each_object_is_held_in_whatever_order_they_come(thin
         assert list(store.objects(namespace)) == [one for name, one in sorted(newest.items()) if name[0] == namespace]
 
 
-@given(st.lists(st.tuples(st.sampled_from(["put", "remove", "stage", "swap"]), THINGS), max_size=40))
-def test_indexes_and_sizes_follow_the_content(actions: list[tuple[str, dict[str, Any]]]) -> None:
-    store = ObjectStore(KIND, indexers={"name": lambda one: [one["metadata"]["name"]]})
+@given(st.lists(st.tuples(st.sampled_from(["put", "remove", "stage", "swap"]), THINGS), max_size=40), UNPACKED)
+def test_indexes_and_sizes_follow_the_content(actions: list[tuple[str, dict[str, Any]]], unpacked: int) -> None:
+    store = ObjectStore(KIND, indexers={"name": lambda one: [one["metadata"]["name"]]}, unpacked=unpacked)
     for action, one in actions:
         match action:
             case "put":
@@ -79,7 +83,7 @@ def test_indexes_and_sizes_follow_the_content(actions: list[tuple[str, dict[str,
         assert store.indexed("name", name) == [one for one in held if one["metadata"]["name"] == name]
     for uid in ("u1", "u2"):
         assert store.owned_by(uid) == [one for one in held if owner(uid) in one["metadata"]["ownerReferences"]]
-    assert (store.bytes == 0) == (not held)
+    assert store.bytes == sum(len(entry.content) for entry in store._entries.values())
 
 
 def test_readers_get_copies_of_their_own() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -36,9 +37,9 @@ class CacheChange:
     initial: bool = False
     version: str = ""
 
-    @property
+    @cached_property
     def object(self) -> Manifest:
-        """The object, decoded anew: the caller's own copy."""
+        """The object, decoded once for all who are told of the change: nobody alters it."""
         return _decode(self.raw)
 
     @property

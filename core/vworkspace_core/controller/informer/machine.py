@@ -150,15 +150,7 @@ def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) 
     if older(version, state.resource_version):
         return relist(state, RelistCause.BACKWARDS, moment)
     bookmark = event.type is WatchEventType.BOOKMARK
-    moved = attrs.evolve(
-        state,
-        resource_version=version,
-        heard_at=moment.now,
-        had_event=state.had_event or not bookmark,
-        bookmarks=state.bookmarks or bookmark,
-        bookmarked=state.bookmarked or bookmark,
-        broken=0,
-    )
+    moved = state.heard(version, moment.now, bookmark=bookmark)
     match event.type:
         case WatchEventType.BOOKMARK:
             return moved, (Advance(version),)

@@ -1,11 +1,13 @@
 """The informer's store: every object of one kind as packed JSON, decoded when it is read (RUN-1).
 
 JSON takes a tenth of the memory of dicts, packed a tenth of that, and every reader gets a copy of its own for free.
+The objects that came last stay unpacked for a while: they are read most, and the next ones to change.
 managedFields are dropped on the way in unless asked for. A relist is buffered beside the live content and replaces it
 in one step; the difference yields the changes that were missed, deletes included.
 """
 
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -20,6 +22,7 @@ from vworkspace_core.controller.informer.index import Indexer, IndexKey, Name, S
 _LEVEL = 1
 _WINDOW = -13  # raw, 8 KiB: most objects are smaller; what a larger one repeats from further back is kept twice
 _MEMORY = 6  # of a window that small; zlib clears it for each object
+_UNPACKED = 128 * 1024
 
 
 def pack(raw: bytes, typical: bytes) -> bytes:
@@ -65,18 +68,25 @@ def older(version: str, than: str) -> bool:
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class _Entry:
-    packed: bytes
+    content: bytes
+    """JSON, or what it was packed to."""
     typical: bytes
-    """What it was packed with; many entries share it."""
+    """What it is packed with; many entries share it."""
     uid: str
     version: str
     keys: tuple[IndexKey, ...]
+    is_packed: bool = False
 
     @property
     def raw(self) -> bytes:
-        return unpack(self.packed, self.typical)
+        return unpack(self.content, self.typical) if self.is_packed else self.content
+
+    def pack(self) -> int:
+        """By how many bytes it grew, as a rule a negative number."""
+        before, self.content, self.is_packed = len(self.content), pack(self.content, self.typical), True
+        return len(self.content) - before
 
 
 @attrs.frozen
@@ -93,7 +103,8 @@ class ObjectStore:
 
     `transform` is applied to everything that comes in and must not change its argument; `indexers` name
     further indexes beside `namespace` and `owner`. `wanted` says of which namespaces objects are kept; nobody is told
-    of others. `resource_version` is how far the store has seen, "" before the first list.
+    of others. `unpacked` is how many bytes of JSON, of the objects that came last, are not packed. `resource_version`
+    is how far the store has seen, "" before the first list.
     """
 
     def __init__(
@@ -103,6 +114,7 @@ class ObjectStore:
         transform: Callable[[Manifest], Manifest] = without_managed_fields,
         indexers: Mapping[str, Indexer] | None = None,
         wanted: Callable[[str], bool] | None = None,
+        unpacked: int = _UNPACKED,
     ) -> None:
         self.kind = kind
         self.resource_version = ""
@@ -112,6 +124,9 @@ class ObjectStore:
         self._index = SecondaryIndex()
         self._entries: dict[Name, _Entry] = {}
         self._buffer: dict[Name, _Entry] = {}
+        self._most_unpacked = unpacked
+        self._unpacked: deque[tuple[Name, _Entry, int]] = deque()
+        self._unpacked_bytes = 0
         self._typical = b""
         self._bytes = 0
         self._listed = False
@@ -121,7 +136,7 @@ class ObjectStore:
 
     @property
     def bytes(self) -> int:
-        """Bytes held, packed as they are; what several objects have in common is not counted."""
+        """Bytes held, as they are held; what packed objects have in common is not counted."""
         return self._bytes
 
     def get(self, namespace: str | None, name: str) -> dict[str, Any] | None:
@@ -210,7 +225,9 @@ class ObjectStore:
         """Keep a page of a list aside; readers still see the old content."""
         if not self._buffer:
             self._typical = b""  # that of the first object of the new list: objects change over the months
-        self._buffer.update(self._admit(manifest) for manifest in manifests if self._keeps(manifest))
+        for name, entry in (self._admit(manifest) for manifest in manifests if self._keeps(manifest)):
+            self._buffer[name] = entry
+            self._leave_unpacked(name, entry)
 
     def discard_buffer(self) -> None:
         """Forget the buffered pages: the list begins anew."""
@@ -224,7 +241,7 @@ class ObjectStore:
             _Difference(name, self._drop(name), None) for name in sorted(self._entries.keys() - buffered.keys())
         ]
         for name, entry in buffered.items():
-            held = self._replace(name, entry)
+            held = self._hold(name, entry)
             if held is None or (held.version, held.uid) != (entry.version, entry.uid):
                 differences.append(_Difference(name, held, entry))
         self.resource_version, self._listed = resource_version, True
@@ -246,16 +263,37 @@ class ObjectStore:
         keys = (("namespace", namespace), *keys_of(manifest, self._indexers))
         raw = _encode(manifest)
         self._typical = self._typical or raw
-        packed, uid, version = pack(raw, self._typical), str(meta.get("uid", "")), str(meta.get("resourceVersion", ""))
-        entry = _Entry(packed, self._typical, uid, version, keys)
+        entry = _Entry(raw, self._typical, str(meta.get("uid", "")), str(meta.get("resourceVersion", "")), keys)
         return (namespace, str(meta.get("name", ""))), entry
 
+    def _leave_unpacked(self, name: Name, entry: _Entry) -> None:
+        """Until so much has come after it; what is not held any more by then is never packed at all."""
+        self._unpacked.append((name, entry, len(entry.content)))
+        self._unpacked_bytes += len(entry.content)
+        while self._unpacked_bytes > self._most_unpacked:
+            name, entry, size = self._unpacked.popleft()
+            self._unpacked_bytes -= size
+            if self._entries.get(name) is entry:
+                self._bytes += entry.pack()
+            elif self._buffer.get(name) is entry:
+                entry.pack()
+
     def _replace(self, name: Name, entry: _Entry) -> _Entry | None:
-        """Put an entry in the place of what is held under its name, which is returned."""
-        held = self._drop(name) if name in self._entries else None
+        """Put an entry that came in alone in the place of what is held under its name, which is returned."""
+        held = self._hold(name, entry)
+        self._leave_unpacked(name, entry)
+        return held
+
+    def _hold(self, name: Name, entry: _Entry) -> _Entry | None:
+        held = self._entries.get(name)
+        if held is not None and held.keys == entry.keys:
+            self._bytes -= len(held.content)
+        elif held is not None:
+            self._drop(name)
         self._entries[name] = entry
-        self._index.insert(name, entry.keys)
-        self._bytes += len(entry.packed)
+        if held is None or held.keys != entry.keys:
+            self._index.insert(name, entry.keys)
+        self._bytes += len(entry.content)
         return held
 
     def _changes(self, difference: _Difference, initial: bool = False) -> tuple[CacheChange, ...]:
@@ -272,7 +310,7 @@ class ObjectStore:
     def _drop(self, name: Name) -> _Entry:
         entry = self._entries.pop(name)
         self._index.remove(name, entry.keys)
-        self._bytes -= len(entry.packed)
+        self._bytes -= len(entry.content)
         return entry
 
     def _ref(self, name: Name) -> ObjectRef:

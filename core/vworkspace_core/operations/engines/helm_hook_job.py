@@ -97,7 +97,7 @@ def _deployed(target: ApplicationInstance, objects: Objects) -> Mapping[str, Any
         release, history = objects.get(ref), get_path(objects.get(ref), "status", "history")
         if release is None or not isinstance(history, list):
             continue
-        if not belongs_to(release, target.metadata.uid, marks_of(target.metadata)):
+        if not belongs_to(release, target.metadata.uid, lambda: marks_of(target.metadata)):
             continue
         for entry in history:
             if isinstance(entry, Mapping) and entry.get("status") == "deployed" and _is_revision(entry, ref):

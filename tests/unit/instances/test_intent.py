@@ -1,0 +1,88 @@
+"""What is remembered of an intent is what would be worked out anew (REC-2, REC-6)."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.instance_worlds import CONTEXT, NAMESPACE, deployed, instance_manifest, scene, with_meta, written
+from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.api.labels import RETRY
+from vworkspace_core.controller.render import as_data
+from vworkspace_core.instances import blockers, desired
+from vworkspace_core.instances.context import InstanceObserved
+from vworkspace_core.instances.intent import Intent
+from vworkspace_core.instances.reconcile import reconcile
+
+FIRST = instance_manifest()
+LABELS = FIRST["metadata"]["labels"]
+OTHERS = {
+    "itself again": instance_manifest(),
+    "uid": with_meta(FIRST, uid="bbbbbbbb-1111-4222-8333-444444444444"),
+    "name": with_meta(FIRST, name="another"),
+    "labels": with_meta(FIRST, labels={**LABELS, "team": "x"}),
+    "retry": with_meta(FIRST, annotations={RETRY: "2026-06-01"}),
+    "a bad retry": with_meta(FIRST, annotations={RETRY: "not a token!"}),
+    "version": instance_manifest(chart={**FIRST["spec"]["chart"], "version": "6.7.0"}),
+    "values": instance_manifest(values={"source": "inline", "inline": {"replicas": 2.0}}),
+    "true for one": instance_manifest(values={"source": "inline", "inline": {"replicas": True}}),
+    "order of keys": instance_manifest(values={"inline": {"replicas": 2}, "source": "inline"}),
+    "suspend": instance_manifest(suspend=True),
+    "invalid": instance_manifest(release={"name": "nextcloud", "namespace": "elsewhere"}),
+    "secret": instance_manifest(values={"source": "inline", "inline": {"password": "hunter2"}}),
+}
+
+
+def decided(manifest: dict[str, Any]) -> dict[str, Any]:
+    return as_data(reconcile(read_application_instance(manifest), InstanceObserved(NAMESPACE), CONTEXT))
+
+
+def forget() -> None:
+    for remembered in (blockers._problems, desired._wanted, desired._names, desired._watched):
+        remembered.cache_clear()
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_was_decided_before_changes_no_decision(other: str) -> None:
+    forget()
+    alone = decided(OTHERS[other])
+    forget()
+    decided(FIRST)
+
+    assert decided(OTHERS[other]) == alone
+    assert decided(OTHERS[other]) == alone
+
+
+def test_a_status_of_flux_and_a_status_of_ours_are_no_new_intent() -> None:
+    world = scene(deployed())
+    before = read_application_instance(world.manifest)
+    after = read_application_instance(
+        with_meta(written(world.manifest, world.decide()), resourceVersion="11", finalizers=[])
+    )
+
+    assert before.spec is after.spec, "read once"
+    assert Intent(before) == Intent(after)
+    assert hash(Intent(before)) == hash(Intent(after))
+
+
+@pytest.mark.parametrize("other", [name for name in OTHERS if name not in ("itself again",)])
+def test_whatever_somebody_asks_for_is_another_intent(other: str) -> None:
+    assert Intent(read_application_instance(FIRST)) != Intent(read_application_instance(OTHERS[other]))
+
+
+def test_what_is_remembered_cannot_depend_on_anything_else() -> None:
+    instance = read_application_instance(written(FIRST, scene(None).decide()))
+    kept = Intent(instance).instance
+
+    assert kept.spec is instance.spec
+    assert (kept.metadata.uid, kept.metadata.labels) == (instance.metadata.uid, instance.metadata.labels)
+    assert (kept.metadata.generation, kept.metadata.resource_version, kept.metadata.finalizers) == (0, "", ())
+    assert not kept.status.conditions
+
+
+def test_a_spec_that_somebody_changes_in_place_is_read_as_it_stands() -> None:
+    manifest = instance_manifest(values={"source": "inline", "inline": {"replicas": 2}})
+    first = read_application_instance(manifest)
+    manifest["spec"]["values"]["inline"]["replicas"] = 3
+
+    values = (first.spec.values, read_application_instance(manifest).spec.values)
+    assert [each.inline for each in values if each is not None] == [{"replicas": 2}, {"replicas": 3}]
