@@ -16,6 +16,7 @@ _ORDER: Final = (
     "uninstall",
     "status",
     "check",
+    "diff",
     "retry",
     "suspend",
     "resume",

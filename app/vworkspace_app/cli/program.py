@@ -11,7 +11,7 @@ from vworkspace_app.cli.boxes import box
 from vworkspace_app.cli.conformance import conformance
 from vworkspace_app.cli.handling import approve, cancel, logs, resume, retry, suspend
 from vworkspace_app.cli.installing import manifests, register, uninstall
-from vworkspace_app.cli.seeing import check, status
+from vworkspace_app.cli.seeing import check, diff, status
 from vworkspace_app.cli.servers import cluster, control_plane
 from vworkspace_app.cli.trying import demo, plan
 from vworkspace_app.process.missing_packages import ABOUT
@@ -37,6 +37,7 @@ app = App(
 app.command("vworkspace_app.cli.run:run", name="run", help=RUN)
 for command in (
     check,
+    diff,
     status,
     retry,
     suspend,

@@ -1,4 +1,4 @@
-"""The commands that look at a cluster: `status`, `check`."""
+"""The commands that look at a cluster: `status`, `check`, `diff`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -74,3 +74,25 @@ def check(
     form = None if output == "text" else Format(output)
     options = CheckOptions(pre, not no_agent, velero_namespace, release_account, form, system_namespace, kubeconfig)
     return run_check(options)
+
+
+def diff(
+    *files: Annotated[str, Parameter(name="FILE", help="YAML files; `-` is standard input.")],
+    offline: Annotated[
+        Path | None, Parameter(help="A folder or file with what is observed, in the place of a cluster.")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+) -> int:
+    """Show what applying instances, Operations or jobs would change: they themselves, and everything downstream.
+
+    The operator's own decision on what is in the cluster now, tried as dry runs where you may. Nothing is written.
+    Exit status 0: nothing would change; 1: something would; 2: something would be refused, or there was an error.
+    Examples:
+
+        vworkspace-operator diff instance.yaml
+        kubectl get appinst nextcloud -o yaml | sed s/6.6.0/6.8.0/ | vworkspace-operator diff -
+        vworkspace-operator diff instance.yaml --offline observed/
+    """
+    from vworkspace_app.commands.diff import DiffOptions, run_diff
+
+    return run_diff(DiffOptions(files, offline, kubeconfig))

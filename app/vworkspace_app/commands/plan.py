@@ -78,8 +78,13 @@ def plan(request: PlanRequest, *, colour: bool = False) -> Planned:
     """The Decision as text. Raises CommandError for options and input that cannot be understood."""
     if not request.files:
         raise CommandError("give at least one FILE (see vworkspace-operator plan --help)", status=USAGE)
+    return plan_of(request, read_documents(request.files), colour=colour)
+
+
+def plan_of(request: PlanRequest, documents: Sequence[Manifest], *, colour: bool = False) -> Planned:
+    """The same of documents that were read already."""
     now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
-    templates, documents = read_templates(request.templates), read_documents(request.files)
+    templates = read_templates(request.templates)
     ref, _ = chosen(documents, request.wanted)
     given = Given.of(documents, format_time(now))
     manifest = given.objects[ref]

@@ -1,9 +1,10 @@
 """What `plan` says of a Decision: in a line for people, as data, or as a diff of what is there and what would be."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from vworkspace_app.overview.differences import overlaid
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.controller.decision import Decision, Finalizer
@@ -72,15 +73,20 @@ def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, M
     before_and_after: list[tuple[ObjectRef, Any, Any]] = []
     for apply in decision.applies:
         live = _plain(present.get(apply.ref))
-        before_and_after.append((apply.ref, live, _overlaid(live or {}, _plain(apply.manifest))))
+        before_and_after.append((apply.ref, live, overlaid(live or {}, _plain(apply.manifest))))
     for create in (*decision.creates, *afterwards.creates):
         before_and_after.append((create.ref, None, _plain(create.manifest)))
     for patch in decision.patches:
         live = _plain(present.get(patch.ref)) or {}
-        before_and_after.append((patch.ref, live, _overlaid(live, _plain(patch.patch))))
+        before_and_after.append((patch.ref, live, overlaid(live, _plain(patch.patch))))
     for delete in decision.deletes:
         before_and_after.append((delete.ref, _plain(present.get(delete.ref)), None))
-    lines = [line for ref, before, after in before_and_after for line in _lines(ref, before, after)]
+    return drawn(before_and_after, colour=colour)
+
+
+def drawn(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | None]], *, colour: bool) -> str:
+    """Unified diffs of objects as they are and as they would be, without what only an API server writes."""
+    lines = [line for ref, before, after in changes for line in _lines(ref, _plain(before), _plain(after))]
     return "".join(f"{_coloured(line) if colour else line}\n" for line in lines)
 
 
@@ -100,11 +106,3 @@ def _plain(manifest: Manifest | None) -> dict[str, Any] | None:
         return None
     meta = {key: value for key, value in (manifest.get("metadata") or {}).items() if key not in _SERVER}
     return {key: meta if key == "metadata" else value for key, value in manifest.items() if key != "status"}
-
-
-def _overlaid(live: Any, wanted: Any) -> Any:
-    """What a server-side apply comes to, as far as that can be told without a server: lists are replaced whole."""
-    if not isinstance(live, Mapping) or not isinstance(wanted, Mapping):
-        return wanted
-    merged = {key: _overlaid(live[key], wanted[key]) if key in wanted else live[key] for key in live}
-    return {**merged, **{key: value for key, value in wanted.items() if key not in live}}

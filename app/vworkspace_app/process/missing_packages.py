@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "cluster": "the embedded Kubernetes API server",
     "conformance": "examines a control plane of yours",
     "control-plane": "the embedded control plane",
+    "diff": "what applying manifests would change in a cluster",
     "demo": "an intent on its way from the control plane to Flux and back, live and checked",
     "logs": "what the operator, or the pods of an object, wrote",
     "manifests": "prints what is to be installed in a cluster",

@@ -1,0 +1,145 @@
+"""`diff`: what applying manifests would change in a cluster, object by object (SEE-2)."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import attrs
+
+from vworkspace_app.commands import plan_output
+from vworkspace_app.commands.plan import PlanRequest, plan_of
+from vworkspace_app.overview.differences import Difference, difference, overlaid
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_app.process.yaml_documents import read_documents
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.apimachinery.resources import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.controller.decision import Decision
+from vworkspace_kube import KubeApiClient, load_config
+
+SAME, DIFFERS, FAILED = 0, 1, 2
+"""Exit statuses, as those of diff and of kubectl diff."""
+
+_KINDS: Final = (APPLICATION_INSTANCE, OPERATION)
+
+
+@attrs.frozen
+class DiffOptions:
+    """The options of `diff`. With `offline`, what is observed comes from that folder or file."""
+
+    files: Sequence[str]
+    offline: Path | None
+    kubeconfig: Path | None
+
+
+def run_diff(options: DiffOptions) -> int:
+    """Print the difference; the exit status. Raises CommandError with the status of an error."""
+    if not options.files:
+        raise CommandError("give at least one FILE (see vworkspace-operator diff --help)", status=USAGE)
+    try:
+        if options.offline is not None:
+            return _offline(options.files, options.offline)
+        return int(anyio.run(_online, options.files, load_config(options.kubeconfig)))
+    except CommandError as error:
+        raise CommandError(error.message, status=FAILED) from error
+    except OperatorError as error:
+        raise CommandError(error.message, status=FAILED) from error
+
+
+async def _online(files: Sequence[str], config: Any) -> int:
+    statuses = [SAME]
+    async with KubeApiClient(config) as api:
+        for kind, manifest in applied(read_documents(files)):
+            try:
+                found = await difference(api, kind, manifest, datetime.now(UTC))
+            except ValidationProblems as error:
+                told = "; ".join(map(str, error.problems))
+                raise CommandError(f"{ref_of(manifest, kind)} cannot be read: {told}") from error
+            print(text(found, colour=sys.stdout.isatty()), end="")
+            print(f"diff: {ref_of(manifest, kind)}: {said(found)}", file=sys.stderr)
+            statuses.append(status_of(found))
+    return max(statuses)
+
+
+def applied(documents: Sequence[Manifest]) -> Iterator[tuple[Kind, Manifest]]:
+    """What would be applied: our kinds as they stand in a file, or as the payload of a job. Raises CommandError."""
+    for document in documents:
+        manifest = document
+        for path in (("payload", "operation"), ("payload", "instance"), ("payload",)):
+            inside = get_path(document, *path)
+            if isinstance(inside, dict) and inside.get("apiVersion"):
+                manifest = inside
+                break
+        kind = next((each for each in _KINDS if _is(manifest, each)), None)
+        if kind is None:
+            named = f"{manifest.get('kind')} {get_path(manifest, 'metadata', 'name')}"
+            raise CommandError(f"{named} is neither an ApplicationInstance nor an Operation: try kubectl diff")
+        yield kind, manifest
+
+
+def _is(manifest: Manifest, kind: Kind) -> bool:
+    return (manifest.get("apiVersion"), manifest.get("kind")) == (kind.api_version, kind.kind)
+
+
+def text(found: Difference, *, colour: bool) -> str:
+    """The diffs, and below each that the API server would not take, why."""
+    parts = []
+    for change in found.changes:
+        parts.append(plan_output.drawn([(change.ref, change.before, change.after)], colour=colour))
+        if change.refused:
+            parts.append(f"! {change.ref} would be refused: {change.refused}\n")
+    return "".join(parts)
+
+
+def said(found: Difference) -> str:
+    """The operator's side of it in a line."""
+    if found.changes[0].refused:
+        return "the API server would not take it, so that nothing downstream would change"
+    told = plan_output.summary(found.decision, Decision(), found.present)
+    return f"{told}; the control plane holds this object: its next job sets it again" if found.is_held else told
+
+
+def status_of(found: Difference) -> int:
+    """2 where something would be refused, 1 where something would change, else 0."""
+    if any(change.refused for change in found.changes):
+        return FAILED
+    return (
+        DIFFERS
+        if plan_output.drawn([(each.ref, each.before, each.after) for each in found.changes], colour=False)
+        else SAME
+    )
+
+
+def _offline(files: Sequence[str], folder: Path) -> int:
+    observed = _observed(folder)
+    statuses = [SAME]
+    for kind, manifest in applied(read_documents(files)):
+        ref = ref_of(manifest, kind)
+        wanted = overlaid(observed.get(ref, {}), manifest)
+        documents = [*(each for other, each in observed.items() if other != ref), wanted]
+        request = PlanRequest(files, wanted=f"{kind.kind}/{ref.name}", output=None)
+        planned = plan_of(request, documents, colour=sys.stdout.isatty())
+        own = plan_output.drawn([(ref, observed.get(ref), wanted)], colour=sys.stdout.isatty())
+        print(own + planned.text, end="")
+        print(f"diff: {ref}: {planned.summary}", file=sys.stderr)
+        statuses.append(FAILED if planned.obstructed else DIFFERS if own or planned.text else SAME)
+    return max(statuses)
+
+
+def _observed(folder: Path) -> dict[ObjectRef, Manifest]:
+    """What a folder or a file holds, by where it lives."""
+    paths = sorted(map(str, folder.glob("*.yaml"))) if folder.is_dir() else [str(folder)]
+    return {_ref(document): document for document in (read_documents(paths) if paths else [])}
+
+
+def _ref(document: Manifest) -> ObjectRef:
+    """Of a kind that decides nothing, the group and the name of the kind are all that is known."""
+    for kind in ALL_KINDS:
+        if _is(document, kind):
+            return ref_of(document, kind)
+    group, _, version = str(document.get("apiVersion")).rpartition("/")
+    return ref_of(document, Kind(group, version, str(document.get("kind")), ""))

@@ -1,0 +1,153 @@
+"""What applying a manifest of ours would change in a cluster: it and everything downstream (SEE-2).
+
+The decision is the operator's own, on a live snapshot. What it would apply is tried as a dry run where rights allow,
+so that the API server's defaults, refusals and other field managers are told too. Nothing is written.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import attrs
+
+from vworkspace_app.controller.lookups import find
+from vworkspace_app.process.yaml_documents import parse_yaml
+from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER
+from vworkspace_core.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, Permanent
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.controller.decision import Apply, Decision
+from vworkspace_core.controller.refused_writes import other_holders
+from vworkspace_core.instances.context import Context, Settings
+from vworkspace_core.instances.observe import observe_live
+from vworkspace_core.instances.reconcile import reconcile
+from vworkspace_core.operations.claims import Claims
+from vworkspace_core.operations.context import OperationContext
+from vworkspace_core.operations.observe import observe_operation_live
+from vworkspace_core.operations.override import release_request
+from vworkspace_core.operations.reconcile import reconcile_operation
+from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.overview.acts import CLI_MANAGER
+from vworkspace_core.ports import KubeApi
+
+Objects: TypeAlias = Mapping[ObjectRef, Manifest]
+
+
+@attrs.frozen
+class Change:
+    """One object as it is and as it would be; None for not there. `refused`: why the API server would not take it."""
+
+    ref: ObjectRef
+    before: Manifest | None
+    after: Manifest | None
+    refused: str = ""
+
+
+@attrs.frozen
+class Difference:
+    """Everything that one manifest would change, and what the operator would then say of it.
+
+    `is_held`: the control plane wrote the object, and what it wrote would be changed.
+    """
+
+    changes: tuple[Change, ...]
+    decision: Decision
+    present: Manifest
+    is_held: bool = False
+
+
+@attrs.frozen
+class DryRun:
+    """Asks the API server what an apply would come to."""
+
+    api: KubeApi
+
+    async def change(self, apply: Apply, live: Manifest | None, manager: str) -> Change:
+        """The object afterwards; as far as can be told without the server where the right to apply is missing."""
+        try:
+            after = await self.api.apply(
+                apply.manifest, kind=apply.kind, field_manager=manager, force=apply.force, dry_run=True
+            )
+        except (Conflict, Invalid, Permanent) as error:
+            return Change(apply.ref, live, overlaid(live or {}, apply.manifest), error.message)
+        except (Forbidden, NotFound):  # no right, or a namespace that is not there yet
+            return Change(apply.ref, live, overlaid(live or {}, apply.manifest))
+        return Change(apply.ref, live, after)
+
+
+async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime) -> Difference:
+    """What applying `manifest` would change. Raises what `KubeApi.get` and `list` raise, and ValidationProblems."""
+    dry_run, ref = DryRun(api), ref_of(manifest, kind)
+    # By force: whoever applies it means it. Who else holds it is told beside.
+    own = await dry_run.change(Apply(kind, manifest, force=True), await find(api, ref), CLI_MANAGER)
+    wanted = _as_stored(own, now)
+    if own.refused:
+        return Difference((own,), Decision(), wanted)
+    decision, objects = await (_of_instance if kind == APPLICATION_INSTANCE else _of_operation)(api, wanted, now)
+    downstream = [await dry_run.change(apply, objects.get(apply.ref), FIELD_MANAGER) for apply in decision.applies]
+    created = [Change(create.ref, None, create.manifest) for create in decision.creates]
+    patched = [
+        Change(patch.ref, live := objects.get(patch.ref), overlaid(live or {}, patch.patch))
+        for patch in decision.patches
+    ]
+    deleted = [Change(delete.ref, objects.get(delete.ref), None) for delete in decision.deletes]
+    changes = (own, *patched, *downstream, *created, *deleted)
+    return Difference(changes, decision, wanted, _takes_from_control_plane(own))
+
+
+def _takes_from_control_plane(own: Change) -> bool:
+    if own.before is None or get_path(own.before, "spec") == get_path(own.after, "spec"):
+        return False
+    return FIELD_MANAGER in other_holders(own.before, CLI_MANAGER, "spec")
+
+
+def _as_stored(own: Change, now: datetime) -> Manifest:
+    """What the operator would read; where no dry run told, the API server's part is filled in."""
+    after = own.after or {}
+    if metadata(after).get("uid"):
+        return after
+    stored = {"uid": "00000000-0000-0000-0000-000000000000", "generation": 1, "resourceVersion": "1"}
+    stored["creationTimestamp"] = now.isoformat()
+    return {**after, "metadata": {**stored, **metadata(after)}}
+
+
+async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects]:
+    source = read_application_instance(manifest)
+    observed = await observe_live(api, source)
+    page = await api.list(OPERATION, namespace=source.metadata.namespace)
+    mine = [
+        read_operation(each)
+        for each in page.items
+        if get_path(each, "spec", "targetRef", "name") == source.metadata.name
+    ]
+    override, withdrawn = release_request(source, mine)
+    observed = attrs.evolve(observed, override=override, withdrawn=withdrawn)
+    return reconcile(source, observed, Context(Settings(cluster_id=_cluster_of(manifest)), now)), observed.objects
+
+
+async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects]:
+    """The decision of its first pass, with what the next one creates once the intent stands (OPS-1)."""
+    cluster_id = _cluster_of(manifest)
+    # What a claim is checked with is nobody's to read who only wants to compare: it counts as not configured.
+    context = OperationContext(OperationSettings(cluster_id), now, Claims(None, cluster_id), parse_yaml=parse_yaml)
+    source = read_operation(manifest)
+    observed = await observe_operation_live(api, source, context)
+    decision = reconcile_operation(source, observed, context)
+    if decision.status is None or decision.creates or not get_path(decision.status, "status", "engineRef"):
+        return decision, observed.objects
+    started = read_operation({**manifest, "status": decision.status["status"]})
+    again = reconcile_operation(started, observed, context)
+    return attrs.evolve(decision, creates=again.creates), observed.objects
+
+
+def _cluster_of(manifest: Manifest) -> str:
+    return str(get_path(manifest, "metadata", "labels", CLUSTER_ID) or "")
+
+
+def overlaid(live: Any, wanted: Any) -> Any:
+    """What a server-side apply comes to, as far as that can be told without a server: lists are replaced whole."""
+    if not isinstance(live, Mapping) or not isinstance(wanted, Mapping):
+        return wanted
+    merged = {key: overlaid(live[key], wanted[key]) if key in wanted else live[key] for key in live}
+    return {**merged, **{key: value for key, value in wanted.items() if key not in live}}

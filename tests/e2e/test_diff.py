@@ -1,0 +1,112 @@
+"""`diff` tells what applying a manifest would change, downstream too, and changes nothing (SEE-2)."""
+
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.commands import run
+from tests.support.e2e_world import FIRST, INSTANCE, LATER, NAME, NS, RELEASE, World, instance, source_of
+from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
+from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
+from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, said, status_of, text
+from vworkspace_app.overview.differences import Difference, difference
+from vworkspace_app.process.errors import CommandError
+from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, JOB, OPERATION
+
+in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
+
+
+def compared(world: World, manifest: Manifest, kind: Kind = APPLICATION_INSTANCE) -> Difference:
+    """What `diff` finds."""
+    return world.hands.do(partial(difference, kind=kind, manifest=manifest, now=datetime.now(UTC)))
+
+
+def labelled(version: str, **changes: Any) -> dict[str, Any]:
+    """The instance as somebody keeps it in a file."""
+    labels = {name: LABELS[name] for name in (MANAGED_BY, CLUSTER_ID)}
+    return instance(version, metadata={"name": NAME, "namespace": NS, "labels": labels}, **changes)
+
+
+@in_both_worlds
+def test_another_version_changes_source_and_release_and_nothing_is_written_SEE_2(face: Face) -> None:
+    async def story(world: World) -> None:
+        await world.ready()
+        assert text(compared(world, labelled(FIRST)), colour=False) == ""
+        assert status_of(compared(world, labelled(FIRST))) == SAME
+        before = world.get(INSTANCE)["metadata"]["resourceVersion"]
+        found = compared(world, labelled(LATER))
+        assert status_of(found) == DIFFERS
+        told = text(found, colour=False)
+        assert f"-    version: {FIRST}" in told
+        assert f"+    version: {LATER}" in told
+        changed = {change.ref for change in found.changes if change.before != change.after}
+        assert {INSTANCE, source_of(LATER), RELEASE} <= changed
+        assert "2 applies" in said(found)
+        assert said(found).endswith("the control plane holds this object: its next job sets it again")
+        assert world.get(INSTANCE)["metadata"]["resourceVersion"] == before
+        assert world.find(source_of(LATER)) is None
+
+    face.run(story)
+
+
+@in_both_worlds
+def test_what_another_manager_holds_is_refused_by_name_SEE_2(face: Face) -> None:
+    async def story(world: World) -> None:
+        await world.ready()
+        held = {**RELEASE.kind.manifest(RELEASE.name, NS), "spec": {"interval": "7m0s"}}
+        world.hands.do(lambda api: api.apply(held, kind=RELEASE.kind, field_manager="somebody", force=True))
+        found = compared(world, labelled(LATER))
+        assert status_of(found) == FAILED
+        assert 'conflict with "somebody"' in text(found, colour=False)
+
+    face.run(story)
+
+
+def test_what_the_api_server_would_not_take_changes_nothing_downstream_SEE_2() -> None:
+    async def story(world: World) -> None:
+        broken = labelled(FIRST)
+        broken["spec"]["chart"] = {"version": 5}
+        found = compared(world, broken)
+        assert status_of(found) == FAILED
+        assert len(found.changes) == 1
+        assert "would not take it" in said(found)
+
+    IN_PROCESS.run(story)
+
+
+def test_an_operation_shows_what_its_engine_would_be_given_SEE_2() -> None:
+    async def story(world: World) -> None:
+        ops = Operating(world)
+        await ops.prepare()
+        found = compared(world, ops.manifest("runCommand.job", "tell"), OPERATION)
+        assert status_of(found) == DIFFERS
+        assert JOB in {change.ref.kind for change in found.changes}
+        assert world.find(found.changes[0].ref) is None
+
+    IN_PROCESS.run(story, engines=ENGINES_QUICK)
+
+
+def test_a_job_is_compared_by_what_it_carries_and_other_kinds_are_not_ours_SEE_2() -> None:
+    job = {"id": "j-1", "kind": "apply", "payload": labelled(FIRST)}
+    assert list(applied([job])) == [(APPLICATION_INSTANCE, job["payload"])]
+    with pytest.raises(CommandError, match="ConfigMap x is neither an ApplicationInstance nor an Operation"):
+        list(applied([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}]))
+
+
+@pytest.mark.slow
+def test_from_files_it_needs_no_cluster_SEE_2(tmp_path: Path) -> None:
+    observed = tmp_path / "observed"
+    observed.mkdir()
+    example = Path("examples/application-oci.yaml").read_text(encoding="utf-8")
+    (observed / "instance.yaml").write_text(example, encoding="utf-8")
+    new = tmp_path / "new.yaml"
+    new.write_text(example.replace("version: ", "version: 1"), encoding="utf-8")
+    ended = run("diff", new, "--offline", observed)
+    assert ended.status == DIFFERS, ended.err
+    assert "HelmRelease" in ended.out
+    assert "diff: ApplicationInstance" in ended.err
