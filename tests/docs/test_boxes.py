@@ -1,0 +1,221 @@
+"""docs/boxes.md does what it says: its commands run as they stand, its boxes are right, its words are all there are."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.docs.markdown import ROOT
+from tests.support.boxes import CONDITIONS
+from tests.support.commands import clean_environment
+from tests.support.patience import PATIENCE
+from vworkspace_app.__main__ import run_command
+from vworkspace_app.cli.boxes import box as box_commands
+from vworkspace_core.apimachinery.fields import camel
+from vworkspace_core.boxes import model
+from vworkspace_core.boxes.compile import examine
+from vworkspace_core.boxes.functions import OBJECTS
+from vworkspace_core.boxes.gates import OPERATORS
+from vworkspace_core.boxes.read import read_box
+from vworkspace_core.boxes.schemas import CrdVersions, Schemas
+from vworkspace_core.graph import GraphReason
+
+PAGE = (ROOT / "docs" / "boxes.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def block(language: str, name: str) -> str:
+    (text,) = (text for *what, text in BLOCKS if what == [language, name])
+    return str(text)
+
+
+def section(heading: str) -> str:
+    """What stands below a heading, up to the next one."""
+    (found,) = re.findall(rf"^##+ {re.escape(heading)}\n(.*?)(?=^##+ |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def words_of(heading: str) -> set[str]:
+    """The words in backticks of the first column of the table below a heading."""
+    first = [row.split("|")[1] for row in section(heading).splitlines() if row.startswith("| `")]
+    return {word for cell in first for word in re.findall(r"`([^`]+)`", cell)}
+
+
+def changed(text: str, diff: str) -> str:
+    """`text` with a diff; AssertionError where it does not fit exactly one place."""
+    lines = diff.removeprefix("@@\n").splitlines(keepends=True)
+    before = "".join(line[1:] for line in lines if line[0] in " -")
+    assert text.count(before) == 1, before
+    return text.replace(before, "".join(line[1:] for line in lines if line[0] in " +"))
+
+
+# --- the ten minutes --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the newcomer works, after the first step."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def said(name: str) -> list[int]:
+    """Exit statuses of a block's commands."""
+    return [run_command(shlex.split(line)[1:]) for line in block("sh", name).splitlines()]
+
+
+def diffs() -> list[str]:
+    return [text for language, name, text in BLOCKS if (language, name) == ("diff", "webapp.yaml")]
+
+
+def test_the_first_steps_print_what_the_page_shows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said("begin") == [0, 0]
+    assert capsys.readouterr().out.splitlines()[:3] == block("console", "begin").splitlines()
+
+    said("look")
+    out = capsys.readouterr().out
+    assert "flowchart TD" in out
+    assert "# WebApp" in out
+
+    gated, wrong = diffs()
+    box = folder / "webapp.yaml"
+    box.write_text(changed(box.read_text(encoding="utf-8"), gated), encoding="utf-8")
+    assert run_command(["box", "check", "webapp.yaml"]) == 0
+    capsys.readouterr()
+
+    box.write_text(changed(box.read_text(encoding="utf-8"), wrong), encoding="utf-8")
+    assert run_command(["box", "check", "webapp.yaml"]) == 1
+    told = capsys.readouterr()
+    assert (told.out + told.err).splitlines() == block("console", "mistake").splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_a_newcomer_comes_from_nothing_to_a_running_kind(folder: Path) -> None:
+    said("begin")
+    (folder / "shop.yaml").write_text(block("yaml", "shop.yaml"), encoding="utf-8")
+    box = folder / "webapp.yaml"
+    box.write_text(changed(box.read_text(encoding="utf-8"), diffs()[0]), encoding="utf-8")
+    with started(folder, "cluster") as cluster:
+        assert cluster.stdout is not None
+        assert cluster.stdout.readline().startswith("ready ")
+        with started(folder, "run"):
+            assert shell(folder, block("sh", "try")).endswith("2")
+            assert "No resources found" in shell(folder, "export KUBECONFIG=kc\n" + block("sh", "end"))
+
+
+@contextmanager
+def started(folder: Path, name: str) -> Iterator["subprocess.Popen[str]"]:
+    """The one command of a block, at work in the folder."""
+    command = shlex.split(block("sh", name))
+    words = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
+    environment = clean_environment(folder, {})
+    process = subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+        assert process.poll() is None, "it goes on"
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+
+def shell(folder: Path, commands: str) -> str:
+    """What commands print, on either output, once all have succeeded."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = clean_environment(folder, {"PATH": path})
+    done = subprocess.run(
+        ["sh", "-ec", commands],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+# --- every word -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def crd() -> CrdVersions:
+    """That of the kind whose fields the page shows."""
+    status = {"type": "object", "properties": {"observedGeneration": {"type": "integer"}, "conditions": CONDITIONS}}
+    fields = {"spec": yaml.safe_load(block("yaml", "fields")), "status": status}
+    schema = {"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": fields}}
+    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}, "schema": schema}
+    spec = {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "shops", "singular": "shop", "kind": "Shop", "listKind": "ShopList"},
+        "versions": [version],
+    }
+    return CrdVersions.of({"kind": "CustomResourceDefinition", "metadata": {"name": "shops.example.com"}, "spec": spec})
+
+
+FRAGMENTS = [
+    (name, text) for language, name, text in BLOCKS if (language, name) in {("yaml", "resources"), ("yaml", "spec")}
+]
+
+
+@pytest.mark.parametrize(("name", "text"), FRAGMENTS, ids=range(len(FRAGMENTS)))
+def test_every_example_is_a_box_without_problems(name: str, text: str) -> None:
+    found: Any = yaml.safe_load(text)
+    spec = {"crd": "shop-crd.yaml", **(found if name == "spec" else {name: found})}
+    box = {"apiVersion": model.API_VERSION, "kind": model.KIND, "metadata": {"name": "shop"}, "spec": spec}
+
+    examined = examine(read_box(box), crd(), Schemas([crd()]))
+
+    assert (examined.problems, examined.warnings, examined.unchecked) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("heading", "described"),
+    [("Of the box", model.BoxSpec), ("Of a phase", model.BoxPhase), ("Of a resource", model.BoxResource)],
+)
+def test_every_word_of_a_box_is_on_the_page(heading: str, described: type[Any]) -> None:
+    words = {camel(field.name) for field in described.__attrs_attrs__}
+    beside = {"Of a phase": {"resources"}, "Of a resource": {"reconcile"}}.get(heading, set())
+
+    assert words_of(heading) == words - beside
+
+
+@pytest.mark.parametrize(
+    "values",
+    [model.PhaseOn, model.ApplyMode, model.OnDelete, model.PruneMode, model.ImmutableMode, model.OwnerMode],
+)
+def test_every_value_is_on_the_page(values: type[StrEnum]) -> None:
+    text = section("Of a phase") + section("Of a resource") + section("Of the box")
+
+    assert [
+        value for value in values if f"`{value}`" not in text and f"`{value}:" not in text and value != "delete"
+    ] == []
+
+
+def test_every_operator_function_and_reason_is_on_the_page_and_none_beside() -> None:
+    functions = {word.partition("(")[0] for word in words_of("Functions")}
+    reasons = set(re.findall(r"`([A-Z]\w+)`", section("Conditions")))
+
+    assert words_of("Gates") == set(OPERATORS)
+    assert functions == {function.name for function in OBJECTS}
+    assert reasons == {*GraphReason, "Draining", "DeletingResources", "WaitingForRemoval"} - {GraphReason.DELETING}
+
+
+def test_every_command_is_on_the_page_and_none_beside() -> None:
+    named = set(re.findall(r"`box (\w+)", section("Commands")))
+
+    assert named == {name for name in box_commands if not name.startswith("-")}
