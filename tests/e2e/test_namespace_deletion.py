@@ -13,8 +13,8 @@ from tests.support.servers import ENVIRONMENT, FACES, Face
 from vworkspace_core.api.labels import ABANDON
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, JOB, NAMESPACE
+from vworkspace_core.graph.once import UNRECORDED
 from vworkspace_core.instances.context import Settings
-from vworkspace_core.operations.identity import UNRECORDED
 
 NAMESPACE_REF = ObjectRef(NAMESPACE, None, NS)
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}

@@ -8,9 +8,9 @@ from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.graph.once import UNRECORDED
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.operations.identity import UNRECORDED
 from vworkspace_core.ports import KubeApi, PatchType
 
 _BENEATH: Final = {APPLICATION_INSTANCE: DOWNSTREAM_KINDS, OPERATION: engine_kinds()}

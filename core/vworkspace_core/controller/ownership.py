@@ -3,12 +3,12 @@
 Looked at before any apply or delete. An owner is told by its uid: another object of the same name is another owner.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.meta import ObjectMeta
-from vworkspace_core.controller.decision import Delete, MergePatch
+from vworkspace_core.controller.decision import MergePatch
 
 
 def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
@@ -82,23 +82,3 @@ def controlled(
         for ref in sorted(refs.get(kind, ())):
             if is_controlled_by(objects[ref], uid):
                 yield ref, objects[ref]
-
-
-def deletes(objects: Iterable[tuple[ObjectRef, Manifest]]) -> tuple[Delete, ...]:
-    """A delete of exactly each incarnation; none for what is on its way out."""
-    return tuple(
-        Delete(ref, metadata(live)["uid"]) for ref, live in objects if not metadata(live).get("deletionTimestamp")
-    )
-
-
-def prunes(
-    objects: Mapping[ObjectRef, Manifest], uid: str, kinds: Sequence[Kind], wanted: Set[ObjectRef], *, spare: int
-) -> tuple[Delete, ...]:
-    """Deletes of what the owner controls and does not want any more (PH-3), but for the newest `spare` of it."""
-    if objects.keys() <= wanted:
-        return ()
-    unwanted = {ref: live for ref, live in controlled(objects, uid, kinds) if ref not in wanted}
-    newest = sorted(
-        unwanted, key=lambda ref: (str(metadata(unwanted[ref]).get("creationTimestamp", "")), ref), reverse=True
-    )
-    return deletes((ref, unwanted[ref]) for ref in sorted(newest[spare:]))

@@ -36,16 +36,16 @@ def locked(manifest: Manifest) -> dict[str, Any]:
 
 def is_locked(live: Manifest) -> bool:
     """Whether it carries that finalizer."""
-    return UNRECORDED in (metadata(live).get("finalizers") or ())
+    finalizers = metadata(live).get("finalizers")
+    return isinstance(finalizers, list) and UNRECORDED in finalizers
 
 
-def without_lock(live: Manifest) -> dict[str, Any]:
-    """The part of a patch of its metadata that takes the finalizer off; empty where there is none."""
-    if not is_locked(live):
-        return {}
-    return {"finalizers": [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]}
+def unlocked_finalizers(live: Manifest) -> list[str]:
+    """Its finalizers but for that one."""
+    return [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
 
 
 def unlocking(ref: ObjectRef, live: Manifest) -> MergePatch:
     """Let go of the object: from then on it may be removed."""
-    return MergePatch(ref, {"metadata": {"resourceVersion": metadata(live)["resourceVersion"], **without_lock(live)}})
+    meta = {"resourceVersion": metadata(live)["resourceVersion"], "finalizers": unlocked_finalizers(live)}
+    return MergePatch(ref, {"metadata": meta})

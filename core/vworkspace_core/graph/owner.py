@@ -5,6 +5,7 @@ legal.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import attrs
@@ -16,7 +17,7 @@ from vworkspace_core.controller.decision import MergePatch, Snapshot
 from vworkspace_core.controller.drift import stamp
 from vworkspace_core.controller.ownership import controller_of, owner_reference, owners_without
 from vworkspace_core.graph.node import ApplyPolicy, Node, Removal
-from vworkspace_core.graph.once import CreateRecord, without_lock
+from vworkspace_core.graph.once import CreateRecord, is_locked, unlocked_finalizers
 from vworkspace_core.graph.scope import Item
 
 _TEMPLATES: Final = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
@@ -25,6 +26,7 @@ _TEMPLATES: Final = (("spec", "template"), ("spec", "jobTemplate", "spec", "temp
 _ORPHAN: Final = "Orphan"
 
 
+@lru_cache(maxsize=4096)
 def label_text(text: str) -> str:
     """`text` where it can be a label's value; otherwise its hash."""
     return text if is_label_value(text) else content_hash(text)
@@ -163,7 +165,7 @@ class Owner:
             "resourceVersion": metadata(live).get("resourceVersion"),
             "ownerReferences": owners_without(live, self.meta.uid),
             "labels": {self.marks.owner_uid: None},
-            **without_lock(live),
+            **({"finalizers": unlocked_finalizers(live)} if is_locked(live) else {}),
         }
         return MergePatch(ref, {"metadata": meta})
 

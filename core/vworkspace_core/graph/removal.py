@@ -4,7 +4,7 @@ Prune and teardown go by this. It reads labels and annotations only: neither the
 any more.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -14,7 +14,7 @@ from vworkspace_core.controller.decision import Decision, Delete, MergePatch, Sn
 from vworkspace_core.graph.judge import leaving
 from vworkspace_core.graph.once import is_locked, unlocking
 from vworkspace_core.graph.owner import Owner
-from vworkspace_core.graph.setbacks import setback, soonest
+from vworkspace_core.graph.setbacks import Setback, setback, soonest
 from vworkspace_core.graph.states import NodeState, Observation
 
 BeforeDelete: TypeAlias = Callable[[ObjectRef, Manifest], MergePatch | None]
@@ -32,39 +32,69 @@ def nothing_before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
 
 
 @attrs.frozen
+class Doomed:
+    """An object that is to go. The highest wave goes first."""
+
+    ref: ObjectRef
+    live: Manifest
+    wave: int = 0
+
+    @property
+    def is_going(self) -> bool:
+        """Whether somebody has asked for its deletion."""
+        return is_going(self.live)
+
+
+def next_wave(doomed: Iterable[Doomed]) -> tuple[Doomed, ...]:
+    """Those of the highest wave: the others wait until they are gone."""
+    found = tuple(doomed)
+    highest = max((one.wave for one in found), default=0)
+    return tuple(one for one in found if one.wave == highest)
+
+
+def taking_down(step: Iterable[Doomed], failed: Container[ObjectRef], before_delete: BeforeDelete) -> Decision:
+    """The writes by which they go, each by the uid that was looked at; none where one was refused in this pass."""
+    writable = tuple(one for one in step if one.ref not in failed)
+    patches = tuple(patch for one in writable if (patch := before_delete(one.ref, one.live)) is not None)
+    deletes = tuple(Delete(one.ref, metadata(one.live)["uid"]) for one in writable if not one.is_going)
+    return Decision(patches=patches, deletes=deletes)
+
+
+@attrs.frozen
 class RemovalStep:
-    """The next step: its writes, and how each object that is to go stands."""
+    """The next step of an owner: its writes, and how each object that is to go stands."""
 
     effects: Decision
     going: tuple[Observation, ...] = ()
 
 
-def removal_step(owner: Owner, doomed: Held, observed: Snapshot, before_delete: BeforeDelete) -> RemovalStep:
-    """Let go of what is to be orphaned, and take down the highest wave of the rest."""
+def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: BeforeDelete) -> RemovalStep:
+    """Let go of what is to be orphaned, and take down the highest recorded wave of the rest."""
     failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
-    orphans = [(ref, live) for ref, live in doomed if owner.is_orphaned(live) and not is_going(live)]
-    rest = [(ref, live) for ref, live in doomed if not owner.is_orphaned(live) or is_going(live)]
-    highest = max((owner.wave_of(live) for _, live in rest), default=0)
-    step = [(ref, live) for ref, live in rest if owner.wave_of(live) == highest]
-    behind = [(ref, live) for ref, live in rest if owner.wave_of(live) != highest]
-    patches = [owner.disowning(ref, live) for ref, live in orphans if ref not in failures]
-    for ref, live in step:
-        if ref not in failures:
-            patches.extend(_before(ref, live, before_delete))
-    doomed_now = [(ref, live) for ref, live in step if not is_going(live)]
-    deletes = tuple(Delete(ref, metadata(live)["uid"]) for ref, live in doomed_now if ref not in failures)
-    going = []
-    for ref, live in (*orphans, *step):
-        if ref in failures:
-            met = failures[ref]
-            going.append(_observed(owner, ref, live, met.state, met.reason, met.message))
-        elif is_going(live):
-            going.append(_observed(owner, ref, live, NodeState.LEAVING, "Terminating", leaving(live)))
-        else:
-            going.append(_observed(owner, ref, live, NodeState.PENDING, "Deleting", "it is deleted"))
-    going.extend(_observed(owner, ref, live, NodeState.WAITING, "Behind", "others go first") for ref, live in behind)
-    requeue = soonest(failures[ref].requeue for ref, _ in doomed if ref in failures)
-    return RemovalStep(Decision(patches=tuple(patches), deletes=deletes, requeue=requeue), tuple(going))
+    orphans = [(ref, live) for ref, live in held if owner.is_orphaned(live) and not is_going(live)]
+    kept = {ref for ref, _ in orphans}
+    doomed = tuple(Doomed(ref, live, owner.wave_of(live)) for ref, live in held if ref not in kept)
+    step = next_wave(doomed)
+
+    def before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
+        return unlocking(ref, live) if is_locked(live) else before_delete(ref, live)
+
+    effects = taking_down(step, failures, before)
+    disowned = tuple(owner.disowning(ref, live) for ref, live in orphans if ref not in failures)
+    effects = attrs.evolve(
+        effects,
+        patches=(*disowned, *effects.patches),
+        requeue=soonest(failures[ref].requeue for ref, _ in held if ref in failures),
+    )
+    now = (*orphans, *((one.ref, one.live) for one in step))
+    behind = {one.ref for one in doomed} - {one.ref for one in step}
+    going = [_stands(owner, ref, live, failures.get(ref)) for ref, live in now]
+    going.extend(
+        _observed(owner, one.ref, one.live, NodeState.WAITING, "Behind", "others go first")
+        for one in doomed
+        if one.ref in behind
+    )
+    return RemovalStep(effects, tuple(going))
 
 
 def is_going(live: Manifest) -> bool:
@@ -72,11 +102,13 @@ def is_going(live: Manifest) -> bool:
     return bool(metadata(live).get("deletionTimestamp"))
 
 
-def _before(ref: ObjectRef, live: Manifest, before_delete: BeforeDelete) -> Iterable[MergePatch]:
-    if is_locked(live):
-        yield unlocking(ref, live)
-    elif (patch := before_delete(ref, live)) is not None:
-        yield patch
+def _stands(owner: Owner, ref: ObjectRef, live: Manifest, met: Setback | None) -> Observation:
+    """One whose turn it is."""
+    if met is not None:
+        return _observed(owner, ref, live, met.state, met.reason, met.message)
+    if is_going(live):
+        return _observed(owner, ref, live, NodeState.LEAVING, "Terminating", leaving(live))
+    return _observed(owner, ref, live, NodeState.PENDING, "Deleting", "it is deleted")
 
 
 def _observed(owner: Owner, ref: ObjectRef, live: Manifest, state: NodeState, reason: str, message: str) -> Observation:

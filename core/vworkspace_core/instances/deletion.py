@@ -30,8 +30,9 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path,
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
 from vworkspace_core.apimachinery.secret_material import safe
 from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
-from vworkspace_core.controller.ownership import controlled, deletes, owners_without
+from vworkspace_core.controller.ownership import controlled, owners_without
 from vworkspace_core.controller.requeue import Requeue
+from vworkspace_core.graph.removal import Doomed, next_wave, taking_down
 from vworkspace_core.instances.conditions import uninstalling
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
@@ -59,8 +60,7 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
         return _flux_missing(source, context)
     if not left:
         return Decision(finalizer=Finalizer.REMOVE)
-    releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
-    return _take_down(source, releases or left, left, observed, context)
+    return _take_down(source, left, observed, context)
 
 
 def _let_go(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
@@ -121,7 +121,7 @@ def _with_its_namespace(
         return Decision(finalizer=Finalizer.REMOVE, events=events)
     # The namespace controller deletes what the operator may not: nothing has to be tried again for that.
     others = tuple(failure for failure in observed.failures if not isinstance(failure.error, Forbidden))
-    decision = _take_down(source, releases, left, attrs.evolve(observed, failures=others), context)
+    decision = _take_down(source, left, attrs.evolve(observed, failures=others), context)
     if refused := {failure.ref for failure in observed.failures} - {failure.ref for failure in others}:
         patches = tuple(patch for patch in decision.patches if patch.ref not in refused)
         deletes = tuple(delete for delete in decision.deletes if delete.ref not in refused)
@@ -155,25 +155,25 @@ def _left_behind(
 
 def _take_down(
     source: ApplicationInstance,
-    step: tuple[tuple[ObjectRef, Manifest], ...],
     left: tuple[tuple[ObjectRef, Manifest], ...],
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    failed = {failure.ref: failure for failure in observed.failures}
+    """The release first, what it read once that has gone."""
+    failed = {failure.ref for failure in observed.failures}
     refused = refusal_told(observed.failures)
-    doomed = tuple((ref, live) for ref, live in step if not metadata(live).get("deletionTimestamp"))
+    step = next_wave(Doomed(ref, live, wave=int(ref.kind == HELM_RELEASE)) for ref, live in left)
+    doomed = tuple(one.ref for one in step if not one.is_going)
     if failed:
         refusals = "; ".join(f"{failure.verb} {failure.ref}: {failure.error.message}" for failure in observed.failures)
         reason, message = Reason.UNINSTALLING, f"{refusals}; trying again"
     elif doomed:
-        reason, message = Reason.UNINSTALLING, "deleting " + ", ".join(str(ref) for ref, _ in doomed)
+        reason, message = Reason.UNINSTALLING, "deleting " + ", ".join(map(str, doomed))
     else:
         children = ", ".join(_since(ref, live) for ref, live in left)
         reason, message = Reason.WAITING_FOR_CHILD_RESOURCES, f"waiting for {children}{_cure(source, left)}"
-    decision = Decision(
-        patches=tuple(_unsuspend(ref, live) for ref, live in step if _is_suspended(live) and ref not in failed),
-        deletes=deletes((ref, live) for ref, live in doomed if ref not in failed),
+    decision = attrs.evolve(
+        taking_down(step, failed, _unsuspended),
         requeue=Requeue.REFUSED if refused else Requeue.BACKOFF if failed else Requeue.NO,
         only_if_current=True,
     )
@@ -208,15 +208,13 @@ def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], .
     )
 
 
-def _is_suspended(live: Manifest) -> bool:
-    return get_path(live, "spec", "suspend") is True
-
-
-def _unsuspend(ref: ObjectRef, live: Manifest) -> MergePatch:
+def _unsuspended(ref: ObjectRef, live: Manifest) -> MergePatch | None:
     """Whoever suspended it: Flux skips the uninstall of a suspended release and leaves the workload behind.
 
     The field is otherwise written by apply; no apply of this object follows any more.
     """
+    if get_path(live, "spec", "suspend") is not True:
+        return None
     return MergePatch(
         ref, {"metadata": {"resourceVersion": metadata(live)["resourceVersion"]}, "spec": {"suspend": None}}
     )

@@ -31,10 +31,11 @@ from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.controller.decision import Apply, Decision, Delete, Finalizer, MergePatch
 from vworkspace_core.controller.drift import needs_apply
 from vworkspace_core.controller.managed_fields import is_held_by_others
-from vworkspace_core.controller.ownership import controller_of, prunes
+from vworkspace_core.controller.ownership import controlled, controller_of
 from vworkspace_core.controller.queue.event_handlers import PROGRESS_SECONDS
 from vworkspace_core.controller.refused_writes import is_own_history
 from vworkspace_core.controller.requeue import Requeue
+from vworkspace_core.graph.removal import Doomed, nothing_before, taking_down
 from vworkspace_core.instances import conditions
 from vworkspace_core.instances import release_state as flux
 from vworkspace_core.instances.blocker import Blocker
@@ -215,8 +216,13 @@ def _prunes(
 
     Until then a few stay, to go back to: an instance that is changed again and again and never ready makes no more.
     """
-    spare = 0 if in_use else _KEPT_UNUSED
-    return prunes(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS, desired.refs, spare=spare)
+    if observed.objects.keys() <= desired.refs:
+        return ()
+    owned = controlled(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS)
+    unwanted = {ref: live for ref, live in owned if ref not in desired.refs}
+    by_age = sorted(unwanted, key=lambda ref: (str(metadata(unwanted[ref]).get("creationTimestamp", "")), ref))
+    oldest = by_age if in_use else by_age[:-_KEPT_UNUSED]
+    return taking_down([Doomed(ref, unwanted[ref]) for ref in sorted(oldest)], (), nothing_before).deletes
 
 
 def _fields(

@@ -16,10 +16,11 @@ from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
 from vworkspace_core.controller.ownership import owners_without
+from vworkspace_core.graph.once import is_locked, unlocked_finalizers
 from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
-from vworkspace_core.operations.identity import UNRECORDED, own_object
+from vworkspace_core.operations.identity import own_object
 from vworkspace_core.operations.status import condition_of, standing_status, with_status
 from vworkspace_core.ports import KubernetesEvent
 
@@ -68,7 +69,7 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     if _goes_with_its_namespace(operation, engine_object[0], observed):
         if patches:
             return Decision(patches=patches, only_if_current=True)
-        if not lifecycle.is_locked(engine_object[1]):
+        if not is_locked(engine_object[1]):
             return gone
     if _has_finished(operation, observed, context) and not stopping:
         return attrs.evolve(gone, patches=patches)
@@ -101,7 +102,7 @@ def _let_go(
     patch = {
         "resourceVersion": meta["resourceVersion"],
         "ownerReferences": owners_without(live, operation.metadata.uid),
-        "finalizers": [name for name in meta.get("finalizers") or () if name != UNRECORDED],
+        "finalizers": unlocked_finalizers(live),
     }
     patches = (
         () if any(failure.ref == ref for failure in observed.failures) else (MergePatch(ref, {"metadata": patch}),)
@@ -113,7 +114,7 @@ def _let_go(
 def _is_held(operation: Operation, live: Manifest) -> bool:
     """Whether it would go with the Operation, or stay for ever."""
     owners = metadata(live).get("ownerReferences") or ()
-    return lifecycle.is_locked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
+    return is_locked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
 
 
 def _locked_for_good(
@@ -121,9 +122,9 @@ def _locked_for_good(
 ) -> str:
     """The cure for an object that was made but not recorded before the namespace took the operator's rights with it."""
     ref, live = engine_object
-    if not _goes_with_its_namespace(operation, ref, observed) or not lifecycle.is_locked(live):
+    if not _goes_with_its_namespace(operation, ref, observed) or not is_locked(live):
         return ""
-    left = [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
+    left = unlocked_finalizers(live)
     kind = ref.kind.crd_name if "." in ref.kind.group else ref.kind.plural
     patch = canonical_json({"metadata": {"finalizers": left}}).decode()
     return (

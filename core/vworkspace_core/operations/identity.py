@@ -1,7 +1,7 @@
 """Whose an engine object is, and what every one of them has in common: name, labels, owner (OPS-1, OPS-6, RES-5)."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance
@@ -18,14 +18,8 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get
 from vworkspace_core.apimachinery.names import bounded_name, engine_object_name
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.graph.once import is_locked
 from vworkspace_core.operations.contract import EngineContext, Objects
-
-UNRECORDED: Final = "vworkspace.io/unrecorded"
-"""Finalizer of an engine object from its creation until its uid stands in the Operation's status.
-
-Without it, an object that finishes and is removed (TTL) while the operator is down between the two would leave no
-trace, and would be made a second time.
-"""
 
 
 def name_of(operation: Operation) -> str:
@@ -85,15 +79,18 @@ def was_made_here(manifest: Manifest, operation: Operation) -> bool:
     manager, by the finalizer that stays until the uid is recorded, and by its time: none is older than its Operation.
     """
     meta = metadata(manifest)
-    finalizers, managed = meta.get("finalizers"), meta.get("managedFields")
+    managed = meta.get("managedFields")
     created = any(
         get_path(entry, "manager") == FIELD_MANAGER
         and get_path(entry, "operation") == "Update"
         and not get_path(entry, "subresource")
         for entry in (managed if isinstance(managed, list) else ())
     )
-    locked = isinstance(finalizers, list) and UNRECORDED in finalizers
-    return created and locked and str(meta.get("creationTimestamp") or "") >= operation.metadata.creation_timestamp
+    return (
+        created
+        and is_locked(manifest)
+        and str(meta.get("creationTimestamp") or "") >= operation.metadata.creation_timestamp
+    )
 
 
 def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manifest] | None:

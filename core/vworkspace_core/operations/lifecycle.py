@@ -19,14 +19,15 @@ from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import not_permitted, refusal_told
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Permanent, first_refusal
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
+from vworkspace_core.apimachinery.manifest import ObjectRef, metadata
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Delete, Failure, MergePatch
 from vworkspace_core.controller.requeue import Requeue
+from vworkspace_core.graph.once import is_locked, unlocking
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
-from vworkspace_core.operations.identity import UNRECORDED, own_object
+from vworkspace_core.operations.identity import own_object
 from vworkspace_core.operations.status import WantedStatus
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
@@ -133,11 +134,6 @@ def _kept(operation: Operation, status: EngineStatus) -> WantedStatus:
     )
 
 
-def is_locked(live: Manifest) -> bool:
-    """Whether the engine object carries our finalizer, which keeps it until its uid is recorded."""
-    return UNRECORDED in (metadata(live).get("finalizers") or ())
-
-
 def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:
     """Let go of the engine object once its uid stands in the status: from then on it may be removed."""
     engine_object = own_object(operation, observed.objects)
@@ -145,12 +141,9 @@ def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatc
     if engine_object is None or (not recorded and operation.metadata.deletion_timestamp is None):
         return ()
     ref, live = engine_object
-    finalizers = metadata(live).get("finalizers") or []
-    if UNRECORDED not in finalizers or _failed(observed, ref):
+    if not is_locked(live) or _failed(observed, ref):
         return ()
-    left = [name for name in finalizers if name != UNRECORDED]
-    meta = {"resourceVersion": metadata(live)["resourceVersion"], "finalizers": left}
-    return (MergePatch(ref, {"metadata": meta}),)
+    return (unlocking(ref, live),)
 
 
 def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool = False) -> tuple[Delete, ...]:

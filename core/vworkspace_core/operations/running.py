@@ -16,10 +16,11 @@ from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.controller.decision import Create, Decision
 from vworkspace_core.controller.requeue import Requeue
+from vworkspace_core.graph.once import locked
 from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
-from vworkspace_core.operations.identity import UNRECORDED, own_object, target_of, was_made_here
+from vworkspace_core.operations.identity import own_object, target_of, was_made_here
 from vworkspace_core.operations.parameters import parameter_problems
 from vworkspace_core.operations.status import WantedStatus, condition_of, with_status
 
@@ -199,7 +200,7 @@ class _Run:
         if self.observed.failures:
             wanted_status, pace = lifecycle.after_failure(self.operation, self.observed.failures[0], self.context.now)
             return self._told(Decision(requeue=pace), wanted_status)
-        return Decision(creates=(_locked(wanted),), only_if_current=True)
+        return Decision(creates=(Create(wanted.kind, locked(wanted.manifest)),), only_if_current=True)
 
     def _wanted(self) -> EngineObject | str:
         """The object as it is to be created now, or why it cannot be any more."""
@@ -213,10 +214,3 @@ class _Run:
         inputs = context.for_engine(self.observed, template)
         refusal = self.engine.check(operation, target, inputs)
         return refusal.message if refusal is not None else self.engine.desired(operation, target, inputs)[0]
-
-
-def _locked(wanted: EngineObject) -> Create:
-    """With the finalizer that keeps it until its uid is recorded."""
-    manifest = dict(wanted.manifest)
-    manifest["metadata"] = {**manifest["metadata"], "finalizers": [UNRECORDED]}
-    return Create(wanted.kind, manifest)

@@ -31,10 +31,10 @@ from vworkspace_core.api.vocabulary import is_admitted
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, VOLUME_SNAPSHOT_CONTENT
 from vworkspace_core.controller.decision import Decision
+from vworkspace_core.graph.once import UNRECORDED
 from vworkspace_core.operations.contract import EngineObject, Progress, Row
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.engines.job_pods import TROUBLES
-from vworkspace_core.operations.identity import UNRECORDED
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.reconcile import reconcile_operation

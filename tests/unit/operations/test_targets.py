@@ -21,8 +21,8 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import JOB
 from vworkspace_core.controller.decision import Decision
+from vworkspace_core.graph.once import UNRECORDED
 from vworkspace_core.operations.context import OperationObserved
-from vworkspace_core.operations.identity import UNRECORDED
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
 
 MOMENT = {"lastTransitionTime": "2026-06-01T11:00:00Z", "message": "told"}
