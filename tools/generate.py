@@ -19,6 +19,7 @@ from vworkspace_app.install.kustomize import bases
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_app.settings import shown
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.boxes.published import crd_document, json_schema
 
 
 @cache
@@ -31,6 +32,8 @@ def generated_files() -> Mapping[str, str]:
         "docs/cli.md": commands_page(),
         "docs/conditions.md": markdown(),
         "docs/operations.md": operations_page(),
+        "docs/schemas/operatorbox.schema.json": dump([json_schema()], Format.JSON),
+        "docs/schemas/operatorbox-crd.yaml": dump([crd_document()], Format.YAML),
         "docs/expressions.md": expressions_page(),
         "docs/settings.md": shown.markdown(),
         "docs/metrics.md": metrics_page(),

@@ -23,6 +23,7 @@ ROOMS = {
     "credentials": "the credentials Secret, registration, rotation",
     "webhook": "the admission webhooks",
     "expressions": "`cel`, `schema` and `readiness`",
+    "boxes": "operators from a file",
     "kube-adapter": "how requests reach the API server",
     "odoo-adapter": "how requests reach the control plane; signatures and encryption",
     "laboratory": "the embedded API server, the simulated controllers, the embedded control plane",

@@ -54,7 +54,11 @@ class MarkedDocument:
 
 def read_marked(path: str) -> list[MarkedDocument]:
     """Every document of a file that holds anything. Raises UnreadableFile, and CommandError for no file."""
-    text = read_text(path)
+    return documents_of(path, read_text(path))
+
+
+def documents_of(path: str, text: str) -> list[MarkedDocument]:
+    """Every document of a text that holds anything; `path` is what its places name. Raises UnreadableFile."""
     if len(text) > LARGEST:
         raise UnreadableFile(Place(file=path), f"has {len(text)} characters; a file has at most {LARGEST}")
     try:

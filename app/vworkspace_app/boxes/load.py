@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_app.boxes.document import MarkedDocument, UnreadableFile, read_marked
+from vworkspace_app.boxes.document import MarkedDocument, UnreadableFile, documents_of, read_marked
 from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.yaml_documents import read_text
 from vworkspace_core.apimachinery.manifest import Kind, get_path
 from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.apimachinery.problems import ValidationProblems
@@ -65,8 +66,13 @@ def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
 
 def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
     """The box of a file with everything that is wrong. Raises CommandError where there is no such file."""
+    return load_text(file, read_text(file), known)
+
+
+def load_text(file: str, text: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
+    """The box of a text that stands, or would stand, in `file`."""
     try:
-        documents = read_marked(file)
+        documents = documents_of(file, text)
     except UnreadableFile as error:
         return LoadedBox(file, Examination(None, (error.problem,)))
     boxes = [document for document in documents if get_path(document.value, "kind") != CRD]

@@ -13,6 +13,7 @@ from vworkspace_core.cel import ITEM, CelType
 from vworkspace_core.schema import Schema, SchemaError, compile_schema
 from vworkspace_core.schema.builtin import BUILT_IN, built_in_kind, built_in_schema
 from vworkspace_core.schema.celtypes import type_of_schema
+from vworkspace_core.schema.keyword_types import mistyped_keywords
 from vworkspace_core.schema.node import MISSING, JsonType
 from vworkspace_core.schema.objectmeta import OBJECT_META, with_type_meta
 
@@ -98,6 +99,8 @@ def _schema(version: Mapping[str, Any], name: str) -> Schema | None:
         return None
     if not isinstance(openapi, Mapping):
         raise CrdProblem(f"version {name}: openAPIV3Schema must be an object")
+    if wrong := next(mistyped_keywords(openapi, "openAPIV3Schema"), None):
+        raise CrdProblem(f"version {name}: {wrong}")
     try:
         return with_type_meta(compile_schema(openapi))
     except SchemaError as error:

@@ -332,7 +332,8 @@ class _Checker:
         function = named(self._functions, name, method, count)
         if function is None:
             raise self._error(self._no_function(name, method, count), node.at)
-        results = [result for signature in function.signatures if (result := _result(signature, arguments)) is not None]
+        forms_met = (form for form in function.signatures if len(function.signatures) == 1 or _is_for(form, arguments))
+        results = [result for form in forms_met if (result := _result(form, arguments)) is not None]
         if not results:
             shown = ", ".join(map(str, arguments))
             forms = "; ".join(signature.text for signature in function.signatures[:4])
@@ -400,6 +401,12 @@ def _facts(node: Expression, truth: bool) -> list[Present]:
             return [*_facts(left, False), *_facts(right, False)]
         case _:
             return []
+
+
+def _is_for(signature: Signature, arguments: list[CelType]) -> bool:
+    """Beside forms for lists of numbers or texts, the one for `list(dyn)` is for items of which nothing is known."""
+    first = signature.parameters[0] if signature.parameters else DYN
+    return first != list_of(DYN) or arguments[0].name != "list" or arguments[0].item.name == "dyn"
 
 
 def _result(signature: Signature, arguments: list[CelType]) -> CelType | None:
