@@ -23,6 +23,8 @@ _ORDER: Final = (
     "cancel",
     "approve",
     "logs",
+    "version",
+    "completion",
     "demo",
     "plan",
     "cluster",

@@ -29,7 +29,7 @@ from vworkspace_kube.requests import (
     strict,
     target_of,
 )
-from vworkspace_kube.responses import left_of, object_of, page_of, review_of
+from vworkspace_kube.responses import left_of, object_of, page_of, review_of, version_of
 from vworkspace_kube.transport import BeforeWrite, ConnectionPool, Observe
 from vworkspace_kube.watch import read_events
 
@@ -39,6 +39,10 @@ WATCH_GRACE = 15.0
 _CLOSE_LIMIT = 5.0
 _PAGE_BYTES = 4 * 1024 * 1024
 """Bytes of a page of several objects. Decoded it takes six times as much, and a start reads several kinds at once."""
+
+
+_VERSION = Kind("", "v1", "version", "version", namespaced=False)
+"""No resource: a name for messages."""
 
 
 class KubeApiClient:
@@ -151,6 +155,11 @@ class KubeApiClient:
         timeout = attrs.evolve(self._timeout, sock_read=timeout_seconds + self._watch_grace)
         async for event in self._stream(request, timeout):
             yield event
+
+    async def server_version(self) -> str:
+        """What the API server calls its version, such as `v1.36.2`. Not part of the port: people ask."""
+        info = RequestInfo("get", _VERSION)
+        return version_of(info, await self._send(KubeRequest("GET", info, path="/version")))
 
     async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
         """A question that is answered and not stored (SubjectAccessReview). Not part of the port: people ask.

@@ -31,6 +31,8 @@ class KubeRequest:
     params: Mapping[str, str | int | None] = attrs.field(factory=dict)
     body: Json = None
     media_type: str = "application/json"
+    path: str = ""
+    """Of what is no resource, such as `/version`."""
 
     @property
     def target(self) -> str:
@@ -39,7 +41,7 @@ class KubeRequest:
         name = f"/{quote(info.name, safe=':')}" if info.name else ""
         subresource = f"/{self.subresource}" if self.subresource else ""
         query = _query(tuple(self.params.items())) if self.params else ""
-        path = f"{_resource(info.kind, info.namespace)}{name}{subresource}"
+        path = self.path or f"{_resource(info.kind, info.namespace)}{name}{subresource}"
         return f"{path}?{query}" if query else path
 
     def encoded(self) -> bytes | None:

@@ -24,6 +24,14 @@ def object_of(info: RequestInfo, body: bytes, *, dry_run: bool = False) -> dict[
     return manifest
 
 
+def version_of(info: RequestInfo, body: bytes) -> str:
+    """The `gitVersion` of an API server. Raises Unavailable where somebody else answered."""
+    version = _decoded(info, body).get("gitVersion")
+    if not isinstance(version, str) or not version:
+        raise not_the_server(info, "it has no gitVersion")
+    return version
+
+
 def review_of(info: RequestInfo, body: bytes) -> dict[str, Any]:
     """An answered review, which has neither name nor version. Raises Unavailable for anything else."""
     manifest = _decoded(info, body)

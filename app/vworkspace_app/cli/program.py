@@ -4,6 +4,8 @@
 the same reason a command imports its work when it is called.
 """
 
+from typing import Literal
+
 from cyclopts import App
 
 from vworkspace_app import VERSION
@@ -11,7 +13,7 @@ from vworkspace_app.cli.boxes import box
 from vworkspace_app.cli.conformance import conformance
 from vworkspace_app.cli.handling import approve, cancel, logs, resume, retry, suspend
 from vworkspace_app.cli.installing import manifests, register, uninstall
-from vworkspace_app.cli.seeing import check, diff, status
+from vworkspace_app.cli.seeing import check, diff, status, version
 from vworkspace_app.cli.servers import cluster, control_plane
 from vworkspace_app.cli.trying import demo, plan
 from vworkspace_app.process.missing_packages import ABOUT
@@ -39,6 +41,7 @@ for command in (
     check,
     diff,
     status,
+    version,
     retry,
     suspend,
     resume,
@@ -56,3 +59,15 @@ for command in (
 ):
     app.command(command)
 app.command(box)
+
+
+@app.command
+def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
+    """Print what a shell needs to complete commands and options.
+
+    Examples:
+
+        source <(vworkspace-operator completion bash)
+        vworkspace-operator completion zsh > "${fpath[1]}/_vworkspace-operator"
+    """
+    print(app.generate_completion(shell=shell))

@@ -1,4 +1,4 @@
-"""The commands that look at a cluster: `status`, `check`, `diff`."""
+"""The commands that look at a cluster: `status`, `check`, `diff`, `version`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -96,3 +96,25 @@ def diff(
     from vworkspace_app.commands.diff import DiffOptions, run_diff
 
     return run_diff(DiffOptions(files, offline, kubeconfig))
+
+
+def version(
+    *,
+    client: Annotated[bool, Parameter(help="Only this command's own; no cluster is asked.", negative="")] = False,
+    output: Annotated[
+        Literal["text", "yaml", "json"], Parameter(name=("--output", "-o"), help="text, yaml or json.")
+    ] = "text",
+    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    kubeconfig: Kubeconfig = None,
+) -> int:
+    """Tell the versions of this command, the API server, the definitions that it serves, and the operator there.
+
+    Exit status 1 where no API server could be asked. Examples:
+
+        vworkspace-operator version
+        vworkspace-operator version --client -o json
+    """
+    from vworkspace_app.commands.version import run_version
+
+    form = None if output == "text" else Format(output)
+    return run_version(form, kubeconfig, system_namespace, client=client)

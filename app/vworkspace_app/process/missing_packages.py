@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "cancel": "asks an Operation to stop",
     "check": "whether everything is there that the operator needs",
     "cluster": "the embedded Kubernetes API server",
+    "completion": "what a shell needs to complete commands and options",
     "conformance": "examines a control plane of yours",
     "control-plane": "the embedded control plane",
     "diff": "what applying manifests would change in a cluster",
@@ -38,6 +39,7 @@ COMMANDS: Final = {
     "status": "how everything in a cluster stands, why, and what would help",
     "suspend": "pauses an application",
     "uninstall": "takes the operator out of a cluster",
+    "version": "versions of this command, the API server, and what is installed there",
 }
 
 

@@ -1,0 +1,73 @@
+"""`version`: what runs here, and what is served and installed in a cluster (SEE-5)."""
+
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from vworkspace_app import VERSION
+from vworkspace_app.controller.lookups import find
+from vworkspace_app.install.options import NAME
+from vworkspace_app.overview.reading import Reader
+from vworkspace_app.process.errors import FAILURE
+from vworkspace_app.process.yaml_documents import Format, dump
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OWN_KINDS
+from vworkspace_kube import KubeApiClient, load_config
+
+_DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
+
+
+def run_version(form: Format | None, kubeconfig: Path | None, system_namespace: str, *, client: bool) -> int:
+    """Print the versions; the exit status."""
+    told: dict[str, Any] = {"client": {"version": VERSION, "python": platform.python_version()}}
+    problem = ""
+    if not client:
+        try:
+            told |= anyio.run(_of_cluster, system_namespace, load_config(kubeconfig))
+        except OperatorError as error:
+            problem = error.message
+    print(dump([told], form) if form is not None else text(told), end="")
+    if problem:
+        print(f"error: {problem}", file=sys.stderr)
+    return FAILURE if problem else 0
+
+
+async def _of_cluster(system_namespace: str, config: Any) -> dict[str, Any]:
+    async with KubeApiClient(config) as api:
+        server = await api.server_version()
+        refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in OWN_KINDS]
+        definitions = {ref.name: served(await find(api, ref)) for ref in refs}
+        deployment = await Reader(api).one(ObjectRef(_DEPLOYMENT, system_namespace, NAME))
+        return {"server": {"version": server}, "definitions": definitions, "operator": operator_in(deployment)}
+
+
+def served(definition: Manifest | None) -> list[str]:
+    """The versions that a CRD serves; none where it is not there."""
+    versions = get_path(definition, "spec", "versions") or ()
+    return [str(get_path(each, "name")) for each in versions if get_path(each, "served") is True]
+
+
+def operator_in(deployment: Manifest | None) -> dict[str, Any]:
+    """The installed operator, as its Deployment names it; empty where there is none, or it may not be seen."""
+    if deployment is None:
+        return {}
+    label = get_path(deployment, "metadata", "labels", "app.kubernetes.io/version")
+    containers = get_path(deployment, "spec", "template", "spec", "containers") or ()
+    return {"version": label, "image": next((get_path(each, "image") for each in containers), None)}
+
+
+def text(told: dict[str, Any]) -> str:
+    """A line each."""
+    lines = [f"command:     {told['client']['version']} (Python {told['client']['python']})"]
+    if "server" in told:
+        lines.append(f"API server:  {told['server']['version']}")
+        lines += [f"CRD:         {name} {', '.join(at) or 'not installed'}" for name, at in told["definitions"].items()]
+        operator = told["operator"]
+        lines.append(
+            f"operator:    {operator['version']} ({operator['image']})" if operator else "operator:    not seen"
+        )
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,55 @@
+"""`version` and `completion`: what runs here and there, and what a shell needs (SEE-5)."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_least_privilege import kubeconfig_of
+from tests.support.commands import run
+from tests.support.e2e_world import World
+from tests.support.servers import ENVIRONMENT
+from vworkspace_app import VERSION
+from vworkspace_app.commands.version import operator_in
+from vworkspace_core.apimachinery.resources import OPERATION, OWN_KINDS
+
+pytestmark = pytest.mark.slow
+
+
+def test_command_server_and_definitions_are_told_SEE_5(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        assert world.reached is not None
+        ended = run("version", "-o", "json", "--kubeconfig", kubeconfig_of(world.reached.operator, tmp_path))
+        assert ended.status == 0, ended.err
+        told = json.loads(ended.out)
+        assert told["client"]["version"] == VERSION
+        assert told["server"]["version"].startswith("v1.")
+        assert set(told["definitions"]) == {kind.crd_name for kind in OWN_KINDS}
+        assert told["definitions"][OPERATION.crd_name] == [OPERATION.version]
+        assert told["operator"] == {}
+
+    ENVIRONMENT.run(story)
+
+
+def test_without_a_cluster_its_own_version_is_told_and_the_status_is_1_SEE_5(tmp_path: Path) -> None:
+    absent = run("version", "--kubeconfig", tmp_path / "absent")
+    assert (absent.status, VERSION in absent.out) == (1, True)
+    assert absent.problems
+    assert run("version", "--client").status == 0
+
+
+def test_the_installed_operator_is_told_by_its_deployment_SEE_5() -> None:
+    pod = {"spec": {"containers": [{"name": "operator", "image": "r.example/operator@sha256:1"}]}}
+    labels = {"app.kubernetes.io/version": "0.1.0"}
+    deployment = {"metadata": {"labels": labels}, "spec": {"template": pod}}
+    assert operator_in(deployment) == {"version": "0.1.0", "image": "r.example/operator@sha256:1"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_what_completes_names_every_command_SEE_5(shell: str) -> None:
+    ended = run("completion", shell)
+    assert ended.status == 0
+    assert all(word in ended.out for word in ("status", "check", "diff", "retry", "--kubeconfig"))
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=ended.out, text=True, check=True)
