@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-HELPERS = frozenset({"kopf_operator", "machine", "operators", "run", "soak", "stage"})
+HELPERS = frozenset({"kopf_operator", "machine", "made_up", "operators", "run", "scale", "soak", "stage"})
 
 
 def main() -> int:

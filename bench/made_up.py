@@ -1,0 +1,287 @@
+"""An API server that makes its answers up: every object is a copy, under other names, of one that came to rest.
+
+    python -m bench.made_up SIZE [SHARD]
+
+starts an operator on it in this process and prints what that took as a line of JSON; `bench.scale` makes a table of it.
+So sizes can be measured that no machine at hand could hold, and the memory is the operator's alone. A write ends it:
+there is nothing to be written at rest.
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import attrs
+import msgspec
+
+from bench.burst import instance
+from bench.operators import CLUSTER
+from bench.stage import SPACES
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.manager.manager import Manager
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import APPLIED_HASH
+from vworkspace_core.apimachinery.errors import KindMissing
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_RELEASE,
+    NAMESPACE,
+    OCI_REPOSITORY,
+)
+from vworkspace_core.apimachinery.resources import CLUSTER as CLUSTER_KIND
+from vworkspace_core.controller.shard import WHOLE, Shard
+from vworkspace_core.instances.context import Settings
+from vworkspace_core.ports import ListPage, WatchEvent
+from vworkspace_fake.clock import VirtualClock, virtual_loop
+from vworkspace_fake.flux import run as run_flux
+from vworkspace_fake.flux.crds import flux_crds
+
+__all__ = ["Made", "resident_megabytes", "space_of"]
+
+PILOT = ("pilotname", "pilotspace")
+
+
+def space_of(name: str) -> str:
+    """Where an instance lives: its number spreads them evenly."""
+    return SPACES[int(name.rpartition("-")[2]) % len(SPACES)]
+
+
+def resident_megabytes(process: "int | str" = "self", field: str = "VmRSS") -> float:
+    rows = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    return int(next(row for row in rows if row.startswith(field)).split()[1]) / 1024
+
+
+# --- what the copies are made of -------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Template:
+    """An object at rest as JSON; and where the operator stamps what it applies, that, and the stamp."""
+
+    live: str
+    applied: str = ""
+    stamp: str = ""
+
+
+@attrs.define
+class Recorder:
+    """The API, and what was applied last of each kind."""
+
+    inner: InProcessKube
+    applied: dict[Kind, Manifest] = attrs.field(factory=dict)
+
+    async def apply(self, manifest: Manifest, *, kind: Kind, **given: Any) -> Manifest:
+        self.applied[kind] = manifest
+        return await self.inner.apply(manifest, kind=kind, **given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+async def pilot() -> dict[str, Template]:
+    """An instance at rest, its source, its release and their namespace, by plural."""
+    clock, (name, space) = VirtualClock(), PILOT
+    server = ApiServer(now=clock.now)
+    admin = InProcessKube(server, sleep=clock.sleep)
+    for crd in (*crd_manifests(), *flux_crds()):
+        await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="bench")
+    gated = {**NAMESPACE.manifest(space), "metadata": {"name": space, "labels": {"managed-by": "vworkspace"}}}
+    await admin.create(gated, kind=NAMESPACE, field_manager="bench")
+    manifest = instance(name)
+    manifest["metadata"]["namespace"] = manifest["spec"]["release"]["namespace"] = space
+    await admin.create(manifest, kind=APPLICATION_INSTANCE, field_manager="odoo")
+    recorder: Any = Recorder(InProcessKube(server, sleep=clock.sleep))
+    async with anyio.create_task_group() as group:
+        group.start_soon(run_flux, admin, clock)
+        group.start_soon(Manager(recorder, clock, OperatorSettings(Settings(cluster_id=CLUSTER))).run)
+        await anyio.sleep(600)
+        group.cancel_scope.cancel()
+    found = {}
+    for kind in (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, NAMESPACE):
+        live = next(one for one in (await admin.list(kind)).items if "pilot" in json.dumps(one["metadata"]))
+        applied = recorder.applied.get(kind)
+        stamped = kind in (OCI_REPOSITORY, HELM_RELEASE)
+        found[kind.plural] = _stamped(live, applied) if stamped else Template(json.dumps(live))
+    return found
+
+
+def _stamped(live: Manifest, applied: Manifest) -> Template:
+    """With what the stamp is the hash of: what was applied, without the stamp and the preconditions."""
+    meta = {name: value for name, value in applied["metadata"].items() if name not in ("uid", "resourceVersion")}
+    stamp = meta.pop("annotations")[APPLIED_HASH]
+    text = canonical_json({**applied, "metadata": meta})
+    assert hashlib.sha256(text).hexdigest()[:16] == stamp, "the stamp is made of something else"
+    return Template(json.dumps(live), text.decode(), stamp)
+
+
+# --- the API server --------------------------------------------------------------------------------------------------
+
+
+@attrs.define
+class MadeUp:
+    """Lists `size` instances and what belongs to them. Counts what it is asked."""
+
+    size: int
+    templates: Mapping[str, Template]
+    definitions: Sequence[Manifest]
+    requests: Counter[str] = attrs.field(factory=Counter)
+    bytes: int = 0
+    seconds: float = 0.0
+    """Processor time that making answers up took: not the operator's."""
+
+    @property
+    def _uid(self) -> str:
+        uid: str = json.loads(self.templates[APPLICATION_INSTANCE.plural].live)["metadata"]["uid"]
+        return uid
+
+    async def list(self, kind: Kind, *, limit: int = 0, continue_token: str = "", **_: Any) -> ListPage:
+        self.requests["list"] += 1
+        began = time.process_time()
+        try:
+            return self._page(kind, limit or self.size, int(continue_token or 0))
+        finally:
+            self.seconds += time.process_time() - began
+            await anyio.sleep(0)
+
+    def _page(self, kind: Kind, limit: int, first: int) -> ListPage:
+        if kind == CUSTOM_RESOURCE_DEFINITION:
+            return ListPage(self.definitions, "1000", "")
+        if kind == CLUSTER_KIND:
+            return ListPage([], "1000", "")
+        if kind == NAMESPACE:
+            return ListPage([self._object(kind, number) for number in range(len(SPACES))], "1000", "")
+        if kind.plural not in self.templates:
+            if kind.crd_name in {one["metadata"]["name"] for one in self.definitions} or not kind.group:
+                return ListPage([], "1000", "")
+            raise KindMissing(f"{kind.crd_name} is not served")
+        last = min(first + limit, self.size)
+        items = [self._object(kind, number) for number in range(first, last)]
+        return ListPage(items, "1000", str(last) if last < self.size else "")
+
+    def _object(self, kind: Kind, number: int) -> Any:
+        template = self.templates[kind.plural]
+        text = self._renamed(template.live, number)
+        if template.stamp:
+            digest = hashlib.sha256(self._renamed(template.applied, number).encode()).hexdigest()[:16]
+            text = text.replace(template.stamp, digest)
+        self.bytes += len(text)
+        return msgspec.json.decode(text)
+
+    def _renamed(self, text: str, number: int) -> str:
+        name, uid = f"scale-{number}", self._uid
+        text = text.replace(PILOT[0], name).replace(PILOT[1], space_of(name))
+        return text.replace(uid, f"{number:08d}{uid[8:]}")
+
+    async def watch(self, kind: Kind, **_: Any) -> AsyncIterator[WatchEvent]:
+        self.requests["watch"] += 1
+        await anyio.sleep_forever()
+        yield WatchEvent  # type: ignore[misc]  # never reached: it makes this a generator
+
+    async def get(self, ref: ObjectRef) -> Manifest:
+        self.requests["get"] += 1
+        raise AssertionError(f"{ref} was read live, though it rests")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name}: nothing is to be written at rest")
+
+
+@attrs.frozen
+class Made:
+    """What the operator took of a made-up cluster."""
+
+    size: int
+    shard: str
+    empty: float
+    resident: float
+    peak: float
+    listed: float
+    looked: float
+    resync: float
+    requests: int
+    megabytes: float
+    keys: int
+    blocked: float
+    """The longest that a task of the event loop had to wait for its turn, in seconds of processor time."""
+
+
+async def measure(size: int, shard: Shard, templates: Mapping[str, Template]) -> Made:
+    api: Any = MadeUp(size, templates, [_established(one) for one in (*crd_manifests(), *flux_crds())])
+    settings = OperatorSettings(Settings(cluster_id=CLUSTER), shard=shard, resync_seconds=1e9)
+    clock = SystemClock()
+    latest = LatestStats(ProcessStats(clock.monotonic()))
+    telemetry = MetricsTelemetry(clock, latest, Metrics(latest, clock.monotonic))
+    manager = Manager(api, clock, settings, telemetry=telemetry, random=lambda: 0.5)
+    manager._cluster = None  # the Cluster's status is a write, and about as large whatever the size
+    empty, began = resident_megabytes(), time.process_time()
+    pool = manager.worker_pools["applicationinstance"]
+    mine = sum(shard.owns(space_of(f"scale-{number}")) for number in range(size))
+
+    async def looked_at(count: int) -> None:
+        while sum(pool.stats().results.values()) < count:
+            await anyio.sleep(0.05)
+
+    blocked = 0.0
+
+    async def look_at_the_loop() -> None:
+        nonlocal blocked
+        while True:
+            before, made = time.process_time(), api.seconds
+            await anyio.sleep(0.01)
+            blocked = max(blocked, time.process_time() - before - (api.seconds - made))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(manager.run)
+        group.start_soon(telemetry.run)
+        group.start_soon(look_at_the_loop)
+        await manager.wait_ready()
+        listed = time.process_time() - began - api.seconds
+        await looked_at(mine)
+        looked = time.process_time() - began - api.seconds
+        made, before = api.seconds, time.process_time()
+        for key in [*manager._instances.keys()]:
+            pool.enqueue(key)
+        await looked_at(2 * mine)
+        resync = time.process_time() - before - (api.seconds - made)
+        resident = resident_megabytes()
+        counts = pool.stats()
+        assert {label for label, count in counts.results.items() if count} <= {"success", "requeue_after"}, counts
+        group.cancel_scope.cancel()
+    return Made(
+        size, str(shard), empty, resident, resident_megabytes(field="VmHWM"), listed, looked, resync,
+        sum(api.requests.values()), api.bytes / 1e6, mine, blocked,
+    )  # fmt: skip
+
+
+def _established(definition: Manifest) -> Manifest:
+    said = {"conditions": [{"type": "Established", "status": "True"}]}
+    return {**definition, "metadata": {**definition["metadata"], "uid": "u", "resourceVersion": "1"}, "status": said}
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--pilot"]:
+        found = anyio.run(pilot, backend_options={"loop_factory": virtual_loop()})
+        print(msgspec.json.encode({plural: attrs.asdict(one) for plural, one in found.items()}).decode())
+        return
+    # The pilot flies in a process of its own, whose memory is not counted.
+    command = [sys.executable, "-m", "bench.made_up", "--pilot"]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1]
+    templates = {plural: Template(**one) for plural, one in json.loads(told).items()}
+    shard = Shard.of(sys.argv[2]) if len(sys.argv) > 2 else WHOLE
+    print(json.dumps(attrs.asdict(anyio.run(measure, int(sys.argv[1]), shard, templates))))
+
+
+if __name__ == "__main__":
+    main()
