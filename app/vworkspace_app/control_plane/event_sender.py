@@ -1,7 +1,8 @@
 """The events queue: what belongs to no open job, batched, in order, bounded (PULL-5, PULL-6)."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import anyio
@@ -75,6 +76,7 @@ class EventSender:
         self._pace = RetryPace()
         self._not_before = 0.0
         self._first_waits_since = 0.0
+        self._rest: Iterator[Mapping[str, Any]] = iter(())
         self._snapshot_only = False
         self._has_sent_snapshot = False
         self._unreported_since: datetime | None = None
@@ -94,6 +96,10 @@ class EventSender:
         if not belongs_to_job:
             now = self._clock.now()
             self.put((*condition_events(before.conditions, live, now), *life_events(before.phase, live, now)))
+
+    def known(self, ref: ObjectRef, live: Manifest) -> None:
+        """An object as it is when this process begins: the first snapshot tells of it."""
+        self._reported[ref] = _Reported(str(metadata(live).get("uid", "")), reported_conditions(live), phase_in(live))
 
     def put(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Queue events."""
@@ -213,6 +219,7 @@ class EventSender:
 
     def _sent(self, batch: tuple[Mapping[str, Any], ...]) -> None:
         lost, self.outbox = self.outbox.dropped, self.outbox.sent(batch)
+        self._continue()
         if not self.outbox and self.outbox.owes_snapshot:
             self._snapshot()
         if lost and not self.outbox.dropped:
@@ -221,15 +228,27 @@ class EventSender:
 
     def _snapshot(self) -> None:
         """Every condition of every owned object as it is now, and what Operations went through meanwhile."""
-        now = self._clock.now()
-        self.outbox = self.outbox.with_snapshot(
-            event
-            for live in self._objects()
-            for event in (*condition_events({}, live, now), *life_events(None, live, now, self._unreported_since))
-        )
+        self._rest = self._conditions_now()
+        self.outbox = self.outbox.with_snapshot((), goes_on=True)
+        self._continue()
+
+    def _conditions_now(self) -> Iterator[Mapping[str, Any]]:
+        """Read as they are sent, a batch at a time: together they are as large as what is owned."""
+        for live in self._objects():
+            now = self._clock.now()
+            yield from condition_events({}, live, now)
+            yield from life_events(None, live, now, self._unreported_since)
+
+    def _continue(self) -> None:
+        """Have the next batch of the snapshot ready."""
+        wanted = BATCH - len(self.outbox.ahead)
+        if self.outbox.goes_on and wanted > 0:
+            part = tuple(islice(self._rest, wanted))
+            self.outbox = self.outbox.continued(part, goes_on=len(part) == wanted)
 
     def _refused(self, batch: tuple[Mapping[str, Any], ...], error: Invalid) -> None:
         self.outbox, bad = self.outbox.refused(batch)
+        self._continue()
         if bad is not None:
             fields = {"error": error.message, "request_id": error.request_id}
             log.error("an event was refused and is dropped", event_key=bad.get("eventKey"), **fields)

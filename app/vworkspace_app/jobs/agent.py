@@ -136,6 +136,11 @@ class Agent:
         self._events.object_changed(ref, live, belongs_to_job=has_open_job(self._state, ref))
         self._feed(m.ObjectChanged(ref, live))
 
+    def on_object_known(self, live: Manifest, ref: ObjectRef) -> None:
+        """An ApplicationInstance or Operation is there when this process begins to work. Does not suspend."""
+        self._events.known(ref, live)
+        self._feed(m.ObjectChanged(ref, live))
+
     def set_security(self, security: Security) -> None:
         """Judge jobs by this from now on (PULL-9)."""
         self._feed(m.SecurityChanged(security))

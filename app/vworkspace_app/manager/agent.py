@@ -1,8 +1,10 @@
 """The agent as the manager runs it: what it is given, and what it hears of caches, Cluster objects and credentials."""
 
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
 
 import anyio
+import anyio.lowlevel
 import attrs
 
 from vworkspace_app.clusters.controller import of_cluster
@@ -25,6 +27,9 @@ from vworkspace_core.jobs.payload_security import PayloadOpener, in_force, requi
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.operations.parameters import template_problems
 from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
+
+_TOGETHER: Final = 64
+"""Objects that are looked at before others have their turn."""
 
 
 @attrs.frozen
@@ -95,10 +100,12 @@ class ManagedAgent:
     async def run(self) -> None:
         """Pull jobs until cancelled. For the leader, once the caches have synced."""
         self._secure()
-        for manifest in self._own_objects():
-            # What the last leader knew is learnt from how things stand: a standby has told nobody of anything.
-            self.agent.on_object_changed(manifest, _ref(manifest))
         self._leading = True
+        for number, manifest in enumerate(self._own_objects()):
+            # What the last leader knew is learnt from how things stand: a standby has told nobody of anything.
+            self.agent.on_object_known(manifest, _ref(manifest))
+            if number % _TOGETHER == 0:
+                await anyio.lowlevel.checkpoint()  # the Lease has to be renewed meanwhile
         async with anyio.create_task_group() as group:
             if self._options.rotation is not None:
                 hooks = RotationHooks(lambda: self.agent.state.skew, self.agent.report_rotated)
@@ -115,9 +122,10 @@ class ManagedAgent:
             self.agent.on_object_changed(_live(change), change.ref)
 
     def _own_objects(self) -> Iterator[Manifest]:
-        """Every ApplicationInstance and Operation as the caches hold them."""
+        """Every ApplicationInstance and Operation as the caches hold them when its turn comes."""
         for kind in (APPLICATION_INSTANCE, OPERATION):
-            yield from self._informers.store(kind).objects()
+            store = self._informers.store(kind)
+            yield from filter(None, (store.get(namespace, name) for namespace, name in store.names()))
 
     def _reporting(self) -> Manifest | None:
         """The Cluster object that reports this operator; the first by name where there are several."""

@@ -19,8 +19,9 @@ BATCH: Final = 100
 class Outbox:
     """Events that wait, oldest first. `dropped` counts those lost to a full buffer since it was last drained.
 
-    `ahead` is a snapshot that makes up for what was dropped: it goes before the events and does not count against
-    `capacity`, since it is as large as what is owned. `made_up` is how many of `dropped` a snapshot stands for, and
+    `ahead` is the next part of a snapshot that makes up for what was dropped: it goes before the events and does not
+    count against `capacity`. It `goes_on` where there is more of it than is here: whole it would be as large as what is
+    owned. `made_up` is how many of `dropped` a snapshot stands for, and
     `suspect` how many of the next to be sent were last refused together: one of them at least is bad.
     """
 
@@ -30,6 +31,7 @@ class Outbox:
     capacity: int = CAPACITY
     ahead: tuple[Event, ...] = ()
     made_up: int = 0
+    goes_on: bool = False
 
     def __len__(self) -> int:
         return len(self.ahead) + len(self.events)
@@ -47,9 +49,13 @@ class Outbox:
         over = max(0, len(queued) - self.capacity)
         return attrs.evolve(self, events=queued[over:], dropped=self.dropped + over)
 
-    def with_snapshot(self, events: Iterable[Event]) -> "Outbox":
+    def with_snapshot(self, events: Iterable[Event], *, goes_on: bool = False) -> "Outbox":
         """Send the conditions as they are now first; they stand for everything dropped so far."""
-        return attrs.evolve(self, ahead=tuple(events), made_up=self.dropped, suspect=0)._drained()
+        return attrs.evolve(self, ahead=tuple(events), made_up=self.dropped, suspect=0, goes_on=goes_on)._drained()
+
+    def continued(self, events: Iterable[Event], *, goes_on: bool) -> "Outbox":
+        """With the next part of the snapshot. Of one that goes on there is always some here."""
+        return attrs.evolve(self, ahead=(*self.ahead, *events), goes_on=goes_on)._drained()
 
     def batch(self) -> tuple[Event, ...]:
         """What to send next, half of what is suspect; empty when there is nothing, which is never sent."""
@@ -76,7 +82,7 @@ class Outbox:
 
     def _drained(self) -> "Outbox":
         """The count starts anew once nothing waits and everything dropped was made up for."""
-        return self if self or self.owes_snapshot else attrs.evolve(self, dropped=0, made_up=0)
+        return self if self or self.goes_on or self.owes_snapshot else attrs.evolve(self, dropped=0, made_up=0)
 
     def _without(self, batch: Sequence[Event]) -> "Outbox":
         gone = {id(event) for event in batch}

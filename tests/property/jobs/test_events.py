@@ -213,6 +213,29 @@ def test_what_overflows_while_a_batch_is_under_way_is_not_sent_twice() -> None:
     assert drained.with_snapshot(()).dropped == 0
 
 
+@given(st.lists(st.integers(0, 250), min_size=1, max_size=6), st.integers(0, 5), st.integers(0, 8))
+def test_a_snapshot_in_parts_is_one_snapshot_PULL_5(parts: list[int], waiting: int, lost: int) -> None:
+    """All of it in order, then what waited; what was dropped is made up for when all is sent, and not before."""
+    outbox = Outbox(capacity=max(1, waiting)).put([event(-1 - at) for at in range(waiting + lost)])
+    numbers = iter(range(sum(parts)))
+    each = [[event(next(numbers)) for _ in range(part)] for part in parts]
+    outbox = outbox.with_snapshot((), goes_on=True)
+    sent: list[int] = []
+    while each or (outbox.ahead or outbox.events):
+        assert not outbox.owes_snapshot
+        if each and len(outbox.ahead) < BATCH:
+            part = each.pop(0)
+            outbox = outbox.continued(part, goes_on=bool(each))
+            continue
+        batch = outbox.batch()
+        sent += [int(one["eventKey"]) for one in batch]
+        outbox = outbox.sent(batch)
+
+    assert sent[: sum(parts)] == list(range(sum(parts)))
+    assert len(sent) == sum(parts) + len(Outbox(capacity=max(1, waiting)).put([event(0)] * (waiting + lost)))
+    assert (outbox.dropped, outbox.made_up, outbox.goes_on) == (0, 0, False)
+
+
 def test_a_snapshot_goes_before_the_events_and_pays_for_what_was_dropped_PULL_5() -> None:
     outbox = Outbox(capacity=3).put([event(at) for at in range(5)]).with_snapshot([event(at) for at in (8, 9)])
 
