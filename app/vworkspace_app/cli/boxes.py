@@ -74,6 +74,83 @@ def docs(file: Annotated[str, Parameter(help="File with the box.")], /, *, crds:
     print(page_of_file(file, crds or []), end="")
 
 
+@box.command
+def plan(
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box.")],
+    /,
+    *,
+    parent: Annotated[
+        str, Parameter(name="--cr", help="File with the object that the box is for; `-` is standard input.")
+    ],
+    observed: Annotated[
+        list[Path] | None,
+        Parameter(
+            name=("--observed", "--children", "--externals"),
+            help="File or folder with objects that are there: children, externals, what others made; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
+    crds: Crds = None,
+    now: Annotated[str, Parameter(help="The time to decide at (RFC 3339); default: the present.")] = "",
+    output: Annotated[
+        Literal["text", "diff", "yaml", "json"],
+        Parameter(name=("--output", "-o"), help="How the plan is shown; diff: what would change of each object."),
+    ] = "text",
+    exit_code: Annotated[
+        bool, Parameter(help="Exit status 1 where something would be written beside the status.", negative="")
+    ] = False,
+) -> int:
+    """Show what a box would do now for one object; no cluster is contacted.
+
+    The pass is carried out on the embedded API server, which holds what was observed: defaults, conflicts with other
+    field managers (where the objects show their managedFields) and fields that cannot be changed are the server's own
+    answers. Contents of Secrets are not shown. Examples:
+
+        vworkspace-operator box plan webapp.yaml --cr shop.yaml
+        vworkspace-operator box plan webapp.yaml --cr shop.yaml --observed live/ -o diff
+    """
+    from vworkspace_app.commands.box_plan import BoxPlanRequest, planned
+
+    found, text = planned(BoxPlanRequest(file, parent, observed or [], crds or [], now, output))
+    print(text, end="")
+    return int(exit_code and found.changes)
+
+
+@box.command(name="test")
+def try_box(
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box.")],
+    tests: Annotated[
+        list[str] | None,
+        Parameter(name="TESTS", help="Files with scenarios; without any, FILE's neighbour with -test in its name."),
+    ] = None,
+    /,
+    *,
+    crds: Crds = None,
+    examples: Annotated[int, Parameter(help="How many objects are drawn for the laws; 0 for none.")] = 50,
+    seed: Annotated[
+        int | None, Parameter(help="What they are drawn from; without it a new one, which is told.")
+    ] = None,
+    example: Annotated[int | None, Parameter(help="Only the example of this number.")] = None,
+) -> int:
+    """Play a box's scenarios, and try laws on objects drawn from its CRD, without a cluster and without waiting.
+
+    Workloads are simulated, time is virtual. Scenarios are data: what is given, and steps (until, expect, gone, change,
+    create, delete, fault, restart, after). The laws, without and with faults: it comes to rest and then writes nothing,
+    conditions do not flap, what is in the way has a name, faults leave no trace, and what is deleted goes with
+    everything of its own. Exit status 1 where something does not hold. Examples:
+
+        vworkspace-operator box test webapp.yaml
+        vworkspace-operator box test webapp.yaml more-tests.yaml --examples 200 --seed 7
+    """
+    from vworkspace_app.commands.box_test import BoxTestRequest
+    from vworkspace_app.commands.box_test import try_box as tried
+
+    text, held = tried(BoxTestRequest(file, tests or (), crds or (), examples, seed, example))
+    print(text, end="")
+    return int(not held)
+
+
 RUN = """Run the operators of boxes, and nothing else. Inside a cluster the service account is taken.
 
 Beside the operator's own kinds they are run by `run --box FILE`. Each flag can be given as a variable

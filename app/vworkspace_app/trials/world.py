@@ -6,7 +6,7 @@ them, and by the times at which they asked to look again.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -19,25 +19,39 @@ from vworkspace_app.trials.faults import Crash, FaultyKube
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import child_kinds
+from vworkspace_core.boxes.box import Box, ExternalNode
+from vworkspace_core.boxes.box_object import BoxObject, child_kinds
 from vworkspace_core.boxes.decide import BoxContext
+from vworkspace_core.boxes.expressions import ExpressionFailure
+from vworkspace_core.boxes.labels import BOX_NAME
 from vworkspace_core.boxes.observe import observe_live
+from vworkspace_core.controller.decision import Decision, Snapshot
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
-from vworkspace_core.ports import KubernetesEvent, PatchType
-from vworkspace_fake.downstream import DownstreamSimulator
+from vworkspace_core.ports import Entropy, KubernetesEvent, PatchType
+from vworkspace_fake.downstream import CONTROLLERS, DownstreamSimulator
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.entropy import SeededEntropy
+from vworkspace_fake.flux import FluxSimulator
+from vworkspace_fake.flux.crds import flux_crds
+from vworkspace_fake.simulation.simulator import Simulator
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 OPERATOR: Final = "system:serviceaccount:vworkspace-system:vworkspace-box"
-SIMULATED: Final = ("job", "workloads", "snapshot")
-"""The simulated controllers that take part: without them nothing becomes ready."""
+_SIMULATED: Final = ("job", "workloads", "snapshot")
+"""Simulated controllers that may take part: without them nothing becomes ready."""
 
 _MOST_PASSES: Final = 500
 """Passes without a change of time: more are a loop."""
 _SOMEBODY: Final = "kubectl"
+_SERVER: Final = (
+    *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    *("managedFields", "selfLink"),
+)
+"""Of metadata, what only an API server writes."""
+
+
+Watch: TypeAlias = Callable[[BoxObject, Snapshot], None]
 
 
 class HotLoop(Exception):
@@ -67,16 +81,22 @@ class BoxWorld:
         self.admin = InProcessKube(self.server)
         self.faults = FaultyKube(InProcessKube(self.server, caller=Caller(OPERATOR, agent="vworkspace-box/1")))
         simulated = InProcessKube(self.server, caller=Caller("system:simulated", agent="simulated/1"))
-        self.workloads = DownstreamSimulator(simulated, behaviour, names=SIMULATED)
+        names = _simulators_for(box)
+        self.workloads = DownstreamSimulator(simulated, behaviour, names=names)
+        flux = [FluxSimulator(simulated)] if _makes_flux(box) else []
+        self.simulators: Sequence[Simulator] = (self.workloads, *flux)
         self.timeline: list[str] = []
         self.writes = 0
         self.statuses: list[Manifest] = []
         self._told = _Told()
-        self._entropy = SeededEntropy(0)
+        self.entropy: Entropy = SeededEntropy(0)
         self._due: dict[ObjectRef, datetime] = {}
-        self._seen = -1
+        self._seen = self._ticked = -1
+        if labels := self._namespace_labels():
+            self.change(ObjectRef(NAMESPACE, None, "default"), {"metadata": {"labels": labels}})
         self._install([*([box.crd] if box.crd else [plain_definition(box.kind)]), *definitions])
-        self._install([one for one in downstream_crds(SIMULATED) if not self.is_defined(one["metadata"]["name"])])
+        simulated_kinds = (*downstream_crds(names), *(flux_crds() if flux else ()))
+        self._install([one for one in simulated_kinds if not self.is_defined(one["metadata"]["name"])])
 
     @property
     def events(self) -> Sequence[KubernetesEvent]:
@@ -103,6 +123,10 @@ class BoxWorld:
         namespace = metadata(manifest).get("namespace", "default") if kind.namespaced else None
         return ObjectRef(kind, namespace, str(metadata(manifest).get("name", "")))
 
+    def _namespace_labels(self) -> dict[str, str]:
+        """Those by which a namespace is the box's."""
+        return dict((self.box.namespaces or {}).get("matchLabels") or {})
+
     def is_defined(self, name: str) -> bool:
         """Whether there is such a CustomResourceDefinition."""
         return self.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name)) is not None
@@ -115,10 +139,32 @@ class BoxWorld:
         """Somebody creates an object, its namespace too where that is missing. Raises errors of the port."""
         namespace = metadata(manifest).get("namespace")
         if kind.namespaced and namespace and self.get(ObjectRef(NAMESPACE, None, namespace)) is None:
-            labels = dict((self.box.namespaces or {}).get("matchLabels") or {})
-            made = {**NAMESPACE.manifest(namespace), "metadata": {"name": namespace, "labels": labels}}
+            made = {
+                **NAMESPACE.manifest(namespace),
+                "metadata": {"name": namespace, "labels": self._namespace_labels()},
+            }
             run_sync(self.admin.create(made, kind=NAMESPACE, field_manager=_SOMEBODY))
         return run_sync(self.admin.create(manifest, kind=kind, field_manager=_SOMEBODY))
+
+    def seed(self, manifest: Manifest) -> ObjectRef:
+        """An object as it was observed somewhere, with its uid, status and managers, as far as it tells them.
+
+        What carries the box's label and tells no managers was applied by the box. Raises errors of the port.
+        """
+        ref = self.ref(manifest)
+        meta = {**metadata(manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
+        plain = {key: value for key, value in meta.items() if key not in _SERVER}
+        body = {key: value for key, value in manifest.items() if key != "status"} | {"metadata": plain}
+        labels = metadata(manifest).get("labels") or {}
+        if labels.get(BOX_NAME) == self.box.name and not meta.get("managedFields"):
+            made = run_sync(self.admin.apply(body, kind=ref.kind, field_manager=self.box.field_manager))
+        else:
+            made = self.create(body, ref.kind)
+        told = {key: value for key, value in meta.items() if key in _SERVER and key != "resourceVersion"}
+        status = {"status": manifest["status"]} if "status" in manifest else {}
+        stored = {**made, **status, "metadata": {**metadata(made), **told}}
+        self.server.store.put(self.server.resource(ref.kind).storage, stored)
+        return ref
 
     def change(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = _SOMEBODY) -> Manifest:
         """Somebody changes an object by a merge patch. Raises errors of the port."""
@@ -148,13 +194,19 @@ class BoxWorld:
 
     # --- the box's controller --------------------------------------------------------------------------------------
 
-    def reconcile(self, ref: ObjectRef) -> ReconcileResult | None:
-        """One pass; None where the object is gone."""
+    def reconcile(self, ref: ObjectRef, watch: Watch = lambda parent, observed: None) -> ReconcileResult | None:
+        """One pass; None where the object is gone. `watch` sees what each of its decisions is made on."""
         manifest = self.get(ref)
         if manifest is None:
             self._due.pop(ref, None)
             return None
-        reconciler = reconciler_of(self.box, lambda: BoxContext(self.now), self._entropy)
+        plain = reconciler_of(self.box, lambda: BoxContext(self.now), self.entropy)
+
+        def decide(parent: BoxObject, observed: Snapshot) -> Decision:
+            watch(parent, observed)
+            return plain.decide(parent, observed)
+
+        reconciler = attrs.evolve(plain, decide=decide)
         parent = read_box_object(self.box, manifest)
         observed = run_sync(observe_live(self.faults, self.box, parent))
         result = run_sync(run_pass(reconciler, parent, observed, self.faults, self._told))
@@ -179,6 +231,18 @@ class BoxWorld:
     def _say(self, what: str) -> None:
         self.timeline.append(f"{(self.now - START).total_seconds():8.1f} s  {what}")
 
+    def parent(self, ref: ObjectRef) -> BoxObject:
+        """An object of the box's kind, as the controller reads it. Raises errors of the port."""
+        return read_box_object(self.box, run_sync(self.admin.get(ref)))
+
+    def would_be_ready(self, external: ExternalNode, manifest: Manifest) -> bool:
+        """Whether such an external would be waited for no longer."""
+        names = {external.id: manifest}
+        try:
+            return all(one.holds(names) for one in external.ready)
+        except ExpressionFailure:
+            return False
+
     def parents(self) -> list[ObjectRef]:
         """Every object of the box's kind."""
         return [ref_of(one, self.box.kind) for one in self.all_of(self.box.kind)]
@@ -186,7 +250,7 @@ class BoxWorld:
     def work(self) -> None:
         """Passes and simulated controllers, until nothing is left to do at this moment. Raises HotLoop."""
         for _ in range(_MOST_PASSES):
-            self.workloads.tick(self.now)
+            self._simulate()
             due = [ref for ref, at in self._due.items() if at <= self.now]
             version = self.server.store.version
             if version == self._seen and not due:
@@ -197,6 +261,15 @@ class BoxWorld:
             for ref in self.parents():
                 self._pass_once(ref)
         raise HotLoop(f"still busy after {_MOST_PASSES} passes at the same moment")
+
+    def _simulate(self) -> None:
+        """Let the simulated controllers work, where anything has changed or is due."""
+        changed = self._ticked != self.server.store.version
+        for simulator in self.simulators:
+            due = simulator.next_wake_up()
+            if changed or (due is not None and due <= self.now):
+                simulator.tick(self.now)
+        self._ticked = self.server.store.version
 
     def _pass_once(self, ref: ObjectRef) -> None:
         try:
@@ -214,10 +287,8 @@ class BoxWorld:
 
     def next_moment(self) -> datetime | None:
         """When something is due; None where nothing is but regular intervals."""
-        moments = [*self._due.values()]
-        if (work := self.workloads.next_work()) is not None:
-            moments.append(work)
-        return min(moments, default=None)
+        work = [moment for one in self.simulators if (moment := one.next_work()) is not None]
+        return min((*self._due.values(), *work), default=None)
 
     def settle(self, within: float = 3600.0) -> None:
         """Let time pass until nothing is left to do, or `within` seconds have gone. Raises HotLoop."""
@@ -242,6 +313,18 @@ class BoxWorld:
     def pass_time(self, seconds: float) -> None:
         """Let so many seconds pass, with everything that is due on the way."""
         self.until(lambda: False, seconds)
+
+
+def _simulators_for(box: Box) -> tuple[str, ...]:
+    """Those for which a box, or what it reads, has anything to do."""
+    kinds = {*child_kinds(box), *(external.kind for external in box.externals)}
+    return tuple(
+        name for name in _SIMULATED if any(kinds & set(controller.subjects) for controller in CONTROLLERS[name])
+    )
+
+
+def _makes_flux(box: Box) -> bool:
+    return any(kind.group.endswith(".toolkit.fluxcd.io") for kind in child_kinds(box))
 
 
 def plain_definition(kind: Kind) -> Manifest:

@@ -9,7 +9,7 @@ from vworkspace_app.__main__ import run_command
 from vworkspace_app.boxes.load import load_box
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
-BOXES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if not path.stem.endswith("-crd")]
+BOXES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if not path.stem.endswith(("-crd", "-test"))]
 WEBAPP = (EXAMPLES / "webapp.yaml").read_text(encoding="utf-8")
 
 

@@ -1,0 +1,130 @@
+"""`box plan`: what a box would do for one object, offline."""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_app.boxes.load import further_crds, load_box, runnable
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_app.process.yaml_documents import Format, dump, read_documents
+from vworkspace_app.trials.plan import BoxPlan, PlannedObject, plan_box
+from vworkspace_core.apimachinery.manifest import Manifest
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@attrs.frozen
+class BoxPlanRequest:
+    """What the command line asked for. `output` is text, diff, yaml or json; `now` is RFC 3339, or empty."""
+
+    file: str
+    parent: str
+    observed: Sequence[Path] = ()
+    crds: Sequence[Path] = ()
+    now: str = ""
+    output: str = "text"
+
+
+def planned(request: BoxPlanRequest) -> tuple[BoxPlan, str]:
+    """The plan, and its text. Raises CommandError for input that cannot be understood."""
+    crds = list(further_crds(request.crds))
+    (box,) = runnable([load_box(request.file, crds)])
+    given = [one for one in read_documents([request.parent]) if one.get("kind") == box.kind.kind]
+    if len(given) != 1:
+        raise CommandError(f"--cr {request.parent}: holds {len(given)} objects of kind {box.kind.kind}, not one")
+    own = str(box.kind.crd_name)
+    definitions = [crd.manifest for crd in crds if crd.manifest["metadata"]["name"] != own]
+    found = plan_box(box, given[0], _observed(request.observed), definitions, _time(request.now))
+    return found, _TEXTS[request.output](found)
+
+
+def _observed(paths: Sequence[Path]) -> list[Manifest]:
+    files: list[str] = []
+    for path in paths:
+        if not path.exists():
+            raise CommandError(f"--observed {path}: there is no such file or folder", status=USAGE)
+        inside = sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES) if path.is_dir() else [path]
+        files += [str(one) for one in inside]
+    return list(read_documents(files))
+
+
+def _time(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text) if text else datetime.now(UTC)
+    except ValueError as error:
+        raise CommandError(f"--now {text}: not an RFC 3339 time such as 2026-01-31T12:00:00Z", status=USAGE) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+# --- as text ---------------------------------------------------------------------------------------------------------
+
+
+def _text(found: BoxPlan) -> str:
+    rows = [(one.node or "prune", one.object, one.action, _said(one)) for one in found.objects]
+    widths = [max((len(row[at]) for row in rows), default=0) for at in range(3)]
+    lines = []
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        lines.append(f"  {'  '.join(cells)}  {row[3]}".rstrip())
+    return "".join(f"{line}\n" for line in (*lines, _summary(found)))
+
+
+def _said(one: PlannedObject) -> str:
+    changes = ", ".join(f"{change.path} {_value(change.before)} → {_value(change.after)}" for change in one.changes)
+    place = f"     {one.place}" if one.place else ""
+    return "; ".join(part for part in (changes, f"{one.state}: {one.message}" if one.message else "") if part) + place
+
+
+def _value(value: Any) -> str:
+    text = "(none)" if value is None else str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _summary(found: BoxPlan) -> str:
+    writes = ", ".join(f"{count} {verb}" for verb, count in found.writes.items()) or "nothing"
+    refused = f" ({found.refused} refused)" if found.refused else ""
+    return f"status: {found.ready}        writes: {writes}{refused}"
+
+
+def _diff(found: BoxPlan) -> str:
+    lines = [line for one in found.objects if one.action != "-" for line in _lines(one)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(one: PlannedObject) -> Iterator[str]:
+    old, new = (
+        [] if manifest is None else dump([manifest], Format.YAML).splitlines() for manifest in (one.before, one.after)
+    )
+    yield from difflib.unified_diff(old, new, f"{one.object} now", f"{one.object} then", lineterm="")
+
+
+def _data(found: BoxPlan) -> dict[str, Any]:
+    return {
+        "object": found.object,
+        "objects": [_entry(one) for one in found.objects],
+        "writes": dict(found.writes),
+        "refused": found.refused,
+        "status": found.status,
+    }
+
+
+def _entry(one: PlannedObject) -> dict[str, Any]:
+    entry: dict[str, Any] = {"node": one.node, "object": one.object, "action": one.action, "state": one.state}
+    entry |= {name: value for name, value in (("message", one.message), ("place", one.place)) if value}
+    if one.changes:
+        entry["changes"] = [{"path": two.path, "from": two.before, "to": two.after} for two in one.changes]
+    if one.action != "-" and one.before is None and one.after is not None:
+        entry["manifest"] = one.after
+    return entry
+
+
+_TEXTS: Final[Mapping[str, Callable[[BoxPlan], str]]] = {
+    "text": _text,
+    "diff": _diff,
+    "yaml": lambda found: dump([_data(found)], Format.YAML),
+    "json": lambda found: dump([_data(found)], Format.JSON),
+}

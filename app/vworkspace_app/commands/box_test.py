@@ -1,0 +1,89 @@
+"""`box test`: scenarios of a box, and laws on objects drawn from its CRD, on a virtual clock."""
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from vworkspace_app.boxes.load import further_crds, load_box, runnable
+from vworkspace_app.process.yaml_documents import Format, dump
+from vworkspace_app.trials.laws import FAULTS, Broken, try_example
+from vworkspace_app.trials.scenario import Outcome, read_scenarios, run_scenario
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.boxes.box import Box
+
+_LAST: Final = 40
+"""Lines of a timeline that are shown."""
+
+
+@attrs.frozen
+class BoxTestRequest:
+    """What the command line asked for. Without a `seed` one is drawn, and told; `only` is the number of one example."""
+
+    file: str
+    tests: Sequence[str] = ()
+    crds: Sequence[Path] = ()
+    examples: int = 50
+    seed: int | None = None
+    only: int | None = None
+
+
+def try_box(request: BoxTestRequest) -> tuple[str, bool]:
+    """What came of it, and whether everything held. Raises CommandError for files that cannot be understood."""
+    crds = list(further_crds(request.crds))
+    (box,) = runnable([load_box(request.file, crds)])
+    definitions = [crd.manifest for crd in crds if crd.manifest["metadata"]["name"] != box.kind.crd_name]
+    lines, held = [], True
+    for scenario in read_scenarios(_files(request)):
+        outcome = run_scenario(box, definitions, scenario)
+        lines += _told(outcome)
+        held = held and not outcome.problem
+    if request.examples or request.only is not None:
+        seed = secrets.randbelow(10**6) if request.seed is None else request.seed
+        told, law_held = _laws(box, definitions, request, seed)
+        lines += told
+        held = held and law_held
+    return "".join(f"{line}\n" for line in lines), held
+
+
+def _files(request: BoxTestRequest) -> Sequence[str]:
+    """Those that are named, else the one beside the box: `webapp-test.yaml` of `webapp.yaml`, where there is one."""
+    if request.tests:
+        return request.tests
+    path = Path(request.file)
+    beside = path.with_name(f"{path.stem}-test{path.suffix}")
+    return [str(beside)] if beside.exists() else []
+
+
+def _told(outcome: Outcome) -> list[str]:
+    verdict = "FAILED" if outcome.problem else "ok"
+    head = f"scenario  {outcome.scenario.name}  {verdict}  {_span(outcome.seconds)} virtual, {outcome.writes} writes"
+    if not outcome.problem:
+        return [head]
+    return [head, f"  {outcome.problem}", *(f"  {line}" for line in outcome.timeline[-_LAST:])]
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(seconds, 60)
+    return f"{int(minutes)} m {rest:g} s" if minutes else f"{rest:g} s"
+
+
+def _laws(box: Box, definitions: Sequence[Manifest], request: BoxTestRequest, seed: int) -> tuple[list[str], bool]:
+    numbers = range(request.examples) if request.only is None else (request.only,)
+    for number in numbers:
+        if broken := try_example(box, definitions, number, seed):
+            return _broken(broken, request.file, seed), False
+    what = f"{len(numbers)} examples of {box.kind.kind}, {len(FAULTS)} faults"
+    return [f"laws      {what}  ok  seed {seed}"], True
+
+
+def _broken(broken: Broken, file: str, seed: int) -> list[str]:
+    again = f"vworkspace-operator box test {file} --seed {seed} --example {broken.number}"
+    return [
+        f"laws      BROKEN: {broken.law}: {broken.told}",
+        f"  again: {again}",
+        *(f"  {line}" for line in dump([broken.example], Format.YAML).splitlines()),
+        *(f"  {line}" for line in broken.timeline[-_LAST:]),
+    ]

@@ -1,0 +1,281 @@
+"""Laws that every box keeps, tried on objects drawn from the schema of its CRD, without and with faults (L2, L3, L11).
+
+Equal seeds give equal trials, so that one that failed can be looked at again.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from random import Random
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.trials.examples import Examples
+from vworkspace_app.trials.faults import at_random, away, calm
+from vworkspace_app.trials.world import BoxWorld, HotLoop, condition_of, ready_of
+from vworkspace_core.apimachinery.errors import Invalid, OperatorError
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path, metadata
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.box_object import STANDARD
+from vworkspace_core.boxes.labels import MARKS
+from vworkspace_core.boxes.model import ApplyMode, OnDelete
+from vworkspace_core.boxes.observe import external_refs
+from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
+
+FAULTS: Final = (
+    "no answer",
+    "an answer that is lost",
+    "an older copy",
+    "killed before a write",
+    "killed after a write",
+    "a child deleted by hand",
+    "a field of ours removed by hand",
+    "pods that do not start for a while",
+    "an API server that is away",
+)
+"""What befalls the second world of each trial."""
+
+_NAMESPACE: Final = "examples"
+_TRIES: Final = 30
+_OFTEN: Final = 0.15
+_TROUBLED_SECONDS: Final = 60.0
+_CHANGES: Final = 2
+"""How often a condition may change from creation to Ready, where every child comes to be ready (L13)."""
+
+_SECRETS: Final[Sequence[Mapping[str, Any]]] = (
+    {"type": "Opaque", "data": {"key": "dmFsdWU="}},
+    {"type": "kubernetes.io/tls", "data": {"tls.crt": "YQ==", "tls.key": "YQ=="}},
+    {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}},
+    {"type": "kubernetes.io/basic-auth", "data": {"username": "YQ==", "password": "YQ=="}},
+)
+_UID: Final = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ALLOCATED: Final = ("clusterIP", "clusterIPs", "ports", "volumeName")
+
+
+@attrs.frozen
+class Broken:
+    """A law that does not hold: on which object, and what happened. `number` and the seed bring it back."""
+
+    law: str
+    number: int
+    example: Manifest
+    told: str
+    timeline: tuple[str, ...]
+
+
+class _LawBroken(Exception):
+    def __init__(self, law: str, told: str, world: BoxWorld) -> None:
+        super().__init__(law)
+        self.law, self.told, self.timeline = law, told, tuple(world.timeline)
+
+
+def try_laws(box: Box, definitions: Sequence[Manifest], examples: int, seed: int) -> Broken | None:
+    """The first law that is broken, in the order of the examples; None where all hold on all of them."""
+    for number in range(examples):
+        if broken := try_example(box, definitions, number, seed):
+            return broken
+    return None
+
+
+def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | None:
+    """One trial."""
+    random = Random(f"{seed}/{number}")
+    example = _example(box, definitions, random)
+    try:
+        _try(box, definitions, example, random)
+    except _LawBroken as broken:
+        return Broken(broken.law, number, example, broken.told, broken.timeline)
+    return None
+
+
+def _example(box: Box, definitions: Sequence[Manifest], random: Random) -> Manifest:
+    """An object that the API server admits: rules of CEL are asked of it. Raises CommandError."""
+    schema = _schema(box)
+    world, refused = BoxWorld(box, definitions), ""
+    for number in range(_TRIES):
+        meta = {"name": f"example-{number}", **({"namespace": _NAMESPACE} if box.kind.namespaced else {})}
+        spec = Examples(random).spec_of(schema)
+        manifest = {"apiVersion": box.kind.api_version, "kind": box.kind.kind, "metadata": meta, "spec": spec}
+        try:
+            world.create(manifest, box.kind)
+        except Invalid as error:
+            refused = error.message
+        else:
+            return manifest
+    raise CommandError(f"no example of {box.kind.kind} is admitted after {_TRIES} tries: {refused}")
+
+
+def _schema(box: Box) -> Mapping[str, Any]:
+    versions = get_path(box.crd, "spec", "versions") or ()
+    stored = next((version for version in versions if get_path(version, "storage")), None)
+    return get_path(stored, "schema", "openAPIV3Schema") or {}
+
+
+def _try(box: Box, definitions: Sequence[Manifest], example: Manifest, random: Random) -> None:
+    straight, ref = _world(box, definitions, example)
+    _settled(straight, ref)
+    _no_flapping(straight, ref)
+    troubled, ref = _world(box, definitions, example)
+    _trouble(troubled, random)
+    _settled(troubled, ref)
+    _same(straight, troubled, ref)
+    for world in (straight, troubled):
+        _taken_down(world, ref, random)
+
+
+def _world(box: Box, definitions: Sequence[Manifest], example: Manifest) -> tuple[BoxWorld, ObjectRef]:
+    """With the example, and with externals under the names that it gives them."""
+    world = BoxWorld(box, definitions)
+    world.entropy = _Constant()
+    world.create(example, box.kind)
+    ref = world.ref(example)
+    source = world.parent(ref)
+    for external, where in external_refs(box, source):
+        for body in _bodies(external.kind == SECRET, external.kind == CONFIG_MAP):
+            manifest = {**external.kind.manifest(where.name, where.namespace), **body}
+            if world.would_be_ready(external, manifest):
+                world.create(manifest, external.kind)
+                break
+    return world, ref
+
+
+class _Constant:
+    """`Entropy` that tells worlds apart by nothing: what is drawn is hashed into pod templates."""
+
+    def text(self, length: int, alphabet: str) -> str:
+        """The same each time."""
+        return alphabet[0] * length
+
+
+def _bodies(is_secret: bool, is_config: bool) -> Iterable[Mapping[str, Any]]:
+    if is_secret:
+        return _SECRETS
+    return ({"data": {"key": "value"}},) if is_config else ()
+
+
+# --- faults ----------------------------------------------------------------------------------------------------------
+
+
+def _trouble(world: BoxWorld, random: Random) -> None:
+    """A minute in which everything goes wrong, then none does."""
+    kinds = [kind for kind in ("Deployment", "StatefulSet", "Job") if random.random() < 0.3]
+    stall = DownstreamOutcome(Ending.STALL)
+    world.workloads.behaviour = DownstreamBehaviour(rules=tuple(DownstreamRule(stall, kind=kind) for kind in kinds))
+    world.faults.schedule = at_random(random, _OFTEN)
+    for _ in range(4):
+        _go_on(world, _TROUBLED_SECONDS / 4)
+        _by_hand(world, random)
+    world.faults.schedule = away
+    _go_on(world, 5.0)
+    world.faults.schedule = calm
+    world.workloads.behaviour = DownstreamBehaviour()
+    world.use(world.box)
+
+
+def _go_on(world: BoxWorld, seconds: float) -> None:
+    try:
+        world.pass_time(seconds)
+    except HotLoop as error:
+        raise _LawBroken("comes to rest", str(error), world) from error
+
+
+def _by_hand(world: BoxWorld, random: Random) -> None:
+    """Somebody deletes a child, or takes a label of ours off one."""
+    kept = {node.id for node in world.box.nodes if node.apply is ApplyMode.ALWAYS}
+    children = [ref for ref, live in sorted(world.children().items()) if _node(live) in kept]
+    if not children:
+        return
+    ref = random.choice(children)
+    try:
+        if random.random() < 0.5:
+            world.delete(ref)
+        else:
+            world.change(ref, {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}})
+    except OperatorError:
+        return  # it has gone by itself
+
+
+def _node(live: Manifest) -> str:
+    return str(get_path(live, "metadata", "labels", MARKS.node) or "")
+
+
+# --- laws ------------------------------------------------------------------------------------------------------------
+
+
+def _settled(world: BoxWorld, ref: ObjectRef) -> None:
+    """It comes to rest; then nothing more is written, and what is not ready has a name (L2, L14)."""
+    try:
+        world.settle()
+    except HotLoop as error:
+        raise _LawBroken("comes to rest", str(error), world) from error
+    before = world.writes
+    world.reconcile(ref)
+    if world.writes != before:
+        raise _LawBroken("writes nothing when nothing changed", world.timeline[-1], world)
+    ready = condition_of(world.get(ref), "Ready")
+    if not ready:
+        raise _LawBroken("says how it stands", "there is no condition Ready", world)
+    if ready.get("status") != "True" and not (ready.get("reason") and ready.get("message")):
+        raise _LawBroken("names what is in the way", str(ready), world)
+
+
+def _no_flapping(world: BoxWorld, ref: ObjectRef) -> None:
+    """L13."""
+    for kind in STANDARD:
+        said = [condition_of(status, kind).get("status") for status in world.statuses]
+        changes = sum(one != other for one, other in pairwise(said))
+        if changes > _CHANGES:
+            raise _LawBroken("does not flap", f"{kind} changed {changes} times: {said}", world)
+
+
+def _same(straight: BoxWorld, troubled: BoxWorld, ref: ObjectRef) -> None:
+    """Where no fault is left, everything is as if there had been none (L3)."""
+    one, other = _shape(straight, ref), _shape(troubled, ref)
+    if one != other:
+        missing, further = sorted(one.keys() - other.keys()), sorted(other.keys() - one.keys())
+        changed = sorted(name for name in one.keys() & other.keys() if one[name] != other[name])
+        told = f"missing {missing}, further {further}, different {changed}; then: {ready_of(troubled.get(ref) or {})}"
+        raise _LawBroken("forgets faults", told, troubled)
+
+
+def _shape(world: BoxWorld, ref: ObjectRef) -> dict[str, bytes]:
+    """Children as they are, but for what differs from world to world: uids, times, addresses, secrets."""
+    uid = str(get_path(world.get(ref), "metadata", "uid"))
+    shapes: dict[str, bytes] = {"": str(condition_of(world.get(ref), "Ready").get("status")).encode()}
+    for child, live in world.children().items():
+        if get_path(live, "metadata", "labels", MARKS.owner_uid) == uid:
+            shapes[str(child)] = _UID.sub(b"uid", canonical_json(_plain(live)))
+    return shapes
+
+
+def _plain(live: Manifest) -> Mapping[str, Any]:
+    meta = metadata(live)
+    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key != MARKS.applied_hash}
+    spec = live.get("spec")
+    kept = {key: value for key, value in spec.items() if key not in _ALLOCATED} if isinstance(spec, Mapping) else None
+    body = {} if live.get("kind") == "Secret" else {"data": live.get("data")}
+    return {"labels": meta.get("labels"), "annotations": annotations, "spec": kept, **body}
+
+
+def _taken_down(world: BoxWorld, ref: ObjectRef, random: Random) -> None:
+    """What is deleted goes, with everything of its own, through faults and restarts (L11)."""
+    uid = str(get_path(world.get(ref), "metadata", "uid"))
+    world.delete(ref)
+    world.faults.schedule = at_random(random, _OFTEN)
+    _go_on(world, _TROUBLED_SECONDS)
+    world.faults.schedule = calm
+    world.use(world.box)
+    _go_on(world, 3600.0)
+    if (live := world.get(ref)) is not None:
+        raise _LawBroken("goes when it is deleted", ready_of(live), world)
+    orphans = {node.id for node in world.box.nodes if node.on_delete is OnDelete.ORPHAN}
+    left = [
+        str(child)
+        for child, live in world.children().items()
+        if get_path(live, "metadata", "labels", MARKS.owner_uid) == uid and _node(live) not in orphans
+    ]
+    if left:
+        raise _LawBroken("takes everything with it", f"left: {', '.join(left)}", world)

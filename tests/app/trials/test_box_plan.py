@@ -1,0 +1,125 @@
+"""`box plan`: one pass, carried out on an API server that holds what was observed (PH-6, L26)."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.box_site import example
+from tests.support.commands import run
+from vworkspace_app.commands.box_plan import BoxPlanRequest
+from vworkspace_app.commands.box_plan import planned as planned_by
+from vworkspace_app.trials.plan import plan_box, shown
+from vworkspace_app.trials.world import BoxWorld
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json
+from vworkspace_fake.downstream.kinds import DEPLOYMENT
+
+BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+WEB = ObjectRef(DEPLOYMENT, "team", "shop")
+SHOP: Mapping[str, Any] = {
+    "apiVersion": "example.com/v1",
+    "kind": "WebApp",
+    "metadata": {"name": "shop", "namespace": "team"},
+    "spec": {"image": "registry.example.com/shop:1", "host": "shop.example.com"},
+}
+
+
+def settled() -> tuple[BoxWorld, ObjectRef]:
+    world = BoxWorld(example("webapp"))
+    world.create(SHOP, world.box.kind)
+    world.settle()
+    return world, world.ref(SHOP)
+
+
+def planned(world: BoxWorld, ref: ObjectRef) -> Any:
+    parent = world.get(ref)
+    assert parent is not None
+    return plan_box(world.box, parent, list(world.children().values()), (), NOW)
+
+
+def test_a_plan_is_what_the_pass_then_writes_defaults_included_L26() -> None:
+    world, ref = settled()
+    world.change(ref, {"spec": {"image": "registry.example.com/shop:2", "replicas": 4}})
+    found = planned(world, ref)
+    (web,) = [one for one in found.objects if one.node == "web"]
+
+    world.reconcile(ref)
+
+    after = shown(WEB, world.get(WEB))
+    assert after is not None
+    assert canonical_json(web.after) == canonical_json(after)
+    assert {(change.path, change.after) for change in web.changes} == {
+        ("spec.replicas", 4),
+        ("spec.template.spec.containers[0].image", "registry.example.com/shop:2"),
+    }
+    assert web.after["spec"]["template"]["spec"]["containers"][0]["terminationMessagePolicy"] == "File"
+
+
+def test_a_settled_object_has_nothing_to_do() -> None:
+    found = planned(*settled())
+
+    assert not found.changes
+    assert [one.action for one in found.objects] == ["-", "-", "-"]
+    assert found.ready.startswith("Ready=True")
+
+
+def test_who_holds_a_field_is_told_with_the_command_that_hands_it_back() -> None:
+    world, ref = settled()
+    world.change(WEB, {"spec": {"replicas": 7}}, manager="autoscaler")
+    found = planned(world, ref)
+    (web,) = [one for one in found.objects if one.node == "web"]
+
+    assert (found.refused, web.state) == (1, "Conflict")
+    assert "autoscaler" in web.message
+    assert "kubectl patch" in web.message
+
+
+def test_what_an_immutable_field_says_is_the_servers_own_answer() -> None:
+    world, ref = settled()
+    live = world.get(WEB)
+    assert live is not None
+    other: Manifest = {**live, "spec": {**live["spec"], "selector": {"matchLabels": {"app": "other"}}}}
+    template = {**other["spec"]["template"], "metadata": {"labels": {"app": "other"}}}
+    other = {**other, "spec": {**other["spec"], "template": template}}
+    parent = world.get(ref)
+    assert parent is not None
+    found = plan_box(world.box, parent, [other], (), NOW)
+    (web,) = [one for one in found.objects if one.node == "web"]
+
+    assert web.state == "Refused"
+    assert "immutable" in web.message
+
+
+@pytest.mark.parametrize("form", ["text", "diff", "yaml", "json"])
+def test_no_plan_shows_a_secret(form: str, tmp_path: Path) -> None:
+    parent, live = tmp_path / "hub.yaml", tmp_path / "live.yaml"
+    spec = {
+        "externalURL": "https://hub.example.com",
+        "version": "1.0.0",
+        "tls": {"secretName": "hub-tls"},
+        "components": [{"name": "core", "image": "r/core:1"}],
+    }
+    hub = {"apiVersion": "example.com/v1", "kind": "Registry", "metadata": {"name": "hub"}, "spec": spec}
+    data = {"tls.crt": "c2VjcmV0LTE=", "tls.key": "c2VjcmV0LTI="}
+    tls = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hub-tls"}, "type": "kubernetes.io/tls"}
+    parent.write_text(yaml.safe_dump(hub), encoding="utf-8")
+    live.write_text(yaml.safe_dump({**tls, "data": data}), encoding="utf-8")
+
+    _, text = planned_by(BoxPlanRequest(str(BOXES / "registry.yaml"), str(parent), [live], output=form))
+
+    assert "hub-admin" in text
+    assert "c2VjcmV0" not in text
+    assert ("<generated>" in text) is (form != "text")
+
+
+def test_a_held_resource_shows_the_line_of_its_gate() -> None:
+    ended = run("box", "plan", str(BOXES / "webapp.yaml"), "--cr", "-", stdin=yaml.safe_dump(dict(SHOP)))
+
+    assert ended.status == 0, ended.err
+    held = next(line for line in ended.out.splitlines() if line.split()[0] == "service")
+    assert "children.deployment.status.readyReplicas" in held
+    assert "webapp.yaml:32" in held

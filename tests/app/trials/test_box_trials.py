@@ -1,0 +1,121 @@
+"""`box test`: scenarios as data, and laws on objects drawn from a CRD's schema (PH-6; L2, L3, L11, L13, L14)."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.box_site import example
+from tests.support.commands import run
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.trials.examples import Examples
+from vworkspace_app.trials.laws import try_laws
+from vworkspace_app.trials.scenario import read_scenarios, run_scenario
+from vworkspace_core.schema import compile_schema
+from vworkspace_core.schema.validate import validate
+
+BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
+BOX_NAMES = ("webapp", "registry", "chart")
+
+
+@pytest.mark.parametrize("name", BOX_NAMES)
+def test_the_scenarios_of_the_examples_hold(name: str) -> None:
+    outcomes = [run_scenario(example(name), (), one) for one in read_scenarios([str(BOXES / f"{name}-test.yaml")])]
+
+    assert outcomes
+    assert [outcome.problem for outcome in outcomes if outcome.problem] == []
+
+
+@pytest.mark.parametrize("name", BOX_NAMES)
+def test_laws_hold_on_objects_drawn_from_the_crd(name: str) -> None:
+    """A few: `box test` tries many, and its seed brings one back."""
+    assert try_laws(example(name), (), examples=2, seed=1) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOX_NAMES)
+def test_laws_hold_on_many_objects(name: str) -> None:
+    assert try_laws(example(name), (), examples=100, seed=2) is None
+
+
+def test_equal_seeds_draw_equal_objects() -> None:
+    schema = example("registry").crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+    assert Examples(Random(7)).spec_of(schema) == Examples(Random(7)).spec_of(schema)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_drawn_is_valid(seed: int) -> None:
+    schema = {
+        "type": "object",
+        "required": ["name", "count"],
+        "properties": {
+            "name": {"type": "string", "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$", "minLength": 2, "maxLength": 9},
+            "count": {"type": "integer", "minimum": 3, "maximum": 9, "multipleOf": 3},
+            "size": {"type": "string", "enum": ["s", "m"]},
+            "at": {"type": "string", "format": "date-time"},
+            "port": {"x-kubernetes-int-or-string": True},
+            "parts": {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "boolean"}},
+            "labels": {
+                "type": "object",
+                "additionalProperties": {"type": "string", "maxLength": 3},
+                "maxProperties": 2,
+            },
+        },
+    }
+
+    assert list(validate(compile_schema(schema), Examples(Random(seed)).value(schema))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("kind: Other", "apiVersion"),
+        (
+            "apiVersion: box.vworkspace.io/v1alpha1\nkind: BoxScenario\nmetadata: {name: x}\n"
+            "spec: {given: [], steps: [{}]}",
+            "spec.given",
+        ),
+        (
+            "apiVersion: box.vworkspace.io/v1alpha1\nkind: BoxScenario\nmetadata: {name: x}\n"
+            "spec: {given: [{}], steps: [{wait: 1}]}",
+            "steps[0]",
+        ),
+        (
+            "apiVersion: box.vworkspace.io/v1alpha1\nkind: BoxScenario\nmetadata: {name: x}\n"
+            "spec: {given: [{}], steps: [{after: 5 minutes}], more: 1}",
+            "spec.more",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_scenario_is_told_with_its_place(text: str, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "x-test.yaml"
+    file.write_text(text, encoding="utf-8")
+
+    with pytest.raises(CommandError) as error:
+        read_scenarios([str(file)])
+
+    assert error.value.message.startswith(f"{file}:1")
+    assert told in error.value.message
+
+
+def shop(**fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "example.com/v1", "kind": "WebApp", "metadata": {"name": "shop"}, **fields}
+
+
+def test_a_scenario_that_does_not_hold_shows_its_step_and_the_timeline(tmp_path: Path) -> None:
+    file = tmp_path / "x-test.yaml"
+    steps = [{"until": "Ready"}, {"expect": shop(status={"readyReplicas": 9})}]
+    given = [shop(spec={"image": "r/x:1"})]
+    scenario = {"metadata": {"name": "nine"}, "spec": {"given": given, "steps": steps}}
+    scenario |= {"apiVersion": "box.vworkspace.io/v1alpha1", "kind": "BoxScenario"}
+    file.write_text(yaml.safe_dump(scenario), encoding="utf-8")
+
+    ended = run("box", "test", str(BOXES / "webapp.yaml"), str(file), "--examples", "0")
+
+    assert ended.status == 1
+    assert "steps[1]" in ended.out
+    assert "status.readyReplicas is 2, not 9" in ended.out
+    assert "apply Deployment default/shop" in ended.out
