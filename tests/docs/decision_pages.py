@@ -16,6 +16,7 @@ ROOMS = {
     "apimachinery": "manifests, resources, errors and times",
     "api": "our kinds: forms, labels, conditions, secret material",
     "controller": "what all controllers share: passes, caches, queue, Lease, Events",
+    "graph": "one engine for the children of any owner: order, prune, teardown, create once",
     "instances": "what becomes of an ApplicationInstance, and what Flux's reports mean",
     "operations": "what becomes of an Operation; engines, templates, approvals",
     "clusters": "the Cluster object: what the operator says of itself",
