@@ -105,11 +105,6 @@ class Credentials:
         """When the token ends, by the control plane's clock; None for never or not known."""
         return self.stored.expires_at
 
-    @property
-    def previous_token(self) -> str:
-        """The token that is kept until the present one has worked."""
-        return self.stored.previous
-
 
 def secret_ref(namespace: str) -> ObjectRef:
     """Where the Secret lies."""

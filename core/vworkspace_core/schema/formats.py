@@ -30,11 +30,6 @@ def matches_format(name: str, value: str) -> bool:
     return check is None or check(value)
 
 
-def known_format(name: str) -> bool:
-    """Whether `name` restricts strings at all."""
-    return name.replace("-", "") in _FORMATS
-
-
 def is_date_time(value: str) -> bool:
     """RFC 3339 with a zone: `2026-01-01T00:00:00Z`."""
     day, separator, clock = value.lower().partition("t")

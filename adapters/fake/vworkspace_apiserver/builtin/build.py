@@ -54,14 +54,3 @@ def _published(document: Any) -> Any:
         return document
     members = {key: _published(value) for key, value in document.items()}
     return {**members, "format": TIME["format"]} if members.get("format") == MICRO_TIME["format"] else members
-
-
-def immutable_fields(new: Any, old: Any, *paths: str) -> list[str]:
-    """Which of the dotted `paths` differ between two manifests."""
-    return [path for path in paths if _dig(new, path) != _dig(old, path)]
-
-
-def _dig(value: Any, path: str) -> Any:
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value

@@ -36,9 +36,6 @@ KEPT_SECONDS: Final = 86_400
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
 
-_ENDING: Final = "its last pods are ending"
-
-
 def _condition(kind: str, reason: str = "", message: str = "") -> dict[str, Any]:
     return {"status": {"conditions": [{"type": kind, "status": "True", "reason": reason, "message": message}]}}
 
