@@ -19,6 +19,7 @@ from tests.support.kube_apiserver import OPERATOR_USER
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
+KOPF_OPERATOR = ROOT / "bench" / "kopf_operator.py"
 CLUSTER, TOKEN = "cluster-bench", "bench-agent-token-0123456789"
 
 
@@ -120,7 +121,7 @@ def ours(on: Stage) -> Program:
 
 
 def kopfs(on: Stage) -> Program:
-    words = ["run", "--standalone", "--all-namespaces", str(ROOT / "bench" / "kopf_operator.py")]
+    words = ["run", "--standalone", "--all-namespaces", str(KOPF_OPERATOR)]
     return program("kopf", [str(BIN / "kopf"), *words], on)
 
 

@@ -1,19 +1,25 @@
 """The worst objects that an API server takes, through a running operator whose probes are asked all the while (RUN-11).
 
-    python -m bench.worst [--stall 0.25] [--growth 64] [--only TEXT]
+    python -m bench.worst [--stall 0.25] [--growth 64] [--only TEXT] [--beside-kopf]
 
 Each object of the corpus (`tests/support/worst.py`) is written into a cluster that the operator watches, gated and
 labelled as its own, and taken away again; so are the statuses, as Flux and engines would say them. At last a storm of
 admission reviews of the worst objects comes in over several connections at once. Every 100 ms `/healthz` is asked, and
 the webhook port, where the event loop itself answers: both must within `--stall` seconds, memory may grow by
 `--growth` MiB for an object. Seconds depend on the machine and on its load, so this is a measurement and no test; that
-the work has bounds is tested in steps (`test_bounds.py`).
+the work has bounds is tested in steps (`test_bounds.py`). The longest turn of the event loop is told in processor time,
+which neighbours do not stretch (`bench.turns`).
+
+With `--beside-kopf` the same instances and statuses then go through the kopf implementation of the same path
+(`kopf_operator.py`) on a cluster of its own. Its event loop answers its liveness probe, so both columns ask that. It
+has no Operations, engines and reviews. What it does with an object counts for nobody's limits.
 """
 
 import argparse
 import http.client
 import json
 import os
+import socket
 import ssl
 import subprocess
 import sys
@@ -24,16 +30,17 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import attrs
 
 from bench.machine import describe
-from bench.operators import BIN, CLUSTER, Program, Stage, program, stage, started
+from bench.operators import BIN, CLUSTER, KOPF_OPERATOR, Program, Stage, program, stage, started
 from bench.reaching import Client
 from bench.side_by_side import PATIENCE, instance, is_ready
 from bench.stage import SPACES
+from bench.turns import LongestTurn
 from tests.support.operation_worlds import operation_manifest, template
 from tests.support.worst import ENGINES, INSTANCES, OPERATIONS, STATUSES, EngineGrower, Grower
 from vworkspace_apiserver.http.authority import certificates_for
@@ -55,6 +62,7 @@ HOST = "127.0.0.1"
 ROOT = Path(__file__).resolve().parents[1]
 SPACE = SPACES[0]
 RELEASE = "steady-0"
+TURN = "turn"
 STORM = 8
 """Connections at one time."""
 JSON, MERGE = "application/json", "application/merge-patch+json"
@@ -107,19 +115,24 @@ def connected(url: str, trust: ssl.SSLContext | None) -> http.client.HTTPConnect
 
 @attrs.frozen
 class Probes:
-    """One of the probes' port, and one of the event loop: the webhook port answers on it that GET is refused."""
+    """One of the probes' port, and one of the event loop: the webhook port answers on it that GET is refused.
+
+    `turn` is the loop's own clock.
+    """
 
     health: Probe
     loop: Probe
+    turn: LongestTurn
 
     def reset(self) -> None:
+        self.turn.reset()
         for probe in (self.health, self.loop):
             probe.longest, probe.refused = 0.0, 0
 
 
 @contextmanager
-def probing(health: str, webhooks: str, trust: ssl.SSLContext) -> Iterator[Probes]:
-    probes = Probes(Probe(health), Probe(webhooks, DEFAULT_PATH, 405, trust))
+def probing(health: Probe, loop: Probe, turn: LongestTurn) -> Iterator[Probes]:
+    probes = Probes(health, loop, turn)
     threads = [threading.Thread(target=probe.run) for probe in (probes.health, probes.loop)]
     for thread in threads:
         thread.start()
@@ -134,11 +147,12 @@ def probing(health: str, webhooks: str, trust: ssl.SSLContext) -> Iterator[Probe
 
 @attrs.frozen
 class Row:
-    """What one object did."""
+    """What one object did. `turn` is processor time, `stall` and `loop` are by the clock."""
 
     name: str
     stall: float
     loop: float
+    turn: float
     growth: float
     refused: int
     taken: bool
@@ -148,7 +162,17 @@ def operator(on: Stage) -> Program:
     words = ["run", "--kubeconfig", str(on.folder / "kubeconfig"), "--control-plane-url", on.control_url]
     words += ["--cluster-id", CLUSTER, "--token-file", str(on.folder / "token"), "--listen", "127.0.0.1:0"]
     words += ["--webhook-listen", "127.0.0.1:0", "--webhook-certificates", str(on.folder / "tls")]
-    return program("ours", [str(BIN / "vworkspace-operator"), *words], on)
+    return program("ours", timed(on, "vworkspace-operator", *words), on)
+
+
+def kopf_operator(on: Stage, liveness: str) -> Program:
+    words = ["run", "--standalone", "--all-namespaces", f"--liveness={liveness}", str(KOPF_OPERATOR)]
+    return program("kopf", timed(on, "kopf", *words), on)
+
+
+def timed(on: Stage, script: str, *words: str) -> list[str]:
+    """The command that runs a console script with a clock in its event loop."""
+    return [sys.executable, "-m", "bench.turns", str(on.folder / TURN), str(BIN / script), *words]
 
 
 def served_at(on: Stage, told: str) -> str:
@@ -291,7 +315,7 @@ def measured(program: Program, probes: Probes, name: str, act: Callable[[], Call
     undo = act()
     settle(program)
     health, loop, growth = probes.health, probes.loop, resident(program) - before
-    row = Row(name, health.longest, loop.longest, growth, health.refused, undo is not None)
+    row = Row(name, health.longest, loop.longest, probes.turn.seconds, growth, health.refused, undo is not None)
     if undo is not None:
         undo()
     return row
@@ -335,11 +359,27 @@ def prepared(client: Client, of: str) -> None:
     client.send("PATCH", path_of(APPLICATION_INSTANCE, RELEASE), json.dumps(mark).encode(), MERGE)
 
 
+Act: TypeAlias = Callable[[], Callable[[], None] | None]
+"""What happens to the cluster. It gives how to undo it, or None where the API server did not take it."""
+Acts: TypeAlias = list[tuple[str, Act]]
+
+
+def rows(program: Program, probes: Probes, acts: Acts) -> list[Row]:
+    found = [measured(program, probes, name, act) for name, act in acts]
+    if program.process.poll() is not None:
+        raise SystemExit(f"the operator ended with status {program.process.returncode}")
+    return found
+
+
+def statuses(client: Client) -> Acts:
+    return [(one.name, partial(said, client, one, RELEASE)) for one in STATUSES]
+
+
 def measure(only: str) -> list[Row]:
     """Every object of the corpus whose name holds `only`."""
-    found: list[Row] = []
     with stage() as on:
-        client, release, made = Client(on.access), RELEASE, certificates_for((HOST,), datetime.now(UTC))
+        client, made = Client(on.access), certificates_for((HOST,), datetime.now(UTC))
+        turn = LongestTurn.new(on.folder / TURN)
         engines(client)
         (on.folder / "tls").mkdir()
         (on.folder / "tls" / "tls.crt").write_bytes(made.certificate)
@@ -348,33 +388,48 @@ def measure(only: str) -> list[Row]:
         with (
             started(operator, on) as program,
             probing(
-                served_at(on, "serving metrics and probes"),
-                webhooks := served_at(on, "webhooks are served"),
-                trust,
+                Probe(served_at(on, "serving metrics and probes")),
+                Probe(webhooks := served_at(on, "webhooks are served"), DEFAULT_PATH, 405, trust),
+                turn,
             ) as probes,
         ):
             target(client)
             objects = [(APPLICATION_INSTANCE, one) for one in INSTANCES] + [(OPERATION, one) for one in OPERATIONS]
-            acts = [
+            acts: Acts = [
                 (one.name, partial(written, client, kind, one, number)) for number, (kind, one) in enumerate(objects)
             ]
-            acts += [(one.name, partial(said, client, one, release)) for one in STATUSES]
+            acts += statuses(client)
             runs = [one for one in ENGINES if one.name in STARTED and not one.beside(1, "")]
             acts += [(one.name, partial(engine_said, client, one, number)) for number, one in enumerate(runs)]
             acts.append(("a storm of reviews", partial(storm, webhooks, made.authority.decode())))
-            found += [measured(program, probes, name, act) for name, act in acts if only in name]
-            if program.process.poll() is not None:
-                raise SystemExit(f"the operator ended with status {program.process.returncode}")
-    return found
+            return rows(program, probes, [act for act in acts if only in act[0]])
+
+
+def measure_kopf(only: str) -> list[Row]:
+    """What of the corpus a kopf operator has to do with: instances, and what Flux says of their releases."""
+    with stage() as on, socket.socket() as free:
+        free.bind((HOST, 0))
+        url, client = f"http://{HOST}:{free.getsockname()[1]}", Client(on.access)
+        free.close()
+        turn = LongestTurn.new(on.folder / TURN)
+        with started(partial(kopf_operator, liveness=f"{url}/healthz"), on) as program:
+            target(client)
+            with probing(Probe(url), Probe(url), turn) as probes:
+                acts: Acts = [
+                    (one.name, partial(written, client, APPLICATION_INSTANCE, one, number))
+                    for number, one in enumerate(INSTANCES)
+                ]
+                return rows(program, probes, [act for act in acts + statuses(client) if only in act[0]])
 
 
 def report(rows: Sequence[Row], stall: float, growth: float) -> list[str]:
     """Print a line for each, the worst first, and return what is beyond the limits."""
     print(f"{describe()}, load {os.getloadavg()[0]:.1f}")
-    print(" healthz   event loop      memory")
+    print(" healthz   event loop  longest turn      memory")
     for row in sorted(rows, key=lambda row: -max(row.stall, row.loop)):
         told = "" if row.taken else " (the API server takes it not)"
-        print(f"{row.stall * 1000:5.0f} ms {row.loop * 1000:9.0f} ms {row.growth:8.1f} MiB  {row.name}{told}")
+        seconds = f"{row.stall * 1000:5.0f} ms {row.loop * 1000:9.0f} ms {row.turn * 1000:10.0f} ms"
+        print(f"{seconds} {row.growth:8.1f} MiB  {row.name}{told}")
     beyond = [f"{row.name}: the event loop answered after {row.loop:.2f} s" for row in rows if row.loop > stall]
     beyond += [f"{row.name}: /healthz answered after {row.stall:.2f} s" for row in rows if row.stall > stall]
     beyond += [f"{row.name}: memory grew by {row.growth:.0f} MiB" for row in rows if row.growth > growth]
@@ -385,9 +440,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--stall", type=float, default=0.25, help="seconds that a probe may take")
     parser.add_argument("--growth", type=float, default=64.0, help="MiB that memory may grow by for an object")
+    parser.add_argument("--beside-kopf", action="store_true", help="measure a kopf operator too")
     parser.add_argument("--only", default="", help="objects whose name holds this text")
     options = parser.parse_args()
     problems = report(measure(options.only), options.stall, options.growth)
+    if options.beside_kopf:
+        print("\nkopf, beside it:")
+        report(measure_kopf(options.only), options.stall, options.growth)
     for problem in problems:
         print(f"not as it should be: {problem}")
     return 1 if problems else 0
