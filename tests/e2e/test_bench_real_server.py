@@ -13,6 +13,7 @@ import pytest
 
 from bench import apiserver, writes
 from bench.reaching import Access
+from bench.turns import LongestTurn
 from tests.conformance.test_real_server import alive, stand_ins
 from tests.support.kube_apiserver import OPERATOR_USER
 from tests.support.patience import PATIENCE
@@ -139,3 +140,24 @@ def test_the_measurement_of_the_embedded_server_reaches_it_over_http() -> None:
         made = json.loads(client.send("GET", f"{apiserver.COLLECTION}/a"))
 
     assert made["spec"]["chart"]["version"] == "1.0.0"
+
+
+def test_the_longest_turn_of_a_loop_is_told_in_processor_time(tmp_path: Path) -> None:
+    script, file = tmp_path / "script.py", tmp_path / "turn"
+    script.write_text(
+        "import asyncio, time\n"
+        "async def main():\n"
+        "    for seconds in (0.03, 0.01):\n"
+        "        began = time.thread_time()\n"
+        "        while time.thread_time() < began + seconds: pass\n"
+        "        await asyncio.sleep(0)\n"
+        "asyncio.run(main())\n",
+        encoding="utf-8",
+    )
+    longest = LongestTurn.new(file)
+
+    subprocess.run([sys.executable, "-m", "bench.turns", file, script], check=True, cwd=ROOT, timeout=PATIENCE)
+
+    assert longest.seconds >= 0.03
+    longest.reset()
+    assert longest.seconds == 0
