@@ -1,6 +1,7 @@
 """Boxes from files: the document, the CRD beside it, further CRDs, and all that is wrong with any of them (PH-6)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from vworkspace_core.boxes.problems import BoxProblem
 from vworkspace_core.boxes.read import read_box
 from vworkspace_core.boxes.schemas import CRD, CrdProblem, CrdVersions, Schemas
 
+_WORD: Final = re.compile(r"[A-Za-z][\w.-]*")
+_KIND_SAID: Final = re.compile(r"""kind["']?[ \t]*:[ \t]*["']?([A-Z]\w*)""")
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -49,8 +52,10 @@ class LoadedBox:
 
 def load_boxes(files: Sequence[str], crds: Sequence[Path] = ()) -> list[LoadedBox]:
     """Every box of the files, which may hold CRDs as well. Raises CommandError for files that cannot be read."""
-    known = list(further_crds(crds))
-    return [load_box(file, known) for file in files]
+    texts = [read_text(file) for file in files]
+    words = {word for text in texts for word in _WORD.findall(text)} if crds else set()
+    known = list(further_crds(crds, words))
+    return [load_text(file, text, known) for file, text in zip(files, texts, strict=True)]
 
 
 def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
@@ -148,13 +153,21 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
             problems.append(BoxProblem(document.at(""), str(error)))
 
 
-def further_crds(paths: Sequence[Path]) -> Iterator[CrdVersions]:
-    """Every CRD of files and folders; what else they hold is left out. Raises CommandError."""
+def further_crds(paths: Sequence[Path], words: Container[str]) -> Iterator[CrdVersions]:
+    """The CRDs of files and folders whose kinds are among `words`. Raises CommandError.
+
+    A folder may hold those of a whole cluster: nothing is built of a kind that no box speaks of.
+    """
     for path in paths:
         for file in _files(path):
-            for document in read_marked(str(file)):
-                if get_path(document.value, "kind") == CRD:
-                    yield _crd(document)
+            text = read_text(str(file))
+            if any(kind in words for kind in _KIND_SAID.findall(text)):
+                yield from (_crd(document) for document in documents_of(str(file), text) if _is_wanted(document, words))
+
+
+def _is_wanted(document: MarkedDocument, words: Container[str]) -> bool:
+    names = get_path(document.value, "spec", "names", "kind")
+    return get_path(document.value, "kind") == CRD and names in words
 
 
 def _files(path: Path) -> list[Path]:

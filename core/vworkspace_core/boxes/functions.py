@@ -1,7 +1,10 @@
 """Functions about Kubernetes objects for the expressions of boxes, beside those of CEL (PH-5)."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+import msgspec
 
 from vworkspace_core.apimachinery.manifest import canonical_json, content_hash
 from vworkspace_core.apimachinery.names import bounded_name
@@ -14,6 +17,10 @@ from vworkspace_core.readiness import readiness
 from vworkspace_core.readiness.fields import Conditions, count, mapping, text
 
 _LONGEST_NAME: Final = 63
+_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*")
+_SWITCHES: Final = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+_WORDS: Final = frozenset(form for word in _SWITCHES for form in (word, word.title(), word.upper()))
+"""Texts that some readers of YAML take for something else."""
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -59,6 +66,41 @@ def _encoded(budget: Budget, value: Any) -> str:
         raise EvaluationError("the value cannot be written as JSON") from error
 
 
+def _yaml(budget: Budget, value: Any) -> str:
+    """Block style with sorted keys; texts in quotes, so that no reader takes them for something else."""
+    try:
+        plain = msgspec.json.decode(canonical_json(value))
+    except (TypeError, ValueError) as error:
+        raise EvaluationError("the value cannot be written as YAML") from error
+    return str(built(budget, "\n".join(_lines(plain)) + "\n"))
+
+
+def _lines(value: Any) -> Iterator[str]:
+    match value:
+        case dict() if value:
+            for key, item in value.items():
+                yield from _entry(f"{_quoted(key)}:", item)
+        case list() if value:
+            for item in value:
+                yield from _entry("-", item)
+        case _:
+            yield _quoted(value)
+
+
+def _entry(head: str, item: Any) -> Iterator[str]:
+    if not isinstance(item, dict | list) or not item:
+        yield f"{head} {_quoted(item)}"
+        return
+    yield head
+    yield from (f"  {line}" for line in _lines(item))
+
+
+def _quoted(value: Any) -> str:
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _WORDS:
+        return value
+    return msgspec.json.encode(value).decode()
+
+
 def _hash(value: Any) -> str:
     try:
         return content_hash(value)[:16]
@@ -84,9 +126,9 @@ OBJECTS: Final = (
     function(["default($A, $A) -> $A", "default(optional($A), $A) -> $A"], _default),
     function("hash(dyn) -> string", _hash, cost=list_cost),
     function("json(dyn) -> string", _encoded, cost=list_cost, with_budget=True),
+    function("yaml(dyn) -> string", _yaml, cost=list_cost, with_budget=True),
     function("name(string...) -> string", _name),
 )
-"""`yaml` comes with the templates of boxes."""
 
 FUNCTIONS: Final[FunctionTable] = {**LANGUAGE, **table(OBJECTS)}
 """Those of the language, and these."""

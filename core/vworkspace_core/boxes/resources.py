@@ -41,6 +41,8 @@ SECRET: Final = ("v1", "Secret")
 MOST_RESOURCES: Final = 1_000
 """Resources and externals of one box."""
 
+_LONGEST_CIRCLE: Final = 12
+"""Ids of a circle that a message names."""
 _TAKEN: Final = frozenset((*RESERVED, *TYPES, "self", "oldSelf", "old", "children", "true", "false", "null", "in"))
 _SERVERS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
 """Fields of metadata that the API server alone writes."""
@@ -354,7 +356,7 @@ class Resources:
         except Cycle as error:
             first = next((node.place for node in nodes if node.id == error.path[0]), None)
             place = error.place if str(error.place) or first is None else first
-            self.findings.problem(place.path, f"these wait for each other: {' → '.join(error.path)}")
+            self.findings.problem(place.path, f"these wait for each other: {_circle(error.path)}")
             return tuple(nodes)
         by_id = {node.id: node for node in nodes}
         return tuple(attrs.evolve(by_id[name], wave=graph.waves[name]) for name in graph.nodes if name in by_id)
@@ -539,13 +541,14 @@ def _unique(entries: tuple[Entry, ...], model: OperatorBox, findings: Findings) 
         findings.problem("spec", "has neither resources nor phases: there is nothing to do")
     if len(seen) > MOST_RESOURCES:
         findings.problem("spec", f"has {len(seen)} resources and externals; a box has at most {MOST_RESOURCES}")
+        return ()
     phases: dict[str, None] = {}
     for at, phase in enumerate(model.spec.phases):
         where = index("spec.phases", at)
         if phase.name in phases or phase.name in seen:
             findings.problem(f"{where}.name", f"{phase.name} is the name of something else already")
         phases.setdefault(phase.name)
-    return tuple(kept[:MOST_RESOURCES])
+    return tuple(kept)
 
 
 def _targets(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Target]:
@@ -714,6 +717,13 @@ def _stand_in(name: str, edges: Sequence[Edge], roll_on: Sequence[str]) -> Node:
     """A node for the order alone."""
     kind = Kind("", "v1", "Order", "orders")
     return Node(name, kind, lambda scope: Rendered(), tuple(edges), roll_on=tuple(roll_on))
+
+
+def _circle(path: Sequence[str]) -> str:
+    """A long circle is cut in the middle: who opens it anywhere has opened it."""
+    if len(path) > _LONGEST_CIRCLE:
+        path = (*path[: _LONGEST_CIRCLE - 2], f"({len(path) - _LONGEST_CIRCLE + 1} more)", path[-1])
+    return " → ".join(path)
 
 
 def _no_such(name: str, names: Iterable[str]) -> str:
