@@ -153,21 +153,21 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
             problems.append(BoxProblem(document.at(""), str(error)))
 
 
-def further_crds(paths: Sequence[Path], words: Container[str]) -> Iterator[CrdVersions]:
-    """The CRDs of files and folders whose kinds are among `words`. Raises CommandError.
+def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
+    """The CRDs of files and folders, of all kinds or of those among `words`. Raises CommandError.
 
     A folder may hold those of a whole cluster: nothing is built of a kind that no box speaks of.
     """
     for path in paths:
         for file in _files(path):
             text = read_text(str(file))
-            if any(kind in words for kind in _KIND_SAID.findall(text)):
+            if words is None or any(kind in words for kind in _KIND_SAID.findall(text)):
                 yield from (_crd(document) for document in documents_of(str(file), text) if _is_wanted(document, words))
 
 
-def _is_wanted(document: MarkedDocument, words: Container[str]) -> bool:
-    names = get_path(document.value, "spec", "names", "kind")
-    return get_path(document.value, "kind") == CRD and names in words
+def _is_wanted(document: MarkedDocument, words: Container[str] | None) -> bool:
+    kind = get_path(document.value, "spec", "names", "kind")
+    return get_path(document.value, "kind") == CRD and (words is None or kind in words)
 
 
 def _files(path: Path) -> list[Path]:

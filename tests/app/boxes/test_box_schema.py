@@ -12,7 +12,7 @@ from vworkspace_core.schema import compile_schema, prune, validate
 from vworkspace_core.schema.objectmeta import with_type_meta
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
-BOXES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if not path.stem.endswith("-crd")]
+BOXES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if not path.stem.endswith(("-crd", "-test"))]
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 
 
