@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-HELPERS = frozenset({"kopf_operator", "machine", "made_up", "operators", "run", "scale", "soak", "stage"})
+HELPERS = frozenset(
+    {"kopf_operator", "kopf_webapp", "machine", "made_up", "operators", "run", "scale", "soak", "stage"}
+)
 
 
 def main() -> int:

@@ -1,0 +1,446 @@
+"""Boxes: what a decision, a check, a start and a reaction cost; and the same WebApp by kopf beside it, in one run.
+
+    python -m bench.boxes [--instances 100] [--parents 1000]
+
+The operators run as processes on the embedded API server over HTTP, one after the other. The measurement plays the
+controllers of Deployments, load balancers and ingresses, and answers at once: what is left is the operator. Writes are
+counted in the audit log, processor time and memory are read from `/proc`.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from bench.machine import describe, line
+from bench.operators import BIN, ROOT, Program, processor_seconds
+from bench.reaching import AGENT, Access, Client
+from vworkspace_apiserver.inprocess import run_sync
+from vworkspace_app.boxes.load import load_box, runnable
+from vworkspace_app.trials.world import BoxWorld
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.resources import NAMESPACE
+from vworkspace_core.boxes.decide import BoxContext, decide
+from vworkspace_core.boxes.observe import observe_live
+from vworkspace_fake.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
+
+FILE: Final = ROOT / "bench" / "webapp.yaml"
+CRD: Final = ROOT / "examples" / "boxes" / "webapp-crd.yaml"
+SPACE: Final = "bench"
+WEBAPP: Final = Kind("example.com", "v1", "WebApp", "webapps")
+SPEC: Final = {"image": "registry.example/web:1", "replicas": 2, "host": "web.example.com"}
+PATIENCE: Final = 600.0
+
+
+# --- in this process --------------------------------------------------------------------------------------------------
+
+
+def settled_world() -> BoxWorld:
+    """A WebApp that has become Ready in memory, on a virtual clock."""
+    (box,) = runnable([load_box(str(FILE))])
+    world = BoxWorld(box)
+    world.create({**box.kind.manifest("web", SPACE), "spec": SPEC}, box.kind)
+    world.settle()
+    assert "Ready=True" in world.timeline[-1], world.timeline
+    return world
+
+
+def decisions() -> None:
+    """Decisions about a settled object, by processor time; and what it took to get there."""
+    from vworkspace_app.boxes.controller import read_box_object
+
+    world = settled_world()
+    manifest = world.get(ObjectRef(world.box.kind, SPACE, "web"))
+    assert manifest is not None
+    parent = read_box_object(world.box, manifest)
+    observed = run_sync(observe_live(world.faults, world.box, parent))
+    samples = []
+    for _ in range(5):
+        before = time.process_time()
+        for _ in range(400):
+            decision = decide(world.box, parent, observed, BoxContext(world.now))
+        samples.append(400 / (time.process_time() - before))
+    assert not decision.applies
+    print(line("settled decisions of a box with 5 resources", samples, "a second", "2,500"))
+    statuses = sum("status:" in entry for entry in world.timeline)
+    told = f"{world.writes} writes from creation to Ready, {statuses} of them statuses as pods and addresses come"
+    print(f"{told}; one after the other, simulated pods a second apart")
+    writes, passed = world.writes, world.now
+    world.pass_time(3600)
+    print(f"writes in an hour when settled: {world.writes - writes} ({(world.now - passed).total_seconds():.0f} s)")
+
+
+def check(folder: Path) -> None:
+    """`box check` of 20 resources with 200 expressions: in this process, and as a command."""
+    file = folder / "large.yaml"
+    file.write_text(large_box(20), encoding="utf-8")
+    (folder / CRD.name).write_bytes(CRD.read_bytes())
+    samples = []
+    for _ in range(5):
+        before = time.process_time()
+        found = load_box(str(file))
+        samples.append(time.process_time() - before)
+    assert not found.problems, found.problems
+    print(line(f"check of 20 resources, {found.examination.expressions} expressions", samples, "s", "0.3 s"))
+    samples = [processor_time([str(BIN / "vworkspace-operator"), "box", "check", str(file)]) for _ in range(3)]
+    print(line("the same as a command, processor time", samples, "s", "0.8 s"))
+
+
+def processor_time(command: Sequence[str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def large_box(count: int) -> str:
+    """Deployments with ten expressions each."""
+    resources = [
+        {
+            "id": f"web{at}",
+            "when": ["${self.spec.replicas > 0 && self.metadata.name != 'none'}"],
+            "template": {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": f"${{self.metadata.name}}-{at}", "labels": {"image": "${hash(self.spec.image)}"}},
+                "spec": {
+                    "replicas": f"${{self.spec.replicas + {at}}}",
+                    "selector": {"matchLabels": {"app": f"${{self.metadata.name}}-{at}"}},
+                    "template": {
+                        "metadata": {"labels": {"app": f"${{self.metadata.name + '-{at}'}}"}},
+                        "spec": {
+                            "containers": [
+                                {
+                                    "name": "web",
+                                    "image": "${self.spec.image.lowerAscii()}",
+                                    "env": [
+                                        {"name": "HOST", "value": "${self.spec.?host.orValue('none')}"},
+                                        {"name": "SIZE", "value": "${string(self.spec.replicas * 2)}"},
+                                        {"name": "ME", "value": "${self.metadata.?labels.?app.orValue('web')}"},
+                                        {"name": "NAMES", "value": "${['a', 'b'].map(n, n + 'x').join(',')}"},
+                                    ],
+                                }
+                            ]
+                        },
+                    },
+                },
+            },
+        }
+        for at in range(count)
+    ]
+    spec = {"crd": CRD.name, "resources": resources}
+    head = {"apiVersion": "box.vworkspace.io/v1alpha1", "kind": "OperatorBox", "metadata": {"name": "large"}}
+    return json.dumps({**head, "spec": spec})
+
+
+# --- a cluster and an operator as processes ---------------------------------------------------------------------------
+
+
+@attrs.define
+class Cluster:
+    """A served API server, with its audit log."""
+
+    access: Access
+    folder: Path
+
+    @property
+    def client(self) -> Client:
+        return Client(self.access)
+
+    def writes(self) -> int:
+        """Writes so far of whoever is not this measurement, Events and Leases left out."""
+        rows = (msgspec.json.decode(row) for row in (self.folder / "audit").read_bytes().splitlines())
+        return sum(
+            row["method"] != "GET"
+            and not row["agent"].startswith(AGENT)
+            and "/events" not in row["path"]
+            and "/leases" not in row["path"]
+            for row in rows
+        )
+
+
+@contextmanager
+def cluster(*crds: Path) -> Iterator[Cluster]:
+    with tempfile.TemporaryDirectory(prefix="vworkspace-bench-") as name:
+        folder = Path(name)
+        words = ["cluster", "--bare", "--kubeconfig-out", str(folder / "kc"), "--audit-log", str(folder / "audit")]
+        words += [word for crd in crds for word in ("--crds", str(crd))]
+        command = [str(BIN / "vworkspace-operator"), *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                found = Cluster(Access(process.stdout.readline().split()[1]), folder)
+                client = found.client
+                client.send("POST", "/api/v1/namespaces", encoded(NAMESPACE.manifest(SPACE)))
+                yield found
+            finally:
+                process.kill()
+
+
+def encoded(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+@contextmanager
+def operator(on: Cluster, name: str, *words: str) -> Iterator[Program]:
+    log = (on.folder / f"{name}.log").open("ab")
+    environment = {**os.environ, "KUBECONFIG": str(on.folder / "kc")}
+    program = Program(name, subprocess.Popen(words, stdout=log, stderr=log, env=environment, cwd=ROOT))
+    try:
+        yield program
+    finally:
+        program.stop()
+
+
+def ours(on: Cluster, *files: Path) -> Any:
+    listed = [str(file) for file in files or (FILE,)]
+    return operator(on, "box", str(BIN / "vworkspace-operator"), "box", "run", *listed, "--log-level", "info")
+
+
+def kopfs(on: Cluster) -> Any:
+    words = ["run", "--standalone", "--all-namespaces", str(ROOT / "bench" / "kopf_webapp.py")]
+    return operator(on, "kopf", str(BIN / "kopf"), *words)
+
+
+# --- beside kopf ------------------------------------------------------------------------------------------------------
+
+
+STATUSES: Final[dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    DEPLOYMENT: lambda live: {
+        **dict.fromkeys(
+            ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), live["spec"]["replicas"]
+        ),
+        "observedGeneration": live["metadata"]["generation"],
+        "conditions": [
+            {"type": "Available", "status": "True"},
+            {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+        ],
+    },
+    SERVICE: lambda live: {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
+    INGRESS: lambda live: {"loadBalancer": {"ingress": [{"ip": "192.0.2.2"}]}},
+}
+"""What the controllers of these kinds say once all is well."""
+
+FOLLOWS: Final = {DEPLOYMENT: SERVICE, SERVICE: INGRESS}
+"""Which kind's gate another opens."""
+
+
+@attrs.define
+class Player:
+    """Makes every workload ready as soon as it is there, and notes when what was seen."""
+
+    on: Cluster
+    played: dict[tuple[Kind, str], float] = attrs.field(factory=dict)
+    seen: dict[tuple[Kind, str], float] = attrs.field(factory=dict)
+    ready: set[str] = attrs.field(factory=set)
+    news: threading.Condition = attrs.field(factory=threading.Condition)
+
+    def start(self) -> None:
+        for kind in (*STATUSES, WEBAPP):
+            threading.Thread(target=self._follow, args=(kind,), daemon=True).start()
+
+    def _follow(self, kind: Kind) -> None:
+        root = f"/apis/{kind.api_version}" if kind.group else "/api/v1"
+        client = self.on.client
+        try:
+            for row in self.on.client.stream(f"{root}/{kind.plural}?watch=true&timeoutSeconds=3600"):
+                at = time.perf_counter()
+                event = msgspec.json.decode(row)
+                if event["type"] in ("ADDED", "MODIFIED"):
+                    self._note(kind, event["object"], at, client, root)
+        except (OSError, ValueError):
+            return  # the cluster has been taken down
+
+    def _note(self, kind: Kind, live: dict[str, Any], at: float, client: Client, root: str) -> None:
+        name = live["metadata"]["name"].removesuffix("-svc").removesuffix("-ingress")
+        with self.news:
+            self.seen.setdefault((kind, name), at)
+            if kind == WEBAPP and is_ready(live):
+                self.ready.add(name)
+            self.news.notify_all()
+        if kind in STATUSES and (kind, name) not in self.played:
+            path = f"{root}/namespaces/{SPACE}/{kind.plural}/{live['metadata']['name']}/status"
+            self.played[(kind, name)] = time.perf_counter()
+            client.send("PATCH", path, encoded({"status": STATUSES[kind](live)}), "application/merge-patch+json")
+
+    def wait(self, names: Sequence[str]) -> None:
+        with self.news:
+            done = self.news.wait_for(lambda: self.ready.issuperset(names), PATIENCE)
+        assert done, f"{len(set(names) - self.ready)} of {len(names)} never became Ready"
+
+    def reactions(self, names: Sequence[str]) -> list[float]:
+        """Milliseconds from a child's report, as it is sent, to the next child being seen."""
+        return [
+            1000 * (self.seen[(follower, name)] - self.played[(kind, name)])
+            for kind, follower in FOLLOWS.items()
+            for name in names
+        ]
+
+
+def is_ready(live: dict[str, Any]) -> bool:
+    conditions = (live.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def webapp(name: str) -> bytes:
+    return encoded({**WEBAPP.manifest(name, SPACE), "spec": SPEC})
+
+
+def beside(name: str, start: Callable[[Cluster], Any], instances: int) -> None:
+    """One operator: alone with one object at a time, then with many at once, then with nothing to do."""
+    path = f"/apis/example.com/v1/namespaces/{SPACE}/webapps"
+    with cluster(CRD) as on, start(on) as program:
+        player, client = Player(on), on.client
+        player.start()
+        client.send("POST", path, webapp("first"))
+        player.wait(["first"])
+        idle = [f"idle-{at}" for at in range(20)]
+        before = settled(on)
+        for one in idle:
+            client.send("POST", path, webapp(one))
+            player.wait([one])
+        written = (settled(on) - before) / len(idle)
+        used, began, many = program.processor_seconds(), time.perf_counter(), [f"load-{at}" for at in range(instances)]
+        for one in many:
+            client.send("POST", path, webapp(one))
+        player.wait(many)
+        rate = instances / (time.perf_counter() - began)
+        writes = settled(on)
+        each = 1000 * (program.processor_seconds() - used) / instances
+        print(f"{name}: {written:.1f} writes from creation to Ready (idle); {rate:.0f} objects a second")
+        print(line(f"{name}: child's report to the next child, idle", player.reactions(idle), "ms", "20 ms"))
+        print(line(f"{name}: the same with {instances} at once", player.reactions(many), "ms"))
+        print(f"{name}: {each:.1f} ms of processor time an object; {program.peak_megabytes():.0f} MB at most")
+        program.stop()
+        with start(on) as again:
+            time.sleep(2)
+            after, took = settled(on) - writes, again.processor_seconds()
+            print(
+                f"{name}: {after} writes after a restart with {instances + 21} objects, {took:.1f} s of processor time"
+            )
+
+
+def settled(on: Cluster) -> int:
+    """Writes so far, once there have been none for a second."""
+    last, since = on.writes(), time.perf_counter()
+    while time.perf_counter() - since < 1.0:
+        time.sleep(0.1)
+        if (now := on.writes()) != last:
+            last, since = now, time.perf_counter()
+    return last
+
+
+# --- many -------------------------------------------------------------------------------------------------------------
+
+
+def plain_box(name: str, resources: int, crd: str) -> str:
+    """ConfigMaps, which are ready at once."""
+    listed = [
+        {
+            "id": f"part{at}",
+            "template": {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"${{self.metadata.name}}-{at}"},
+                "data": {"image": "${self.spec.image}"},
+            },
+        }
+        for at in range(resources)
+    ]
+    head = {"apiVersion": "box.vworkspace.io/v1alpha1", "kind": "OperatorBox", "metadata": {"name": name}}
+    return json.dumps({**head, "spec": {"crd": crd, "resources": listed}})
+
+
+def reconciled(url: str) -> float:
+    """Passes so far, from the metrics."""
+    try:
+        rows = Client(url).send("GET", "/metrics").decode().splitlines()
+    except OSError:
+        return 0
+    return sum(float(row.rpartition(" ")[2]) for row in rows if row.startswith("controller_runtime_reconcile_total{"))
+
+
+def restart(parents: int, folder: Path) -> None:
+    """Parents with five children each: a start with nothing to do, until each was looked at."""
+    file = folder / "plain.yaml"
+    file.write_text(plain_box("plain", 5, CRD.name), encoding="utf-8")
+    (folder / CRD.name).write_bytes(CRD.read_bytes())
+    listen = "127.0.0.1:18181"
+    with cluster(CRD) as on:
+        command = [str(BIN / "vworkspace-operator"), "box", "run", str(file), "--listen", listen]
+        with operator(on, "first", *command) as program:
+            path, client = f"/apis/example.com/v1/namespaces/{SPACE}/webapps", on.client
+            for at in range(parents):
+                client.send("POST", path, webapp(f"web-{at}"))
+            writes = settled(on)
+            used = program.processor_seconds()
+        print(f"{parents} parents with 5 children: {writes / parents:.1f} writes, {1000 * used / parents:.1f} ms each")
+        began = time.perf_counter()
+        with operator(on, "again", *command) as program:
+            while reconciled(f"http://{listen}") < parents:
+                assert time.perf_counter() - began < PATIENCE
+                time.sleep(0.1)
+            took, used, memory = time.perf_counter() - began, program.processor_seconds(), program.peak_megabytes()
+            after = settled(on) - writes
+        print(f"a restart with them: {took:.1f} s, {used:.1f} s of processor time, {memory:.0f} MB, {after} writes")
+        print("  aims: 8 s, 150 MB, 0 writes")
+
+
+def many_boxes(count: int, folder: Path) -> None:
+    """Boxes of ten resources in one process, from the command to the last that has looked around."""
+    text, files, crds = CRD.read_text(encoding="utf-8"), [], []
+    for at in range(count):
+        crd, file = folder / f"web{at}-crd.yaml", folder / f"web{at}.yaml"
+        crd.write_text(text.replace("webapp", f"web{at}app").replace("WebApp", f"Web{at}App"), encoding="utf-8")
+        file.write_text(plain_box(f"web{at}", 10, crd.name), encoding="utf-8")
+        files.append(file)
+        crds.append(crd)
+    with cluster(*crds) as on:
+        began = time.perf_counter()
+        with ours(on, *files) as program:
+            log = on.folder / "box.log"
+            while log.read_text(encoding="utf-8").count("caches of the box are settled") < count:
+                assert time.perf_counter() - began < PATIENCE
+                time.sleep(0.05)
+            took, used = time.perf_counter() - began, processor_seconds(program.process.pid)
+            print(f"{count} boxes of 10 resources start in {took:.1f} s, {used:.1f} s of processor time, ", end="")
+            print(f"{program.peak_megabytes():.0f} MB; aim: 5 s")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    arguments.add_argument("--instances", type=int, default=100)
+    arguments.add_argument("--parents", type=int, default=1000)
+    arguments.add_argument("only", nargs="*", help="decisions, check, ours, kopf, restart, boxes; all without any")
+    given = arguments.parse_args()
+    print(describe())
+    with tempfile.TemporaryDirectory(prefix="vworkspace-bench-") as name:
+        folder = Path(name)
+        measurements: dict[str, Callable[[], None]] = {
+            "decisions": decisions,
+            "check": partial(check, folder),
+            "ours": partial(beside, "box", ours, given.instances),
+            "kopf": partial(beside, "kopf", kopfs, given.instances),
+            "restart": partial(restart, given.parents, folder),
+            "boxes": partial(many_boxes, 50, folder),
+        }
+        for only in given.only or measurements:
+            measurements[only]()
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
