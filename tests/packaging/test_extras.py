@@ -15,7 +15,6 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 PACKAGES = [Path(path) for path in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
 OURS = {path.name for path in PACKAGES}
-LABORATORY_COMMANDS = ("demo", "embedded", "commands/demo.py", "commands/cluster.py")
 CONFORMANCE = ("conformance", "commands/conformance.py")
 
 
@@ -53,16 +52,14 @@ def beyond(known: set[str], folders: Iterable[Path]) -> set[tuple[str, str]]:
 def test_the_operator_imports_nothing_that_its_extra_does_not_bring() -> None:
     """The image has the extra `operator` and nothing more.
 
-    The command `conformance` says what is missing where its own extra is not installed; so does `demo`.
+    The command `conformance` says what is missing where its own extra is not installed.
     """
     product = [path for path in PACKAGES if path.name not in LABORATORY]
     found = beyond(OPERATOR, product)
 
-    app = "app/vworkspace_app/"
-    conformance, demo = (tuple(app + part for part in parts) for parts in (CONFORMANCE, LABORATORY_COMMANDS))
-    assert {(name, path) for name, path in found if not path.startswith((*conformance, *demo))} == set()
+    conformance = tuple("app/vworkspace_app/" + part for part in CONFORMANCE)
+    assert {(name, path) for name, path in found if not path.startswith(conformance)} == set()
     assert {name for name, path in found if path.startswith(conformance)} == {"pytest"}
-    assert {name for name, path in found if path.startswith(demo)} == {"rich"}
 
 
 def test_the_laboratory_imports_nothing_that_its_extra_does_not_bring() -> None:
