@@ -56,7 +56,7 @@ def evaluate(
 ) -> tuple[Scope, Mapping[str, WantedNode]]:
     """What each node wants, in the order of the graph, and the whole scope. `held` is all that the owner has."""
     nodes = _found_by_labels(graph, owner, held)
-    whole = attrs.evolve(scope, nodes=nodes)
+    whole = Scope(scope.values, nodes)
     evaluation = _Evaluation(graph, owner, observed, whole, nodes)
     for node in graph.nodes.values():
         wanted = evaluation.wanted(node)

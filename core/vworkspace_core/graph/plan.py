@@ -64,7 +64,7 @@ def plan(
     for node in wanted.values():
         work.judge(node)
     doomed = _doomed(work, held, wanted)
-    removal = removal_step(owner, doomed, observed, before_delete)
+    removal = removal_step(owner, doomed, observed, before_delete) if doomed else RemovalStep(Decision())
     return _planned(work, removal)
 
 
@@ -78,14 +78,16 @@ def plan_without_prune(graph: Graph, owner: Owner, observed: Snapshot, scope: Sc
 
 
 def _planned(work: Judgement, removal: RemovalStep) -> Plan:
+    patches = (*work.patches, *removal.effects.patches)
+    deletes = (*work.deletes, *removal.effects.deletes)
     effects = Decision(
-        patches=(*work.patches, *removal.effects.patches),
+        patches=patches,
         applies=tuple(work.applies),
         creates=tuple(work.creates),
-        deletes=(*work.deletes, *removal.effects.deletes),
+        deletes=deletes,
         requeue=soonest((*work.requeues, removal.effects.requeue)),
+        only_if_current=bool(patches or work.applies or work.creates or deletes),
     )
-    effects = attrs.evolve(effects, only_if_current=effects.writes_downstream)
     return Plan(work.observations, effects, work.scope, tuple(work.records.values()), removal.going)
 
 

@@ -61,6 +61,8 @@ def is_immutable(failure: Failure) -> bool:
 def soonest(requeues: Iterable[Requeue]) -> Requeue:
     """One value for several: paced by the failure that can pass, and no later than any of them asks for."""
     found = tuple(requeues)
+    if not found:
+        return Requeue.NO
     by_pace = {requeue.pace: requeue for requeue in found}
     paces = (RequeuePace.IMMEDIATE, RequeuePace.BACKOFF, RequeuePace.REFUSED, RequeuePace.SLOW)
     chosen = next((by_pace[pace] for pace in paces if pace in by_pace), Requeue.NO)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.graph_world import EXTRA, FINALIZER, MARKS, NS, PART, GraphWorld, NodeSpec, owner_of
 from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.apimachinery.errors import Forbidden, Invalid, Unavailable
+from vworkspace_core.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
 from vworkspace_core.apimachinery.manifest import ObjectRef, content_hash, get_path, metadata
 from vworkspace_core.apimachinery.resources import CONFIG_MAP
 from vworkspace_core.controller.requeue import RequeuePace
@@ -137,6 +137,73 @@ def test_what_is_unknown_is_not_pruned_at_once(fault: str) -> None:
     world.change(fault={"a": None})
     world.settle()
     assert world.objects == {}
+
+
+def test_a_closed_gate_holds_what_is_not_wanted_any_more() -> None:
+    """Decision 132: neither written nor deleted."""
+    world = GraphWorld.of(NodeSpec("a", listed=True, is_choice=True), items={"a": ["x", "y"]})
+    world.settle()
+    world.change(items={"a": ["x"]}, closed=["a"], size=2)
+    world.settle()
+
+    assert sorted(ref.name for ref in world.objects) == ["a-x", "a-y"]
+    assert world.condition("Ready") == "True ResourcesReady"
+    world.change(closed=[])
+    world.settle()
+    assert [ref.name for ref in world.objects] == ["a-x"]
+
+
+def test_what_waits_for_a_choice_is_part_of_it() -> None:
+    """Decision 129: a choice keeps nobody from being ready, nor does what is behind it."""
+    nodes = (NodeSpec("a", is_choice=True), NodeSpec("b", (("a", Until.APPLIED),)), NodeSpec("c"))
+    world = GraphWorld.of(*nodes, closed=["a"])
+    world.settle()
+
+    assert list(world.objects) == [part("c")]
+    assert world.condition("Ready") == "True ResourcesReady"
+
+
+def test_a_delete_is_of_the_object_that_was_looked_at() -> None:
+    """L9: one that was made anew meanwhile survives."""
+    world = GraphWorld.of(NodeSpec("a"), NodeSpec("b"))
+    world.settle()
+    world.decide.nodes = (NodeSpec("a"),)
+    world.cache = world.snapshot()
+    world.delete(part("b"))
+    world.apply_as("tenant", part("b"), {"spec": {"mine": 1}})
+    result = world.run()
+
+    assert result is not None
+    assert result.requeue.pace is RequeuePace.IMMEDIATE
+    assert get_path(world.live(part("b")), "spec") == {"mine": 1}
+
+
+def test_a_refused_delete_is_sent_once_in_a_pass() -> None:
+    """And what is stuck for good is not called progress."""
+    world = GraphWorld.of(NodeSpec("a"), NodeSpec("b"), NodeSpec("c"))
+    world.settle()
+    world.decide.nodes = (NodeSpec("a"),)
+    asked = []
+
+    def refuse(verb: str, ref: ObjectRef) -> OperatorError | None:
+        asked.append((verb, ref.name))
+        return Forbidden("no") if (verb, ref.name) == ("delete", "b") else None
+
+    world.refuse(refuse)
+    world.run()
+
+    assert asked.count(("delete", "b")) == 1
+    assert list(world.objects) == [part("a"), part("b")]
+
+
+def test_waiting_behind_what_is_stuck_is_no_progress() -> None:
+    """kstatus: Stalled and Reconciling are not both True where nothing moves."""
+    world = GraphWorld.of(NodeSpec("a"), NodeSpec("b", (("a", Until.APPLIED),)))
+    world.refuse(lambda verb, ref: Invalid("no") if (verb, ref.name) == ("apply", "a") else None)
+    world.run()
+
+    assert world.condition("Stalled") == "True ResourceFailed"
+    assert world.condition("Reconciling") == "False Stable"
 
 
 def test_hooks_run_to_their_end_before_anything_goes() -> None:
