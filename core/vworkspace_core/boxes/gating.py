@@ -102,16 +102,20 @@ class Gating:
             self._findings.problem(f"{path}.field", f"{gate.field}: {error.args[0]}")
             return None
         self._hint_of_zero(gate, steps, path)
-        if comparison is not None and not self._compares(comparison, gate, path, seen):
+        if comparison is not None and not self._compares(comparison, path, seen):
             return None
         return _Asked(text, path, _shown(gate), None)
 
-    def _compares(self, comparison: str, gate: Gate, path: str, seen: Variables) -> bool:
+    def _compares(self, comparison: str, path: str, seen: Variables) -> bool:
         """Whether the types of both sides can be equal; told where they cannot, or where the path is wrong."""
-        before = self._findings.count
-        quiet = attrs.evolve(self.expressions, made=[], unchecked=set())
-        quiet.text(comparison, f"{path}.field", seen, secret=True)
-        return self._findings.count == before
+        try:
+            self.expressions.program(comparison, seen)
+        except CelSyntaxError as error:
+            types = error.problem.partition("applied to ")[2]
+            message = f"compares values of types that are never equal: {types}" if types else error.problem
+            self._findings.problem(f"{path}.field", message)
+            return False
+        return True
 
     def _compiled(self, asked: _Asked, seen: Variables) -> BoxExpression | None:
         made = self.expressions.text(asked.text, asked.path, seen, begin=asked.begin, wanted=BOOL)

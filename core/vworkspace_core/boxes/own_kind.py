@@ -121,7 +121,7 @@ class _Reader:
                 continue
             if child is None and self._status is not None and not self._status.preserve_unknown:
                 hint = fits.undefined(name, self._status).removeprefix("undefined field")
-                message = f"{self._file} declares no status.{name}{hint}; the API server would drop it"
+                message = f"the API server would drop it: {self._file} declares no status.{name}{hint}"
                 self._findings.problem(path, message)
             found[name] = self.resources.template(raw, path, self.resources.variables, schema=child)
         return found

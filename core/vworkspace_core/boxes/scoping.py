@@ -96,7 +96,7 @@ class ExpressionCompiler:
     ) -> BoxExpression | None:
         """An expression; `begin` is where it begins in the field's text, None for one that was made of a gate."""
         try:
-            program = self._program(text, variables)
+            program = self.program(text, variables)
         except CelSyntaxError as error:
             self.findings.syntax(path, _with_shell_hint(error, text), text, begin)
             return None
@@ -112,7 +112,8 @@ class ExpressionCompiler:
         self.made.append(expression)
         return expression
 
-    def _program(self, text: str, variables: Variables) -> Program:
+    def program(self, text: str, variables: Variables) -> Program:
+        """A program where these variables are seen; nothing is told. Raises CelSyntaxError."""
         source = readable(text)
         tree = self.children.resolve(parse(source), source)
         types = self._types(tree, variables)
