@@ -161,9 +161,13 @@ def same_json(first: Json, second: Json) -> bool:
     return True
 
 
+def _is_mapping(value: Json) -> bool:
+    return type(value) is dict or isinstance(value, Mapping)
+
+
 def _members(left: Json, right: Json) -> Iterator[tuple[Json, Json]] | None:
     """What stands opposite each other in two objects of the same keys or two lists of one length; None for others."""
-    if isinstance(left, dict | Mapping) and isinstance(right, dict | Mapping):
+    if _is_mapping(left) and _is_mapping(right):
         return ((item, right[key]) for key, item in left.items()) if left.keys() == right.keys() else None
     if isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):
         return zip(left, right, strict=True)

@@ -87,7 +87,7 @@ def status_change(
     `not_compared` is written beside and is no reason to write, such as the time of the last write.
     """
     wanted = tuple(wanted)
-    if is_there(live, wanted, fields):
+    if _is_there(live, wanted, fields):
         return None
     conditions = merge_conditions(live.conditions, wanted, generation=live.generation, now=format_time(now))
     manifest = live.ref.kind.manifest(live.ref.name, live.ref.namespace)
@@ -102,7 +102,7 @@ def status_change(
     return StatusChange(manifest, transitions(live.conditions, conditions), is_minor)
 
 
-def is_there(live: LiveStatus, wanted: Iterable[Wanted | Condition], fields: Mapping[str, Any]) -> bool:
+def _is_there(live: LiveStatus, wanted: Iterable[Wanted | Condition], fields: Mapping[str, Any]) -> bool:
     """Whether the status says so already. Asked before anything is built: in the steady state the answer is yes."""
     return (
         live.observed_generation == live.generation

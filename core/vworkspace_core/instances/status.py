@@ -22,15 +22,15 @@ from vworkspace_core.api.labels import request_mark
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.values import inline_values, integration_values, overlay
-from vworkspace_core.apimachinery.conditions import Transition, Wanted
+from vworkspace_core.apimachinery.conditions import Transition, Wanted, are_there
 from vworkspace_core.apimachinery.formats import DNS_SUBDOMAIN
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, merge_patch
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, merge_patch, same_json
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.apimachinery.references import ObjectName
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.status import LiveStatus, Minor, event_of, is_there, status_change
+from vworkspace_core.controller.status import LiveStatus, Minor, event_of, status_change
 from vworkspace_core.instances.context import Context
 from vworkspace_core.ports import KubernetesEvent
 
@@ -95,14 +95,13 @@ def with_status(
     context: Context,
 ) -> Decision:
     """The decision with the status, the events and the transitions that follow; unchanged where nothing is new."""
-    wanted, live = tuple(wanted), _live(source)
-    said = _fields_json(fields, request_mark(source.metadata.annotations))
-    if is_there(live, wanted, said):
+    wanted, request = tuple(wanted), request_mark(source.metadata.annotations)
+    if _is_told(source, wanted, fields, request):
         return decision
     change = status_change(
-        live,
+        _live(source),
         wanted,
-        said,
+        _fields_json(fields, request),
         context.now,
         not_compared={"lastReconcileTime": format_time(context.now)},
         minor=_COMMENTARY,
@@ -112,6 +111,19 @@ def with_status(
     if change.is_minor and (wait := _seconds_until_due(source.status, context)) > 0:
         return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
     return change.added_to(decision, (_event(source, transition) for transition in _stories(change.transitions)))
+
+
+def _is_told(source: ApplicationInstance, wanted: Iterable[Wanted], fields: StatusFields, request: str | None) -> bool:
+    """Whether the status says all of it: asked before anything is built, since in the steady state it does."""
+    status, generation = source.status, source.metadata.generation
+    if status.observed_generation != generation or status.observed_request != request:
+        return False
+    told = StatusFields.of(status)
+    if told.release_override is None and fields.release_override is None:
+        same = told == fields  # names and texts only
+    else:
+        same = same_json(_fields_json(told, request), _fields_json(fields, request))
+    return same and are_there(wanted, own_conditions(status), generation=generation)
 
 
 def _stories(changes: tuple[Transition, ...]) -> Iterator[Transition]:
