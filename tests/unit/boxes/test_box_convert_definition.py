@@ -245,3 +245,14 @@ def test_conditions_and_the_state_of_kro_are_told() -> None:
         "spec.schema.status.conditions",
         "spec.schema.status.state",
     ]
+
+
+def test_texts_and_lists_without_end_are_bounded() -> None:
+    long = converted({"id": "a", "template": {"kind": "${schema.spec.image}" * 10_000}}).problems
+    assert [str(found) for found in long] == [
+        "spec.resources[0].template.kind: has 200000 characters; a text has at most 65536"
+    ]
+    many = converted(*({"id": f"a{at}", "template": POD} for at in range(1_001))).problems
+    assert [found.path for found in many] == ["spec.resources[1000]"]
+    field = converted(spec={"field": "string |" + " a=b" * 10_000}).problems
+    assert [found.path for found in field] == ["spec.schema.spec.field"]

@@ -312,3 +312,12 @@ def test_what_is_no_katalog_is_said() -> None:
     ]
     assert [str(p) for p in convert([]).problems] == ["must be an object"]
     assert [str(p) for p in convert({"kind": "Katalog"}).problems] == ["declares no operatorBox"]
+
+
+def test_a_list_without_end_and_a_name_without_end_are_bounded() -> None:
+    many = [{"name": f"a{at}"} for at in range(1_001)]
+    assert told(onReconcile={"configMaps": many}) == [
+        "operatorBox.onReconcile.configMaps[1000]: is one too many: a list has at most 1000 entries"
+    ]
+    (long,) = told(onReconcile={"configMaps": [{"name": "{{" * 100_000}, {"name": "b"}]})
+    assert long.endswith("a template has at most 8192 characters, this one has 200000")

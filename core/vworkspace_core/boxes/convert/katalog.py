@@ -54,6 +54,8 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _TAKEN: Final = frozenset(("self", "children", "each", "in", "true", "false", "null", "v"))
 _MOST: Final = 1_000
 _DEEPEST: Final = 16
+_LONGEST_NAME: Final = 512
+"""Characters of a name that are looked at."""
 
 
 @attrs.frozen
@@ -211,6 +213,8 @@ class _Katalog:
         return out
 
     def _block_entries(self, block: str, name: str, listed: list[Any], path: str, shared: _Said) -> Iterator[_Declared]:
+        if len(listed) > _MOST:
+            self._problems.add(f"{path}[{_MOST}]", f"is one too many: a list has at most {_MOST} entries")
         for position, raw in enumerate(listed[:_MOST]):
             at = f"{path}[{position}]"
             if not isinstance(raw, Mapping):
@@ -450,7 +454,7 @@ def _named(declared: list[_Declared], used: dict[str, str]) -> list[_Declared]:
 
 def _raw_name(raw: Mapping[str, Any]) -> str:
     meta = raw.get("metadata")
-    return str(raw.get("name") or (meta.get("name") if isinstance(meta, Mapping) else "") or "")
+    return str(raw.get("name") or (meta.get("name") if isinstance(meta, Mapping) else "") or "")[:_LONGEST_NAME]
 
 
 def _id(entry: _Declared, *, alone: bool) -> str:

@@ -30,6 +30,8 @@ from vworkspace_core.cel.syntax import Bind, Call, Expression, Identifier, Macro
 _GROUP: Final = "kro.run"
 _DEEPEST: Final = 64
 _MOST: Final = 1_000
+_LONGEST: Final = 65_536
+"""Characters of a text with expressions."""
 _KNOWN: Final = frozenset(("id", "template", "externalRef", "readyWhen", "includeWhen", "forEach"))
 _HINTS: Final[Mapping[str, str]] = {
     "omit": "write an optional: a field whose value is optional.none() is left out",
@@ -316,6 +318,9 @@ class _Definition:
         renamed: Mapping[str, str] | None = None,
     ) -> str:
         """A text with its expressions rewritten; as it is where one of them cannot be."""
+        if len(text) > _LONGEST:
+            self._problems.add(path, f"has {len(text)} characters; a text has at most {_LONGEST}")
+            return text
         try:
             found = pieces(text)
             out = []
@@ -372,6 +377,8 @@ class _Entry:
 
 
 def _resources(listed: Sequence[Any], problems: Problems) -> Iterator[_Entry]:
+    if len(listed) > _MOST:
+        problems.add(index("spec.resources", _MOST), f"is one too many: a definition has at most {_MOST}")
     for position, raw in enumerate(listed[:_MOST]):
         path = index("spec.resources", position)
         name = raw.get("id") if isinstance(raw, Mapping) else None

@@ -22,6 +22,7 @@ _MAP: Final = re.compile(r"map\[string\](.+)")
 _NUMBERS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 _DEEPEST: Final = 16
 _MOST_FIELDS: Final = 2_000
+_LONGEST: Final = 8_192
 
 
 class SimpleSchemaError(ValueError):
@@ -63,6 +64,8 @@ class SimpleSchemas:
                 return self.of_object(raw, path, depth + 1), False
             if not isinstance(raw, str):
                 raise SimpleSchemaError("must be the name of a type, or an object of fields")
+            if len(raw) > _LONGEST:
+                raise SimpleSchemaError(f"has {len(raw)} characters; a field has at most {_LONGEST}")
             name, _, markers = raw.partition("|")
             schema = self._type(name.strip(), path, depth)
             return self._marked(schema, markers)
