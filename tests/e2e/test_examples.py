@@ -63,7 +63,9 @@ def test_the_page_names_every_file() -> None:
     page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
 
     assert all(f"]({path.name})" in page for path in EXAMPLES.glob("*.yaml"))
-    assert all(path.parent.name == "operations" for path in EXAMPLES.glob("*/*"))
+    folders = {path.parent.name for path in EXAMPLES.glob("*/*")}
+    assert folders == {"operations", "boxes"}
+    assert all(f"]({folder})" in page for folder in folders)
 
 
 def hooked() -> Any:
