@@ -38,13 +38,18 @@ from vworkspace_fake.downstream import run as run_downstream
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
 from vworkspace_kube import KubeApiClient
 
-__all__ = ["FACES", "NS", "QUICK", "BoxSite", "Face", "example", "play"]
+__all__ = ["FACES", "NS", "QUICK", "BoxSite", "Face", "example", "in_process", "play"]
 
 NS: Final = "team"
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples" / "boxes"
 QUICK: Final = DownstreamBehaviour(
     workloads=WorkloadBehaviour(observe_seconds=0.02, ready_seconds=0.05, address_seconds=0.1),
     job=JobBehaviour(pod_seconds=0.1, terminating_seconds=0.05),
+)
+_OPERATOR: Final = Caller(
+    OPERATOR_USER,
+    ("system:serviceaccounts", "system:serviceaccounts:vworkspace-system", "system:authenticated"),
+    "vworkspace-box/1",
 )
 _SIMULATED: Final = ("job", "workloads")
 
@@ -178,12 +183,14 @@ def play(face: Face, story: Play, behaviour: DownstreamBehaviour = QUICK) -> Non
     face(story, behaviour)
 
 
-def _in_process(story: Play, behaviour: DownstreamBehaviour) -> None:
+def in_process(story: Play, behaviour: DownstreamBehaviour, *, rbac: bool = False) -> None:
+    """Under virtual time; with `rbac` roles decide what boxes may do."""
+
     async def main() -> None:
         clock = VirtualClock()
-        server = ApiServer(now=clock.now, collects=True)
+        server = ApiServer(now=clock.now, collects=True, rbac=rbac)
         admin = InProcessKube(server, sleep=clock.sleep)
-        api = InProcessKube(server, caller=Caller(OPERATOR_USER, agent="vworkspace-box/1"), sleep=clock.sleep)
+        api = InProcessKube(server, caller=_OPERATOR, sleep=clock.sleep)
         await _with_workloads(BoxSite(admin, api, clock, server), admin, story, behaviour)
 
     run_in_virtual_time(main)
@@ -237,4 +244,4 @@ def _config(server: RealServer) -> SingleConfig:
     return config
 
 
-FACES: Final[Mapping[str, Face]] = {"in-process": _in_process, "http": _over_http, "kube-apiserver": _real}
+FACES: Final[Mapping[str, Face]] = {"in-process": in_process, "http": _over_http, "kube-apiserver": _real}

@@ -6,6 +6,9 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from vworkspace_app import VERSION
+from vworkspace_app.process.yaml_documents import Format
+
 box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
 
 Files = Annotated[list[str], Parameter(help="Files with one box each; their CRDs lie beside them.")]
@@ -149,6 +152,75 @@ def try_box(
     text, held = tried(BoxTestRequest(file, tests or (), crds or (), examples, seed, example))
     print(text, end="")
     return int(not held)
+
+
+Tenants = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--namespace",
+        help="Only where objects are made in this namespace: a Role there; repeatable. Without it, everywhere.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
+OwnNamespace = Annotated[str, Parameter(help="The namespace of the process that runs the box.")]
+
+
+@box.command
+def rbac(
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box.")],
+    /,
+    *,
+    crds: Crds = None,
+    namespace: Tenants = None,
+    system_namespace: OwnNamespace = "vworkspace-system",
+    service_account: Annotated[
+        str, Parameter(help="Who gets the rights: vworkspace-operator for run --box; by default one of the box's own.")
+    ] = "",
+    leader_elect: Annotated[bool, Parameter(help="Grant the Leases of an election.")] = True,
+    output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
+) -> None:
+    """Print the roles of a box: exactly the verbs that it uses, on the kinds that its file names.
+
+    What a former file made, of a kind that this one does not name, needs rights too until it is gone: keep that kind in
+    spec.kinds as long. Examples:
+
+        vworkspace-operator box rbac webapp.yaml --namespace team | kubectl apply --server-side -f -
+        vworkspace-operator box rbac webapp.yaml --service-account vworkspace-operator --no-leader-elect
+    """
+    from vworkspace_app.commands.box_manifests import render_rbac
+    from vworkspace_app.install.boxes import BoxInstallOptions
+
+    options = BoxInstallOptions(system_namespace, service_account, tuple(namespace or ()), leader_elect)
+    print(render_rbac(file, crds or (), options, output), end="")
+
+
+@box.command
+def manifests(
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box; its CRD lies beside it.")],
+    /,
+    *,
+    image: Annotated[
+        str, Parameter(help="Image of the operator, at best by digest.")
+    ] = f"vworkspace-operator:{VERSION}",
+    crds_only: Annotated[bool, Parameter(help="Only the CRD, with the box's rules in it.", negative="")] = False,
+    crds: Crds = None,
+    namespace: Tenants = None,
+    system_namespace: OwnNamespace = "vworkspace-system",
+    output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
+) -> None:
+    """Print what runs a box in a cluster: service account, roles, the box as a ConfigMap, two replicas.
+
+    Whoever deletes a CRD deletes every object of its kind; so no other print holds it. Examples:
+
+        vworkspace-operator box manifests webapp.yaml --crds-only | kubectl apply --server-side -f -
+        vworkspace-operator box manifests webapp.yaml --image registry.example.com/operator:1 | kubectl apply -f -
+    """
+    from vworkspace_app.commands.box_manifests import render_box_manifests
+    from vworkspace_app.install.boxes import BoxInstallOptions
+
+    options = BoxInstallOptions(system_namespace, tenants=tuple(namespace or ()))
+    print(render_box_manifests(file, crds or (), image, options, output, crds_only=crds_only), end="")
 
 
 RUN = """Run the operators of boxes, and nothing else. Inside a cluster the service account is taken.

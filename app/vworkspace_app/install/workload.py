@@ -83,8 +83,19 @@ def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
 
 
 def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dict[str, Any]:
-    spec: dict[str, Any] = {
-        "serviceAccountName": NAME,
+    runs = container(options.image, options.pull_policy, flags(options, shard))
+    spec = pod(NAME, runs, selector)
+    if options.webhooks:
+        runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
+        runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
+        spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": TLS_SECRET}})
+    return spec
+
+
+def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[str, Any]:
+    """What runs one container as a service account, within the restricted profile, away from its other replicas."""
+    return {
+        "serviceAccountName": account,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,
@@ -94,12 +105,9 @@ def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dic
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart(selector)]}},
-        "containers": [_container(options, shard)],
+        "containers": [runs],
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
     }
-    if options.webhooks:
-        spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": TLS_SECRET}})
-    return spec
 
 
 def _apart(selector: dict[str, Any]) -> dict[str, Any]:
@@ -108,16 +116,14 @@ def _apart(selector: dict[str, Any]) -> dict[str, Any]:
     return {"weight": 100, "podAffinityTerm": term}
 
 
-def _container(options: InstallOptions, shard: Shard) -> dict[str, Any]:
-    ports = [{"name": "metrics", "containerPort": HEALTH_PORT, "protocol": "TCP"}]
-    # TLS libraries take the control plane's client certificate from a file only.
-    mounts: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]
-    container: dict[str, Any] = {
+def container(image: str, pull_policy: str, arguments: list[str]) -> dict[str, Any]:
+    """The operator with these arguments; it serves metrics and probes."""
+    return {
         "name": "operator",
-        "image": options.image,
-        **({"imagePullPolicy": options.pull_policy} if options.pull_policy else {}),
-        "args": flags(options, shard),
-        "ports": ports,
+        "image": image,
+        **({"imagePullPolicy": pull_policy} if pull_policy else {}),
+        "args": arguments,
+        "ports": [{"name": "metrics", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
         "livenessProbe": _probe("/healthz", initialDelaySeconds=15, periodSeconds=20, failureThreshold=3),
         "readinessProbe": _probe("/readyz", periodSeconds=5),
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
@@ -126,11 +132,9 @@ def _container(options: InstallOptions, shard: Shard) -> dict[str, Any]:
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         },
+        # TLS libraries take the control plane's client certificate from a file only.
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
-    if options.webhooks:
-        ports.append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
-        mounts.append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
-    return {**container, "volumeMounts": mounts}
 
 
 def _probe(path: str, **more: int) -> dict[str, Any]:

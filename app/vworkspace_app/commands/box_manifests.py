@@ -1,0 +1,80 @@
+"""`box rbac` and `box manifests`: what is to be installed so that a box runs in a cluster."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vworkspace_app.boxes.load import LoadedBox, further_crds, load_box, runnable
+from vworkspace_app.install.boxes import BoxInstallOptions, box_installation, box_rbac
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.yaml_documents import Format, dump, read_text
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.boxes.box import Box
+
+
+def render_rbac(file: str, crds: Sequence[Path], options: BoxInstallOptions, output: Format) -> str:
+    """The roles of a box. Raises CommandError."""
+    box, _ = _loaded(file, crds)
+    return dump(list(box_rbac(box, options)), output)
+
+
+def render_box_manifests(
+    file: str, crds: Sequence[Path], image: str, options: BoxInstallOptions, output: Format, *, crds_only: bool
+) -> str:
+    """The CRD of a box's kind with the rules that a CRD can hold; or everything else. Raises CommandError."""
+    box, loaded = _loaded(file, crds)
+    if crds_only:
+        return dump([definition_of(box)], output)
+    return dump(list(box_installation(box, _files(file, loaded), image, options)), output)
+
+
+def _loaded(file: str, crds: Sequence[Path]) -> tuple[Box, LoadedBox]:
+    loaded = load_box(file, list(further_crds(crds)))
+    (box,) = runnable([loaded])
+    return box, loaded
+
+
+def _files(file: str, loaded: LoadedBox) -> Mapping[str, str]:
+    """The box, and the CRD beside it. Raises CommandError where the CRD is in no file beside it."""
+    path = Path(file)
+    source = loaded.model.spec.crd.file if loaded.model is not None else ""
+    if not source or "/" in source:
+        raise CommandError(
+            f"{file}: a box that is installed names its CRD by a file beside it: spec.crd: webapp-crd.yaml"
+        )
+    return {path.name: read_text(file), source: read_text(str(path.parent / source))}
+
+
+def definition_of(box: Box) -> Manifest:
+    """The CRD with the box's rules and literal values, as far as a CRD can hold them."""
+    stored = [_with_rules(version, box) if version.get("storage") else version for version in _versions(box)]
+    return {**box.crd, "spec": {**box.crd["spec"], "versions": stored}}
+
+
+def _versions(box: Box) -> Sequence[Mapping[str, Any]]:
+    versions: Sequence[Mapping[str, Any]] = box.crd["spec"]["versions"]
+    return versions
+
+
+def _with_rules(version: Mapping[str, Any], box: Box) -> Mapping[str, Any]:
+    schema = version["schema"]["openAPIV3Schema"]
+    rules = [_rule(one.rule, one.message, one.field) for one in box.rules if one.in_crd]
+    if rules:
+        schema = {**schema, "x-kubernetes-validations": [*schema.get("x-kubernetes-validations", ()), *rules]}
+    for mutation in box.mutations:
+        if mutation.is_default:
+            schema = _with_default(schema, mutation.path, mutation.value.raw)
+    return {**version, "schema": {"openAPIV3Schema": schema}}
+
+
+def _rule(rule: str, message: str, field: str) -> dict[str, Any]:
+    said = {"rule": rule, **({"message": message} if message else {})}
+    return {**said, **({"fieldPath": f".{field}"} if field else {})}
+
+
+def _with_default(schema: Mapping[str, Any], path: Sequence[str], value: Any) -> Mapping[str, Any]:
+    if not path:
+        return {**schema, "default": value}
+    fields = schema.get("properties") or {}
+    below = _with_default(fields.get(path[0]) or {}, path[1:], value)
+    return {**schema, "properties": {**fields, path[0]: below}}

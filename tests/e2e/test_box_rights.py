@@ -1,0 +1,131 @@
+"""RUN-7, L25: the verbs that boxes use are the verbs that `box rbac` prints, by the audit log of an API server."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_box_run import HUB, INGRESS_OF_SHOP, SHOP, SVC, WEB
+from tests.support.audited_story import Remembered
+from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
+from tests.support.rights import granted, unused, used
+from vworkspace_app.install.boxes import BoxInstallOptions, box_rbac
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, metadata
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, JOB, SECRET
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.controller.managed_fields import entries
+from vworkspace_core.ports import PatchType
+
+RBAC = "rbac.authorization.k8s.io"
+ROLES = {
+    "ClusterRole": Kind(RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
+    "ClusterRoleBinding": Kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+    "Role": Kind(RBAC, "v1", "Role", "roles"),
+    "RoleBinding": Kind(RBAC, "v1", "RoleBinding", "rolebindings"),
+}
+
+
+def printed(box: Box) -> list[dict[str, Any]]:
+    return list(box_rbac(box, BoxInstallOptions(account="vworkspace-operator", tenants=(NS,), elects=False)))
+
+
+async def grant(site: BoxSite, box: Box) -> None:
+    for manifest in printed(box):
+        await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="setup")
+
+
+def compare(site: BoxSite, box: Box) -> None:
+    assert site.server is not None
+    rights, needed = set(granted(printed(box))), set(used(Remembered(site.server.audit).requests()))
+    refused = [one for one in needed if not any(right.covers(one) for right in rights)]
+
+    assert refused == []
+    assert unused(rights, needed) == set()
+
+
+async def hand_back(site: BoxSite, ref: ObjectRef, manager: str) -> None:
+    """What the message of a conflict says: its entry of managedFields is removed."""
+    live = await site.get(ref)
+    (index,) = [at for at, one in entries(live) if one["manager"] == manager]
+    steps = [{"op": "remove", "path": f"/metadata/managedFields/{index}"}]
+    await site.admin.patch(ref, steps, patch_type=PatchType.JSON, field_manager="kubectl")
+
+
+async def fought_over(site: BoxSite, parent: ObjectRef, *children: ObjectRef) -> None:
+    """Somebody takes a label of each child, and hands it back: a conflict is explained by a look at the object."""
+    for child in children:
+        await site.edit(child, {"metadata": {"labels": {"app.kubernetes.io/managed-by": "me"}}}, manager="somebody")
+        await site.until_reason(parent, "FieldConflict")
+        await hand_back(site, child, "somebody")
+        await site.until_ready(parent)
+
+
+def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other_L25() -> None:
+    webapp = example("webapp")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(webapp.crd)
+        await grant(site, webapp)
+        async with site.running(webapp):
+            shop = await site.create(webapp.kind, "shop", spec=SHOP)
+            await site.until_ready(shop)
+            await fought_over(site, shop, WEB, WEB, SVC, INGRESS_OF_SHOP)  # what is told twice is one Event, patched
+            await site.admin.delete(shop)
+            await site.until_gone(shop, WEB)
+            await site.clock.sleep(5.0)
+        compare(site, webapp)
+
+    in_process(story, QUICK, rbac=True)
+
+
+def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses_L25() -> None:
+    registry = example("registry")
+
+    async def story(site: BoxSite) -> None:
+        await site.namespace(**{"managed-by": "vworkspace"})
+        await site.install(registry.crd)
+        await grant(site, registry)
+        await site.create(SECRET, "hub-tls", type="kubernetes.io/tls", data={"tls.crt": "YQ==", "tls.key": "YQ=="})
+        core = ObjectRef(WEB.kind, NS, "hub-core")
+        others = (
+            ObjectRef(CONFIG_MAP, NS, "hub-config"),
+            ObjectRef(JOB, NS, "hub-migrate-1.2.3"),
+            ObjectRef(SVC.kind, NS, "hub-core"),
+        )
+        async with site.running(registry):
+            hub = await site.create(registry.kind, "hub", spec=HUB)
+            await site.until_ready(hub)
+            await fought_over(site, hub, core, core, *others)
+            await site.admin.delete(hub)
+            await site.until_gone(hub, core)
+            await site.clock.sleep(5.0)
+        compare(site, registry)
+
+    in_process(story, QUICK, rbac=True)
+
+
+def test_a_missing_right_is_told_with_what_gives_it() -> None:
+    webapp = example("webapp")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(webapp.crd)
+        everywhere, binding, role, its_binding = printed(webapp)
+        role["rules"] = [one for one in role["rules"] if "services" not in one["resources"]]
+        for manifest in (everywhere, binding, role, its_binding):
+            await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="setup")
+        async with site.running(webapp):
+            shop = await site.create(webapp.kind, "shop", spec=SHOP)
+            told = await site.until_reason(shop, "Denied")
+            assert "services" in told
+            await site.edit(
+                ObjectRef(ROLES["Role"], NS, str(metadata(role)["name"])), {"rules": printed(webapp)[2]["rules"]}
+            )
+            await site.until_ready(shop)
+
+    in_process(story, QUICK, rbac=True)
+
+
+@pytest.mark.parametrize("name", ["webapp", "registry", "chart"])
+def test_no_role_holds_a_wildcard(name: str) -> None:
+    for manifest in printed(example(name)):
+        for rule in manifest.get("rules", ()):
+            assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
