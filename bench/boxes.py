@@ -60,7 +60,7 @@ def settled_world() -> BoxWorld:
 
 def decisions() -> None:
     """Decisions about a settled object, by processor time; and what it took to get there."""
-    from vworkspace_app.boxes.controller import read_box_object
+    from vworkspace_core.boxes.reconciler import read_box_object
 
     world = settled_world()
     manifest = world.get(ObjectRef(world.box.kind, SPACE, "web"))

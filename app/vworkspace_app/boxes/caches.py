@@ -8,13 +8,13 @@ from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, metadata
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.boxes.box import Box, ExternalNode
-from vworkspace_core.boxes.box_object import child_kinds, condition_types
+from vworkspace_core.boxes.box_object import child_kinds
 from vworkspace_core.boxes.evaluation import Evaluation
 from vworkspace_core.boxes.expressions import ExpressionFailure
 from vworkspace_core.boxes.labels import MARKS, child_selector
 from vworkspace_core.boxes.nodes import external_name
+from vworkspace_core.boxes.reconciler import status_owner
 from vworkspace_core.controller.informer.store import ObjectStore, without_managed_fields
-from vworkspace_core.controller.managed_fields import StatusOwner
 from vworkspace_core.ports import Clock, KubeApi
 
 OWNER: Final = "box-owner"
@@ -26,11 +26,6 @@ READS: Final = "box-reads"
 
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-def status_owner(box: Box) -> StatusOwner:
-    """Whose the statuses of the box's kind are."""
-    return StatusOwner(box.field_manager, {box.kind: frozenset(condition_types(box))})
 
 
 def own_uid(manifest: Manifest) -> Iterator[str]:

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
 
 import attrs
 import msgspec
 
-from vworkspace_app.boxes.caches import OWNER, READS, UID, read_key, status_owner
+from vworkspace_app.boxes.caches import OWNER, READS, UID, read_key
 from vworkspace_app.controller.definitions import is_served
-from vworkspace_app.controller.held_status import HeldStatuses, without_foreign_conditions
+from vworkspace_app.controller.held_status import HeldStatuses
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.pass_log import log_pass
 from vworkspace_app.controller.safety_net import SafetyNet
@@ -18,43 +17,17 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import RECONCILING, BoxObject, child_kinds, read_object
-from vworkspace_core.boxes.decide import BoxContext, decide
-from vworkspace_core.boxes.labels import MARKS, finalizer
-from vworkspace_core.boxes.nodes import drains_of, graph_of
+from vworkspace_core.boxes.box_object import RECONCILING, BoxObject, child_kinds
+from vworkspace_core.boxes.labels import MARKS
 from vworkspace_core.boxes.observe import add_children, external_refs, observed_kinds
-from vworkspace_core.controller.decision import Decision, Snapshot
+from vworkspace_core.boxes.reconciler import read_box_object, reconciler_of, status_owner
+from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.controller.execute import Reconciler
 from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
-from vworkspace_core.ports import Clock, Entropy, EventSink, KubeApi
-
-_MOST_ROUNDS: Final = 16
-
-
-def reconciler_of(box: Box, now: Callable[[], BoxContext], entropy: Entropy) -> Reconciler[BoxObject, Snapshot]:
-    """How a pass over one object of a box's kind decides, and as whom it writes.
-
-    What is ready at once lets the next wave begin, so that a pass has as many rounds as there are waves.
-    """
-
-    def decided(parent: BoxObject, observed: Snapshot) -> Decision:
-        return decide(box, parent, observed, now())
-
-    waves = max(graph_of(box).depth, drains_of(box).depth)
-    return Reconciler(
-        box.kind,
-        lambda manifest: read_box_object(box, manifest),
-        decided,
-        box.field_manager,
-        finalizer(box),
-        idempotent=True,
-        rounds=min(waves + 3, _MOST_ROUNDS),
-        looks_up=True,
-        entropy=entropy,
-    )
+from vworkspace_core.ports import Clock, EventSink, KubeApi
 
 
 @attrs.define
@@ -80,7 +53,7 @@ class BoxController:
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)
         self.held = HeldStatuses(self.api, self.events, status_owner(self.box))
-        self._reconciler = reconciler_of(self.box, lambda: BoxContext(self.clock.now()), SystemEntropy())
+        self._reconciler = reconciler_of(self.box, self.clock.now, SystemEntropy())
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
@@ -176,11 +149,6 @@ class BoxController:
         """Every object of the box's kind."""
         for namespace, name in self.informers.store(self.box.kind).names():
             yield ObjectRef(self.box.kind, namespace or None, name)
-
-
-def read_box_object(box: Box, manifest: Manifest) -> BoxObject:
-    """An object of the box's kind, without conditions of ours of which somebody else wrote a part."""
-    return read_object(box, without_foreign_conditions(manifest, status_owner(box)))
 
 
 def _owner_uid(manifest: Manifest | None) -> str:

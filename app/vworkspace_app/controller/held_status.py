@@ -8,20 +8,10 @@ import attrs
 
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery.errors import Conflict, OperatorError
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.manifest import ObjectRef, metadata
 from vworkspace_core.controller.managed_fields import StatusOwner
 from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.ports import EventSink, KubeApi, KubernetesEvent
-
-
-def without_foreign_conditions(manifest: Manifest, owner: StatusOwner = OWN_STATUS) -> Manifest:
-    """`manifest` without the conditions of ours of which somebody else wrote a part; not a deep copy."""
-    held = owner.held_conditions(manifest)
-    if not held:
-        return manifest
-    status = manifest["status"]
-    left = [condition for condition in get_path(status, "conditions") or () if get_path(condition, "type") not in held]
-    return {**manifest, "status": {**status, "conditions": left}}
 
 
 @attrs.define

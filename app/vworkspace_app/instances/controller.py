@@ -8,7 +8,7 @@ import attrs
 import msgspec
 
 from vworkspace_app.controller.definitions import is_served
-from vworkspace_app.controller.held_status import HeldStatuses, without_foreign_conditions
+from vworkspace_app.controller.held_status import HeldStatuses
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.observer import report_nothing
 from vworkspace_app.controller.pass_log import log_pass
@@ -18,6 +18,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance, Releas
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.operation import EngineName
+from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.unreadable import Unreadable, readable
@@ -230,6 +231,6 @@ def _read_raw(raw: bytes) -> InstanceSource:
 
 def _read(manifest: Manifest) -> InstanceSource:
     try:
-        return read_application_instance(without_foreign_conditions(manifest))
+        return read_application_instance(OWN_STATUS.without_foreign_conditions(manifest))
     except ValidationProblems as error:
         return unreadable_instance(manifest, error)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import attrs
 
 from vworkspace_app.controller.definitions import is_served
-from vworkspace_app.controller.held_status import HeldStatuses, without_foreign_conditions
+from vworkspace_app.controller.held_status import HeldStatuses
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.observer import report_nothing
 from vworkspace_app.controller.pass_log import log_pass
@@ -24,6 +24,7 @@ from vworkspace_app.process.yaml_documents import parse_yaml
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID, is_managed
 from vworkspace_core.api.operation import Operation, Phase
+from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.unreadable import Unreadable, readable
 from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
@@ -261,7 +262,7 @@ class OperationController:
 
 def _read(manifest: Manifest) -> OperationSource:
     try:
-        return read_operation(without_foreign_conditions(manifest))
+        return read_operation(OWN_STATUS.without_foreign_conditions(manifest))
     except ValidationProblems as error:
         return unreadable_operation(manifest, error)
 

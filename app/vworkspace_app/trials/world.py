@@ -13,7 +13,6 @@ import attrs
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.model.calls import Caller
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_app.boxes.controller import read_box_object, reconciler_of
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.trials.faults import Crash, FaultyKube
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError
@@ -21,10 +20,10 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.boxes.box import Box, ExternalNode
 from vworkspace_core.boxes.box_object import BoxObject, child_kinds
-from vworkspace_core.boxes.decide import BoxContext
 from vworkspace_core.boxes.expressions import ExpressionFailure
 from vworkspace_core.boxes.labels import BOX_NAME
 from vworkspace_core.boxes.observe import observe_live
+from vworkspace_core.boxes.reconciler import read_box_object, reconciler_of
 from vworkspace_core.controller.decision import Decision, Snapshot
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.ports import Entropy, KubernetesEvent, PatchType
@@ -200,7 +199,7 @@ class BoxWorld:
         if manifest is None:
             self._due.pop(ref, None)
             return None
-        plain = reconciler_of(self.box, lambda: BoxContext(self.now), self.entropy)
+        plain = reconciler_of(self.box, lambda: self.now, self.entropy)
 
         def decide(parent: BoxObject, observed: Snapshot) -> Decision:
             watch(parent, observed)

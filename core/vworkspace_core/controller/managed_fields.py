@@ -137,6 +137,16 @@ class StatusOwner:
             return plain
         return {**plain, "metadata": {**metadata(plain), _HELD: of_status}}
 
+    def without_foreign_conditions(self, manifest: Manifest) -> Manifest:
+        """`manifest` without the conditions of ours of which somebody else wrote a part; not a deep copy."""
+        held = self.held_conditions(manifest)
+        if not held:
+            return manifest
+        status = manifest["status"]
+        conditions = get_path(status, "conditions") or ()
+        left = [condition for condition in conditions if get_path(condition, "type") not in held]
+        return {**manifest, "status": {**status, "conditions": left}}
+
     def held_conditions(self, live: Manifest) -> frozenset[str]:
         """Types of our conditions of which somebody else wrote a part."""
         held = (path for _, path in self._held(live))
