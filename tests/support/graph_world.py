@@ -317,9 +317,9 @@ class RefusingKube:
         self._ask("patch", ref)
         return await self.api.patch(ref, patch, **options)
 
-    async def delete(self, ref: ObjectRef, **options: Any) -> None:
+    async def delete(self, ref: ObjectRef, **options: Any) -> Manifest | None:
         self._ask("delete", ref)
-        await self.api.delete(ref, **options)
+        return await self.api.delete(ref, **options)
 
 
 @attrs.define

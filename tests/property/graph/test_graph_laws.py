@@ -151,6 +151,7 @@ def test_graph_everything_goes_from_wherever_it_stands(
 ) -> None:
     """L11: in descending waves, through crashes, also where the file cannot be read any more."""
     world, witness = played(nodes, deeds)
+    witness.kill_at = 0
     world.run()
     world.delete_shop()
     if not compiles:
