@@ -6,9 +6,14 @@ import attrs
 import pytest
 
 from tests.support.box_site import FACES, NS, BoxSite, Face, example, play
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
+from tests.support.boxes import config, crd, document
+from vworkspace_app.trials.world import plain_definition
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, JOB, SECRET
 from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.compile import compile_box
+from vworkspace_core.boxes.read import read_box
+from vworkspace_core.boxes.schemas import CrdVersions, Schemas
 from vworkspace_fake.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 
 WEB = ObjectRef(DEPLOYMENT, NS, "shop")
@@ -172,5 +177,49 @@ def test_a_name_that_is_taken_stays_untouched(face: Face) -> None:
             await site.admin.delete(SVC)
             await site.edit(shop, {"metadata": {"annotations": {"look": "again"}}})
             await site.until_ready(shop)
+
+    play(face, story)
+
+
+THING = Kind("things.example.com", "v1", "Thing", "things")
+
+
+def test_a_kind_that_is_not_installed_holds_its_branch_and_is_noticed_when_it_comes(face: Face) -> None:
+    thing = {"apiVersion": "things.example.com/v1", "kind": "Thing", "metadata": {"name": "thing"}}
+    known = [CrdVersions.of(crd()), CrdVersions.of(plain_definition(THING))]
+    model = read_box(document(config("beside"), {"id": "thing", "template": thing}))
+    shop_box = compile_box(model, known[0], Schemas(known))
+    beside, held = ObjectRef(CONFIG_MAP, NS, "beside"), ObjectRef(THING, NS, "thing")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(shop_box.crd)
+        async with site.running(shop_box, resync=86_400.0):
+            shop = await site.create(shop_box.kind, "shop", spec={"image": "r/x:1", "parts": []})
+            told = await site.until_reason(shop, "MissingKind")
+            assert "things.things.example.com" in told
+            await site.until_there(beside)
+            await site.install(plain_definition(THING))
+            await site.until_there(held)
+
+    play(face, story)
+
+
+def test_a_parent_that_comes_again_under_its_name_touches_nothing_of_the_old_one_L8(face: Face) -> None:
+    webapp = example("webapp")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(webapp.crd)
+        async with site.running(webapp):
+            shop = await site.create(webapp.kind, "shop", spec=SHOP)
+            await site.until_ready(shop)
+        await site.edit(WEB, {"metadata": {"ownerReferences": None, "finalizers": ["test.example.com/kept"]}})
+        async with site.running(webapp, resync=86_400.0):
+            await site.admin.delete(shop)
+            await site.until_gone(shop)
+            again = await site.create(webapp.kind, "shop", spec={**SHOP, "image": "registry.example.com/shop:2"})
+            await site.until_reason(again, "NameTaken")
+            image = get_path(await site.get(WEB), "spec", "template", "spec", "containers", 0, "image")
+            assert image == SHOP["image"]
+        await site.edit(WEB, {"metadata": {"finalizers": None}})
 
     play(face, story)
