@@ -111,6 +111,7 @@ def test_every_other_command_does_what_it_does_elsewhere(tmp_path: Path) -> None
         ["status", "--kubeconfig", str(nobody)],
         ["check", "--kubeconfig", str(nobody)],
         ["version", "--client"],
+        ["box", "check", str(ROOT / "examples" / "boxes" / "webapp.yaml")],
         ["completion", "bash"],
         ["diff", example, "--kubeconfig", str(nobody)],
         *([verb, "x", "--kubeconfig", str(nobody)] for verb in VERBS),

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,7 +123,7 @@ def _offline(files: Sequence[str], folder: Path) -> int:
         wanted = overlaid(observed.get(ref, {}), manifest)
         documents = [*(each for other, each in observed.items() if other != ref), wanted]
         request = PlanRequest(files, wanted=f"{kind.kind}/{ref.name}", output=None)
-        planned = plan_of(request, documents, colour=sys.stdout.isatty())
+        planned = plan_of(request, partial(tuple, documents), colour=sys.stdout.isatty())
         own = plan_output.drawn([(ref, observed.get(ref), wanted)], colour=sys.stdout.isatty())
         print(own + planned.text, end="")
         print(f"diff: {ref}: {planned.summary}", file=sys.stderr)

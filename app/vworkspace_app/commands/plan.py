@@ -1,7 +1,8 @@
 """`plan`: the Decision for one object and what was observed of the cluster, offline."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import attrs
 
@@ -78,13 +79,13 @@ def plan(request: PlanRequest, *, colour: bool = False) -> Planned:
     """The Decision as text. Raises CommandError for options and input that cannot be understood."""
     if not request.files:
         raise CommandError("give at least one FILE (see vworkspace-operator plan --help)", status=USAGE)
-    return plan_of(request, read_documents(request.files), colour=colour)
+    return plan_of(request, partial(read_documents, request.files), colour=colour)
 
 
-def plan_of(request: PlanRequest, documents: Sequence[Manifest], *, colour: bool = False) -> Planned:
-    """The same of documents that were read already."""
+def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, colour: bool = False) -> Planned:
+    """The same of documents from elsewhere; they are read once the options are known to be right."""
     now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
-    templates = read_templates(request.templates)
+    templates, documents = read_templates(request.templates), read()
     ref, _ = chosen(documents, request.wanted)
     given = Given.of(documents, format_time(now))
     manifest = given.objects[ref]

@@ -21,6 +21,7 @@ ONLY_EMBEDDED: Final = ("cryptography", "httptools")
 ABOUT: Final = "Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools."
 COMMANDS: Final = {
     "approve": "agrees to one run of an Operation",
+    "box": "operators from files: check, run, plan, test, convert",
     "cancel": "asks an Operation to stop",
     "check": "whether everything is there that the operator needs",
     "cluster": "the embedded Kubernetes API server",

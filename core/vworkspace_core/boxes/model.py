@@ -270,7 +270,7 @@ class GeneratedFields:
     def of(cls, raw: Any) -> "GeneratedFields":
         """From a mapping of paths."""
         if not isinstance(raw, Mapping):
-            raise _must_be("an object such as {data.password: {length: 32}}")
+            raise _must_be("a mapping of fields such as data.password to {length: 32}")
         return cls(tuple(_generated(str(path), entry) for path, entry in raw.items()))
 
 

@@ -43,7 +43,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "rotateAfter": "a box makes a generated value once",
     "sleep": "a box does not sleep",
     "watch": "a box watches its children and externals by itself",
-    "fromSecret": "copies from another Secret: make that one of `externals`",
+    "fromSecret": "what it copies is another Secret's: name that one among `externals`",
     "fromNamespace": "copies from another namespace: make that one of `externals`",
     "fromConfigMap": "copies from another ConfigMap: make that one of `externals`",
     "toNamespaces": "copies to other namespaces: write one resource for each",

@@ -7,7 +7,6 @@ in one step; the difference yields the changes that were missed, deletes include
 """
 
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -125,7 +124,7 @@ class ObjectStore:
         self._entries: dict[Name, _Entry] = {}
         self._buffer: dict[Name, _Entry] = {}
         self._most_unpacked = unpacked
-        self._unpacked: deque[tuple[Name, _Entry, int]] = deque()
+        self._unpacked: dict[Name, tuple[_Entry, int]] = {}  # in the order in which they came, with their bytes
         self._unpacked_bytes = 0
         self._typical = b""
         self._bytes = 0
@@ -231,6 +230,8 @@ class ObjectStore:
 
     def discard_buffer(self) -> None:
         """Forget the buffered pages: the list begins anew."""
+        for name, entry in self._buffer.items():
+            self._forget(name, entry)
         self._buffer = {}
 
     def replace(self, resource_version: str) -> Iterator[CacheChange]:
@@ -268,15 +269,24 @@ class ObjectStore:
 
     def _leave_unpacked(self, name: Name, entry: _Entry) -> None:
         """Until so much has come after it; what is not held any more by then is never packed at all."""
-        self._unpacked.append((name, entry, len(entry.content)))
+        self._pack_if_held(name, *self._unpacked.pop(name, (None, 0)))
+        self._unpacked[name] = (entry, len(entry.content))
         self._unpacked_bytes += len(entry.content)
         while self._unpacked_bytes > self._most_unpacked:
-            name, entry, size = self._unpacked.popleft()
-            self._unpacked_bytes -= size
-            if self._entries.get(name) is entry:
-                self._bytes += entry.pack()
-            elif self._buffer.get(name) is entry:
-                entry.pack()
+            oldest = next(iter(self._unpacked))
+            self._pack_if_held(oldest, *self._unpacked.pop(oldest))
+
+    def _pack_if_held(self, name: Name, entry: _Entry | None, size: int) -> None:
+        self._unpacked_bytes -= size
+        if entry is not None and self._entries.get(name) is entry:
+            self._bytes += entry.pack()
+        elif entry is not None and self._buffer.get(name) is entry:
+            entry.pack()
+
+    def _forget(self, name: Name, entry: _Entry | None) -> None:
+        """What is not held any more is not kept for want of newer ones either."""
+        if entry is not None and self._unpacked.get(name, (None, 0))[0] is entry:
+            self._unpacked_bytes -= self._unpacked.pop(name)[1]
 
     def _replace(self, name: Name, entry: _Entry) -> _Entry | None:
         """Put an entry that came in alone in the place of what is held under its name, which is returned."""
@@ -309,6 +319,7 @@ class ObjectStore:
 
     def _drop(self, name: Name) -> _Entry:
         entry = self._entries.pop(name)
+        self._forget(name, entry)
         self._index.remove(name, entry.keys)
         self._bytes -= len(entry.content)
         return entry
