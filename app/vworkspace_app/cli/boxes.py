@@ -175,7 +175,7 @@ def rbac(
     namespace: Tenants = None,
     system_namespace: OwnNamespace = "vworkspace-system",
     service_account: Annotated[
-        str, Parameter(help="Who gets the rights: vworkspace-operator for run --box; by default one of the box's own.")
+        str, Parameter(help="Who gets the rights: vworkspace-operator, where that runs the box; else one of its own.")
     ] = "",
     leader_elect: Annotated[bool, Parameter(help="Grant the Leases of an election.")] = True,
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
