@@ -279,6 +279,10 @@ async def instances(world: World) -> None:
     for suspended in (True, False, True, False):  # an Event that repeats grows a series
         world.edit(ref, {"spec": {"suspend": suspended}})
         await world.until(lambda: _says(world, ref, "Suspended", str(suspended)), "suspended or not")  # noqa: B023
+    # Taken down with both, since a deletion looks each of them up until it has gone.
+    world.edit(ref, {"spec": {"integrations": spec["integrations"], "chart": helm}})
+    await world.until(lambda: world.find(beneath) and world.find(repository), "both once more")
+    await world.until(lambda: _says(world, ref, "Ready", "True"), "the second instance Ready again")
     world.delete_object(ref)
     await world.until(lambda: world.find(ref) is None, "the second instance gone")
     blocked = ObjectRef(APPLICATION_INSTANCE, UNGATED_NS, NAME)
