@@ -140,7 +140,7 @@ def test_every_option_of_run_is_on_the_page_about_settings_and_none_beside() -> 
     assert described == {option for option in known if option.startswith("--")} - {"--help"}
 
 
-EXAMPLES = {" ".join(found): found for found in shell_commands() if found[0].endswith(COMMAND)}
+EXAMPLES = {" ".join(found): found for found in shell_commands() if Path(found[0]).name == COMMAND}
 
 
 @pytest.mark.parametrize("words", EXAMPLES.values(), ids=" ".join)
