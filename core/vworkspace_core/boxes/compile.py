@@ -11,10 +11,11 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.places import NoPlaces, Places
 from vworkspace_core.boxes.box import Box, BoxNode
+from vworkspace_core.boxes.durations import seconds_of
 from vworkspace_core.boxes.model import DeletionOrder, OperatorBox
 from vworkspace_core.boxes.own_kind import OwnKind
 from vworkspace_core.boxes.problems import BoxProblem, BoxProblems, Findings
-from vworkspace_core.boxes.resources import Resources, seconds_of
+from vworkspace_core.boxes.resources import Resources
 from vworkspace_core.boxes.schemas import CrdVersions, Schemas
 from vworkspace_core.cel import ITEM, VariablePath
 

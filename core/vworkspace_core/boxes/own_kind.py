@@ -123,7 +123,7 @@ class _Reader:
                 hint = fits.undefined(name, self._status).removeprefix("undefined field")
                 message = f"the API server would drop it: {self._file} declares no status.{name}{hint}"
                 self._findings.problem(path, message)
-            found[name] = self.resources.template(raw, path, self.resources.variables, schema=child)
+            found[name] = self.resources.templates.template(raw, path, self.resources.variables, schema=child)
         return found
 
     def conditions(self) -> tuple[StatusCondition, ...]:
@@ -137,7 +137,7 @@ class _Reader:
             if one.type in seen:
                 self._findings.problem(f"{path}.type", f"{one.type} is there twice")
             seen.add(one.type)
-            status = self.resources.whole(one.status, f"{path}.status", self.resources.variables, BOOL)
+            status = self.resources.templates.whole(one.status, f"{path}.status", self.resources.variables, BOOL)
             reason = self._text(one.reason or one.type, f"{path}.reason")
             message = self._text(one.message, f"{path}.message")
             if status is not None:
@@ -145,7 +145,7 @@ class _Reader:
         return tuple(found)
 
     def _text(self, raw: str, path: str) -> Template:
-        return self.resources.template(raw, path, self.resources.variables, wanted=STRING)
+        return self.resources.templates.template(raw, path, self.resources.variables, wanted=STRING)
 
     # --- rules and filled fields --------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class _Reader:
             self._findings.problem(f"{path}.field", f"there is no field {one.field} in the spec of {self._file}")
             return None
         of_self = self.resources.variables.only("self")
-        template = self.resources.template(one.value, f"{path}.value", of_self, schema=schema)
+        template = self.resources.templates.template(one.value, f"{path}.value", of_self, schema=schema)
         return CompiledMutation(steps, template, is_default=not _has_expressions(one.value))
 
     # --- versions -----------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class _Reader:
             schema = None if target.schema is None else _schema_at(target.schema, steps)
             if target.schema is not None and schema is None:
                 self._findings.problem(where, f"there is no field {name} in {target.kind.version}")
-            found[steps] = self.resources.template(raw, where, variables, schema=schema)
+            found[steps] = self.resources.templates.template(raw, where, variables, schema=schema)
         return found
 
 

@@ -1,6 +1,7 @@
 """What is wrong with a box, and what is only worth a word: each with its place in the file."""
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Final
 
 import attrs
@@ -93,3 +94,10 @@ def offset_of(error: CelSyntaxError, source: str) -> int:
 def listed(names: Iterable[str]) -> str:
     """Names for a message."""
     return ", ".join(sorted(names)) or "there is none"
+
+
+def no_such(name: str, names: Iterable[str]) -> str:
+    """What is said of an id that there is none of."""
+    near = get_close_matches(name, sorted(names), 1)
+    hint = f"did you mean {near[0]}?" if near else listed(names)
+    return f"there is no resource, external or phase {name}: {hint}"

@@ -177,7 +177,12 @@ def _article(wanted: CelType) -> str:
     return "true or false" if wanted == BOOL else "a list" if wanted.name == "list" else f"a {wanted}"
 
 
-def is_bare(expression: BoxExpression) -> str:
-    """The variable that an expression is, where it is nothing else."""
-    tree: Expression = expression.program.tree
-    return tree.name if isinstance(tree, Identifier) else ""
+def read_by(expression: BoxExpression, variables: Variables) -> Iterator[tuple[VariablePath, bool]]:
+    """The places that an expression reads, and whether it does without."""
+    checked = expression.program.checked
+    return iter(()) if checked is None else variables.places_of(checked)
+
+
+def paths_of(expression: BoxExpression, variables: Variables) -> Iterator[VariablePath]:
+    """The places that an expression reads."""
+    return (path for path, _ in read_by(expression, variables))

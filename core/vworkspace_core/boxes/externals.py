@@ -1,0 +1,81 @@
+"""The externals of a box, compiled: how each is found, and what expressions read of it (PH-4)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from vworkspace_core.apimachinery.problems import index
+from vworkspace_core.boxes.box import ExternalNode
+from vworkspace_core.boxes.entries import is_secret
+from vworkspace_core.boxes.model import BoxExternal
+from vworkspace_core.boxes.problems import Findings
+from vworkspace_core.boxes.schemas import KnownKind
+from vworkspace_core.boxes.scoping import Variables
+from vworkspace_core.boxes.taint import Taint
+from vworkspace_core.boxes.template_compiler import TemplateCompiler
+from vworkspace_core.cel import ITEM, STRING, VariablePath
+
+
+@attrs.frozen(eq=False)
+class Externals:
+    """Compiles the externals that a file names."""
+
+    said: Sequence[BoxExternal]
+    kinds: Mapping[str, KnownKind]
+    """By id, those that are known."""
+    variables: Variables
+    templates: TemplateCompiler
+
+    @property
+    def _findings(self) -> Findings:
+        return self.templates.findings
+
+    def compiled(self) -> tuple[ExternalNode | None, ...]:
+        """In the order of the file; None for one whose kind is not known."""
+        return tuple(self._external(at, external) for at, external in enumerate(self.said))
+
+    def _external(self, at: int, external: BoxExternal) -> ExternalNode | None:
+        known, path = self.kinds.get(external.id), index("spec.externals", at)
+        if known is None:
+            return None
+        of_self = self.variables.only("self")
+        unknown = [name for name in external.metadata if name not in ("name", "namespace")]
+        for field in unknown:
+            self._findings.problem(f"{path}.metadata", f"{field}: an external is found by name and namespace alone")
+        if "name" not in external.metadata:
+            self._findings.problem(f"{path}.metadata", "name is required")
+        name = self.templates.template(external.metadata, f"{path}.metadata", of_self, wanted=STRING)
+        taint = Taint.SECRET if is_secret(known.kind) else Taint.CLEAN
+        own = self.variables.with_variable(external.id, known.type, taint)
+        ready = self.templates.conditions(external.ready_when, f"{path}.readyWhen", own)
+        return ExternalNode(
+            id=external.id,
+            kind=known.kind,
+            place=self._findings.place(path),
+            name=name,
+            schema=known.schema,
+            ready=ready,
+            selector=external.selector,
+            watch=not is_secret(known.kind) if external.watch is None else external.watch,
+        )
+
+    def with_fields(self, at: int, external: ExternalNode, read: Iterable[VariablePath]) -> ExternalNode:
+        """With what is read of it, by all expressions of the box."""
+        said = self.said[at]
+        below = {_field_path(one[1:]) for one in read if one[0] == external.id}
+        self._check_fields(said, index("spec.externals", at), below)
+        return attrs.evolve(external, fields=tuple(sorted({*below, *(tuple(one.split(".")) for one in said.fields)})))
+
+    def _check_fields(self, external: BoxExternal, path: str, read: Iterable[VariablePath]) -> None:
+        if not external.fields:
+            return
+        allowed = [tuple(field.split(".")) for field in external.fields]
+        for one in read:
+            if one[:1] != ("metadata",) and not any(one[: len(prefix)] == prefix for prefix in allowed):
+                message = f"an expression reads {'.'.join(one) or 'all of it'}, which is not listed here"
+                self._findings.problem(f"{path}.fields", message)
+
+
+def _field_path(path: VariablePath) -> VariablePath:
+    """A path as far as caches can keep it: down to the first list."""
+    return path[: path.index(ITEM)] if ITEM in path else path

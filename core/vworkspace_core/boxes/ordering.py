@@ -1,0 +1,66 @@
+"""In which order the resources of a box are made, and which of them chase themselves (PH-1, PH-6)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.boxes.box import BoxNode
+from vworkspace_core.boxes.problems import Findings
+from vworkspace_core.cel import VariablePath
+from vworkspace_core.graph import Cycle, Edge, Graph, Node, Rendered
+
+_LONGEST_CIRCLE: Final = 12
+"""Ids of a circle that a message names."""
+
+
+def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findings) -> tuple[BoxNode, ...]:
+    """In topological order with their waves; as they are where they make no graph, which is told."""
+    known = {node.id for node in nodes}.union(externals)
+    stand_ins = [_stand_in(name, (), ()) for name in externals]
+    for node in nodes:
+        roll_on = tuple(name for name in node.roll_on if name in known)
+        stand_ins.append(_stand_in(node.id, [edge for edge in node.edges if edge.to in known], roll_on))
+    try:
+        graph = Graph.of(stand_ins)
+    except Cycle as error:
+        first = next((node.place for node in nodes if node.id == error.path[0]), None)
+        place = error.place if str(error.place) or first is None else first
+        findings.problem(place.path, f"these wait for each other: {_circle(error.path)}")
+        return tuple(nodes)
+    by_id = {node.id: node for node in nodes}
+    return tuple(attrs.evolve(by_id[name], wave=graph.waves[name]) for name in graph.nodes if name in by_id)
+
+
+def within(nodes: Sequence[BoxNode], known: set[str]) -> list[BoxNode]:
+    """Without the edges to what is not known."""
+    return [attrs.evolve(node, edges=tuple(edge for edge in node.edges if edge.to in known)) for node in nodes]
+
+
+def _stand_in(name: str, edges: Sequence[Edge], roll_on: Sequence[str]) -> Node:
+    """A node for the order alone."""
+    kind = Kind("", "v1", "Order", "orders")
+    return Node(name, kind, lambda scope: Rendered(), tuple(edges), roll_on=tuple(roll_on))
+
+
+def _circle(path: Sequence[str]) -> str:
+    """A long circle is cut in the middle: who opens it anywhere has opened it."""
+    if len(path) > _LONGEST_CIRCLE:
+        path = (*path[: _LONGEST_CIRCLE - 2], f"({len(path) - _LONGEST_CIRCLE + 1} more)", path[-1])
+    return " → ".join(path)
+
+
+def descendants(reads: Mapping[str, Sequence[VariablePath]]) -> Mapping[str, set[str]]:
+    """For each id what its template is made of, near and far."""
+    direct = {name: {path[0] for path in paths if path[0] in reads} for name, paths in reads.items()}
+    found: dict[str, set[str]] = {}
+    for name in direct:
+        seen, open_ = set[str](), [name]
+        while open_:
+            for other in direct.get(open_.pop(), ()):
+                if other not in seen:
+                    seen.add(other)
+                    open_.append(other)
+        found[name] = seen
+    return found

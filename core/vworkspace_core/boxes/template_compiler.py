@@ -1,0 +1,88 @@
+"""Compiles the templates and whole-value expressions of a box, each against what its place may hold (PH-6)."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import get_path
+from vworkspace_core.apimachinery.problems import index
+from vworkspace_core.boxes import fits
+from vworkspace_core.boxes.expressions import BoxExpression
+from vworkspace_core.boxes.problems import Findings
+from vworkspace_core.boxes.scoping import ExpressionCompiler, Variables
+from vworkspace_core.boxes.templates import Piece, Template, compile_template, whole
+from vworkspace_core.cel import BOOL, STRING, CelSyntaxError, CelType
+from vworkspace_core.schema.node import Schema
+
+
+@attrs.frozen(eq=False)
+class TemplateCompiler:
+    """Compiles; what is wrong goes to the findings."""
+
+    findings: Findings
+    expressions: ExpressionCompiler
+
+    def whole(self, text: str, path: str, variables: Variables, wanted: CelType | None = None) -> BoxExpression | None:
+        """A field that is one expression; None where it is none, which is told."""
+        try:
+            piece = whole(text)
+        except CelSyntaxError as error:
+            self.findings.syntax(path, error, text, 0)
+            return None
+        if piece is None:
+            self.findings.problem(path, f"must be one expression: ${{{text.strip() or '…'}}}")
+            return None
+        return self.expressions.piece(piece, path, variables, wanted=wanted)
+
+    def conditions(self, texts: Sequence[str], path: str, variables: Variables) -> tuple[BoxExpression, ...]:
+        """Expressions that give true or false."""
+        made = [self.whole(text, index(path, at), variables, BOOL) for at, text in enumerate(texts)]
+        return tuple(expression for expression in made if expression is not None)
+
+    def template(
+        self,
+        raw: Any,
+        path: str,
+        variables: Variables,
+        *,
+        schema: Schema | None = None,
+        wanted: CelType | None = None,
+        secret_below: Sequence[str] = (),
+    ) -> Template:
+        """A compiled template whose expressions fit the schema; `secret_below` are paths that secret data may fill."""
+        leaves = dict(fits.leaves(raw, schema, path)) if schema is not None else {}
+
+        def compile_piece(where: str, piece: Piece, in_text: bool) -> BoxExpression | None:
+            secret = any(where.startswith(prefix) for prefix in secret_below)
+            asked = STRING if in_text else wanted
+            made = self.expressions.piece(piece, where, variables, wanted=asked, secret=secret)
+            leaf = leaves.get(where)
+            if made is not None and leaf is not None:
+                self._check_leaf(made, leaf, where, piece, in_text=in_text)
+            return made
+
+        template, problems = compile_template(raw, path, compile_piece)
+        for problem in problems:
+            self.findings.syntax(problem.path, problem.error, _text_at(raw, problem.path, path), 0)
+        if schema is not None:
+            for misfit in fits.misfits(raw, schema, path):
+                self.findings.problem(misfit.path, misfit.message)
+        return template
+
+    def _check_leaf(self, made: BoxExpression, leaf: Schema, where: str, piece: Piece, *, in_text: bool) -> None:
+        misfit = fits.mismatch(STRING if in_text else made.program.type, leaf)
+        if misfit is not None:
+            told = f"{misfit.path}: {misfit.message}" if misfit.path else misfit.message
+            self.findings.problem(where, f"{told} ({piece.text.strip()})", piece.at)
+
+
+def _text_at(raw: Any, path: str, root: str) -> str:
+    """The text of a template at a path, as far as it can be found again."""
+    below = path.removeprefix(root)
+    for step in re.findall(r"\[(\d+)\]|\['([^']*)'\]|\.([^.\[]+)", below):
+        number, quoted, plain = step
+        key: Any = int(number) if number else quoted or plain
+        raw = get_path(raw, key)
+    return raw if isinstance(raw, str) else ""
