@@ -68,6 +68,6 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     Examples:
 
         source <(vworkspace-operator completion bash)
-        vworkspace-operator completion zsh > "${fpath[1]}/_vworkspace-operator"
+        vworkspace-operator completion zsh > completion.zsh
     """
     print(app.generate_completion(shell=shell))
