@@ -26,7 +26,7 @@ from vworkspace_core.apimachinery.fields import camel
 from vworkspace_core.boxes import model
 from vworkspace_core.boxes.compile import examine
 from vworkspace_core.boxes.functions import OBJECTS
-from vworkspace_core.boxes.gates import OPERATORS
+from vworkspace_core.boxes.gates import AFTER, OPERATORS
 from vworkspace_core.boxes.read import read_box
 from vworkspace_core.boxes.schemas import CrdVersions, Schemas
 from vworkspace_core.graph import GraphReason
@@ -223,7 +223,7 @@ def test_every_operator_function_and_reason_is_on_the_page_and_none_beside() -> 
     functions = {word.partition("(")[0] for word in words_of("Functions")}
     reasons = set(re.findall(r"`([A-Z]\w+)`", section("Conditions")))
 
-    assert words_of("Gates") == set(OPERATORS)
+    assert words_of("Gates") == {*OPERATORS, AFTER}
     assert functions == {function.name for function in OBJECTS}
     assert reasons == {*GraphReason, "Draining", "DeletingResources", "WaitingForRemoval"} - {GraphReason.DELETING}
 

@@ -93,7 +93,7 @@ def plan_box(
     result = world.reconcile(ref, lambda source, snapshot: seen.append((source, snapshot)))
     assert result is not None
     after, executed = _objects(world, observed), dict(reversed([(ref, verb) for verb, ref in result.executed]))
-    objects = list(_planned(box, *seen[-1], before, after, executed))
+    objects = list(_planned(box, *seen[-1], before, after, executed, now))
     writes: dict[str, int] = {}
     for verb, _ in result.executed:
         writes[verb] = writes.get(verb, 0) + 1
@@ -129,9 +129,10 @@ def _planned(
     before: Mapping[ObjectRef, Manifest],
     after: Mapping[ObjectRef, Manifest],
     executed: Mapping[ObjectRef, str],
+    now: datetime,
 ) -> Iterator[PlannedObject]:
     told: set[ObjectRef] = set()
-    for one in _observations(box, parent, snapshot):
+    for one in _observations(box, parent, snapshot, now):
         if one.ref is not None:
             told.add(one.ref)
         yield _of(one, before, after, executed)
@@ -141,9 +142,9 @@ def _planned(
             yield PlannedObject("", str(ref), verb, "", "", "", tuple(_changes(old, new)), old, new)
 
 
-def _observations(box: Box, parent: BoxObject, snapshot: Snapshot) -> Iterator[Observation]:
+def _observations(box: Box, parent: BoxObject, snapshot: Snapshot, now: datetime) -> Iterator[Observation]:
     """How every object stands after the pass."""
-    evaluation, owner = Evaluation(box, parent.manifest), owner_of(box, parent)
+    evaluation, owner = Evaluation(box, parent.manifest, now), owner_of(box, parent)
     if parent.metadata.deletion_timestamp is None:
         found = plan(graph_of(box), owner, snapshot, evaluation.scope())
         yield from found.everything

@@ -30,15 +30,29 @@ from vworkspace_core.schema import Schema
 
 
 @attrs.frozen(eq=False)
-class BoxGate:
-    """A gate of a phase or a resource: `expression` gives a bool. `phase` is empty for one of the resource itself."""
+class TimeGate:
+    """It opens so many seconds after the time that `time` gives, a text, maybe an optional one."""
 
-    expression: BoxExpression
+    time: BoxExpression
+    seconds: float
+
+
+@attrs.frozen(eq=False)
+class BoxGate:
+    """A gate of a phase or a resource: open where `expression`, a bool, holds, or one of `times` has come.
+
+    `phase` is empty for one of the resource itself.
+    """
+
+    place: Place
+    expression: BoxExpression | None
+    times: tuple[TimeGate, ...] = ()
     phase: str = ""
     shown: str = ""
     """As the file says it: `children.deployment.status.readyReplicas equals ${self.spec.replicas}`."""
     is_choice: bool = False
-    """It looks at the parent only, or is said to be optional: closed, it leaves Ready alone (D13)."""
+    """It looks at the parent only, or is said to be optional: closed, it leaves Ready alone (D13). What opens by itself
+    in time is waited for."""
 
 
 @attrs.frozen(eq=False)

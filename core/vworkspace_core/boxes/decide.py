@@ -83,7 +83,7 @@ def owner_of(box: Box, parent: BoxObject) -> Owner:
 
 
 def _wanted(box: Box, parent: BoxObject, observed: Snapshot, context: BoxContext) -> Decision:
-    evaluation = Evaluation(box, parent.manifest)
+    evaluation = Evaluation(box, parent.manifest, context.now)
     found = plan(graph_of(box), owner_of(box, parent), observed, evaluation.scope())
     reported = report(box, evaluation, found.scope)
     guarded = finalizer(box) in parent.metadata.finalizers
@@ -92,9 +92,14 @@ def _wanted(box: Box, parent: BoxObject, observed: Snapshot, context: BoxContext
         finalizer=None if guarded else Finalizer.ADD,
         annotations=_annotations(parent, _kinds(box, parent, observed), found.records),
         only_if_current=found.effects.writes_downstream and guarded,
+        requeue=found.effects.requeue.no_later_than(_seconds_until(evaluation.due, context.now)),
     )
     wanted = with_faults((*conditions_of(found), *reported.conditions), reported.faults)
     return with_status(decision, box, parent, wanted, reported.fields, context.now)
+
+
+def _seconds_until(due: datetime | None, now: datetime) -> float | None:
+    return None if due is None else (due - now).total_seconds()
 
 
 def _kinds(box: Box, parent: BoxObject, observed: Snapshot) -> tuple[Kind, ...]:
@@ -137,13 +142,14 @@ def _not_selected(box: Box, parent: BoxObject, observed: Snapshot, context: BoxC
 def _going(box: Box, parent: BoxObject, observed: Snapshot, context: BoxContext) -> Decision:
     if is_abandoned(parent.metadata):
         return _let_go(owner_of(box, parent), observed)
-    evaluation = Evaluation(box, parent.manifest)
+    evaluation = Evaluation(box, parent.manifest, context.now)
     hooks = Hooks(drains_of(box), evaluation.scope()) if box.drains else None
     step = teardown(owner_of(box, parent), observed, hooks)
     if step.is_done:
         return Decision(finalizer=Finalizer.REMOVE)
     annotations = _annotations(parent, _kinds(box, parent, observed), step.records)
-    decision = attrs.evolve(step.effects, annotations=annotations)
+    requeue = step.effects.requeue.no_later_than(_seconds_until(evaluation.due, context.now))
+    decision = attrs.evolve(step.effects, annotations=annotations, requeue=requeue)
     return with_status(decision, box, parent, conditions_of_teardown(step), _as_they_stand(box, parent), context.now)
 
 

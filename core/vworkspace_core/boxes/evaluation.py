@@ -1,6 +1,7 @@
 """Evaluating a box's expressions in the scope of a graph: which variables they see, and what they may cost together."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import attrs
@@ -28,12 +29,21 @@ def variables(expressions: Iterable[BoxExpression]) -> frozenset[str]:
 
 @attrs.define(eq=False)
 class Evaluation:
-    """The evaluations of one decision. `parent` is `self`."""
+    """The evaluations of one decision. `parent` is `self`.
+
+    `now` is for gates alone: None where nobody asks them. `due`: when the first closed gate opens by itself.
+    """
 
     box: Box
     parent: Manifest
+    now: datetime | None = None
+    due: datetime | None = None
     _left: int = PASS_STEPS
     _objects: dict[int, tuple[Child, Manifest | None]] = attrs.field(factory=dict)
+
+    def look_again(self, at: datetime) -> None:
+        """A gate opens then."""
+        self.due = at if self.due is None else min(self.due, at)
 
     def scope(self) -> Scope:
         """The scope to start with; the engine fills in the nodes."""

@@ -3,6 +3,9 @@
 `{field: children.web.status.readyReplicas, equals: 3}` is `children.?web.?status.?readyReplicas.optMap(v, v == 3)
 .orValue(false)`: a path that is missing does not hold and is no error, negated or not. `exists` alone asks for just
 that: it holds where something is there and is not empty, since controllers write empty objects at first.
+
+`{field: web.metadata.creationTimestamp, after: 5m}` asks for the time, which no expression knows: it holds from five
+minutes after the time in the field on.
 """
 
 import re
@@ -12,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 import msgspec
 
+from vworkspace_core.apimachinery.formats import GO_DURATION
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
 
 Resolve: TypeAlias = Callable[[list[str | int]], list[str | int]]
@@ -51,6 +55,11 @@ _TYPED: Final[Mapping[str, Callable[[str], str]]] = {
 OPERATORS: Final = (*_TESTS, "exists")
 """What a gate may ask; exactly one."""
 
+AFTER: Final = "after"
+"""Beside them: how long ago a time has to be."""
+_CREATED: Final = "metadata.creationTimestamp"
+"""What `after` alone counts from: the creation of the object that the box is run for."""
+
 _FILLED: Final = "dyn(v) != null && dyn(v) != '' && dyn(v) != [] && dyn(v) != {}"
 
 
@@ -68,10 +77,11 @@ def read_gate(raw: Any, path: str = "") -> Gate:
     """A gate from its mapping. Raises ValidationProblems with everything that is wrong."""
     if not isinstance(raw, Mapping):
         raise ValidationProblems([Problem(path, "must be an object such as {field: spec.host, exists: true}")])
-    problems = [*_unknown(raw, path), *_field_problems(raw.get("field"), path)]
-    asked = [name for name in OPERATORS if name in raw]
+    field = raw.get("field", _CREATED if AFTER in raw else None)
+    problems = [*_unknown(raw, path), *_field_problems(field, path, AFTER in raw), *_after_problems(raw, path)]
+    asked = [name for name in (*OPERATORS, AFTER) if name in raw]
     if len(asked) != 1:
-        problems.append(Problem(path, f"must ask exactly one of {', '.join(OPERATORS)}"))
+        problems.append(Problem(path, f"must ask exactly one of {', '.join((*OPERATORS, AFTER))}"))
     if not isinstance(raw.get("not", False), bool):
         problems.append(Problem(f"{path}.not", "must be true or false"))
     if asked and asked[0] in ("exists", "isReady") and not isinstance(raw[asked[0]], bool):
@@ -80,15 +90,28 @@ def read_gate(raw: Any, path: str = "") -> Gate:
         problems.append(Problem(f"{path}.{asked[0]}", "must be a list, or an expression that gives one"))
     if problems:
         raise ValidationProblems(problems)
-    return Gate(raw["field"], asked[0], raw[asked[0]], raw.get("not", False))
+    return Gate(field, asked[0], raw[asked[0]], raw.get("not", False))
 
 
 def _unknown(raw: Mapping[str, Any], path: str) -> list[Problem]:
-    known = ("field", "not", *OPERATORS)
+    known = ("field", "not", *OPERATORS, AFTER)
     return [Problem(f"{path}.{key}", "is unknown to a gate") for key in raw if key not in known]
 
 
-def _field_problems(field: Any, path: str) -> list[Problem]:
+def _after_problems(raw: Mapping[str, Any], path: str) -> list[Problem]:
+    problems: list[Problem] = []
+    if AFTER in raw:
+        length = raw[AFTER]
+        if not isinstance(length, str) or len(length) > _LONGEST or not re.fullmatch(GO_DURATION, length):
+            problems.append(Problem(f"{path}.{AFTER}", "must be a length of time such as 90s, 5m or 1h30m"))
+        if "not" in raw:
+            problems.append(Problem(f"{path}.not", "cannot be asked of `after`: what has begun does not end"))
+    return problems
+
+
+def _field_problems(field: Any, path: str, is_time: bool) -> list[Problem]:
+    if is_time and isinstance(field, str) and len(field) <= _LONGEST and _WHOLE.fullmatch(field):
+        return []
     if not isinstance(field, str) or not field or len(field) > _LONGEST or not _steps(field):
         return [Problem(f"{path}.field", "must be a path such as spec.host or children.web.status.phase")]
     return []
@@ -127,6 +150,12 @@ def place_of(gate: Gate, variables: Collection[str], resolve: Resolve = list) ->
     steps = resolve(path_of(gate))
     root = steps.pop(0) if steps[0] in variables else "self"
     return f"optional.of({root})" + "".join(map(_optional, steps))
+
+
+def time_of(gate: Gate, variables: Collection[str], resolve: Resolve = list) -> str:
+    """The expression of the time that `after` counts from: as an optional value where the field is a path."""
+    said = _WHOLE.fullmatch(gate.field)
+    return said[1] if said is not None else place_of(gate, variables, resolve)
 
 
 def path_of(gate: Gate) -> list[str | int]:

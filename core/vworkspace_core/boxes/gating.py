@@ -6,14 +6,15 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.apimachinery.problems import index
-from vworkspace_core.boxes.box import BoxGate
+from vworkspace_core.boxes.box import BoxGate, TimeGate
+from vworkspace_core.boxes.durations import seconds_of
 from vworkspace_core.boxes.expressions import BoxExpression
-from vworkspace_core.boxes.gates import Gate, any_of, comparison_of, expression_of, path_of
+from vworkspace_core.boxes.gates import AFTER, Gate, any_of, comparison_of, expression_of, path_of, time_of
 from vworkspace_core.boxes.model import BoxPhase, BoxResource, GateEntry
 from vworkspace_core.boxes.problems import Findings
 from vworkspace_core.boxes.scoping import ExpressionCompiler, Variables
 from vworkspace_core.boxes.templates import whole
-from vworkspace_core.cel import BOOL, CelSyntaxError
+from vworkspace_core.cel import BOOL, CelSyntaxError, CelType
 from vworkspace_core.cel.syntax import Binary, Expression, Literal, Present, Select, children
 from vworkspace_core.schema.node import JsonType, Schema
 
@@ -28,12 +29,29 @@ _OMITTED: Final = frozenset(
 
 @attrs.frozen(eq=False)
 class _Asked:
-    """One entry with its path and the text of its expression; `begin` is where that stands in the field."""
+    """One entry with its path and the text of its expression; `begin` is where that stands in the field.
+
+    `after`: the expression gives a time, and so many seconds after it the entry holds.
+    """
 
     text: str
     path: str
     shown: str
     begin: int | None
+    after: float | None = None
+
+
+@attrs.frozen(eq=False)
+class _Entry:
+    """One entry, compiled."""
+
+    asked: _Asked
+    expression: BoxExpression
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether only somebody's will opens it: time passes by itself."""
+        return self.asked.after is None and _looks_at_parent(self.expression)
 
 
 @attrs.frozen(eq=False)
@@ -58,24 +76,38 @@ class Gating:
 
     def _gates(self, said: BoxPhase | BoxResource, path: str, seen: Variables, phase: str) -> Iterator[BoxGate]:
         for at, entry in enumerate(said.when):
-            asked = self._asked(entry, index(f"{path}.when", at), seen)
-            if asked is not None and (made := self._compiled(asked, seen)) is not None:
-                yield _gate([made], made, asked.shown, phase, said.optional)
+            if (made := self._entry(entry, index(f"{path}.when", at), seen)) is not None:
+                yield self._gate([made], made.asked.path, seen, phase, said.optional)
         yield from self._any(said.any, f"{path}.any", seen, phase, said.optional)
 
     def _any(
         self, entries: Sequence[GateEntry], path: str, seen: Variables, phase: str, optional: bool | None
     ) -> Iterator[BoxGate]:
         """One gate of several entries, of which one has to hold."""
-        asked = [one for at, entry in enumerate(entries) if (one := self._asked(entry, index(path, at), seen))]
-        made = [expression for one in asked if (expression := self._compiled(one, seen)) is not None]
-        if not made or len(made) != len(entries):
-            return
-        # Each was compiled for its messages; together they are one expression, in which one that fails decides nothing.
-        whole_text = any_of([one.text for one in asked])
-        together = self.expressions.text(whole_text, path, seen, wanted=BOOL) if len(made) > 1 else made[0]
-        if together is not None:
-            yield _gate(made, together, " or ".join(one.shown for one in asked), phase, optional)
+        made = [one for at, entry in enumerate(entries) if (one := self._entry(entry, index(path, at), seen))]
+        if made and len(made) == len(entries):
+            yield self._gate(made, path, seen, phase, optional)
+
+    def _gate(
+        self, entries: Sequence[_Entry], path: str, seen: Variables, phase: str, optional: bool | None
+    ) -> BoxGate:
+        times = tuple(TimeGate(one.expression, one.asked.after) for one in entries if one.asked.after is not None)
+        asked = [one for one in entries if one.asked.after is None]
+        choice = all(one.is_choice for one in entries) if optional is None else optional
+        shown = " or ".join(one.asked.shown for one in entries)
+        place = entries[0].expression.place if len(entries) == 1 else self._findings.place(path)
+        return BoxGate(place, self._together(asked, path, seen), times, phase, shown, choice)
+
+    def _together(self, entries: Sequence[_Entry], path: str, seen: Variables) -> BoxExpression | None:
+        """Each was compiled for its messages; together they are one expression: one that fails decides nothing."""
+        if len(entries) < 2:
+            return entries[0].expression if entries else None
+        return self.expressions.text(any_of([one.asked.text for one in entries]), path, seen, wanted=BOOL)
+
+    def _entry(self, entry: GateEntry, path: str, seen: Variables) -> _Entry | None:
+        asked = self._asked(entry, path, seen)
+        made = None if asked is None else self._compiled(asked, seen)
+        return None if asked is None or made is None else _Entry(asked, made)
 
     def _asked(self, entry: GateEntry, path: str, seen: Variables) -> _Asked | None:
         if entry.gate is not None:
@@ -95,6 +127,8 @@ class Gating:
         variables = seen.types.keys() - {"children"}
         resolve = self.expressions.children.resolve_path
         try:
+            if gate.operator == AFTER:
+                return self._of_time(gate, time_of(gate, variables, resolve), path, seen)
             steps = resolve(path_of(gate))
             comparison = comparison_of(gate, variables, resolve)
             text = expression_of(gate, variables, resolve)
@@ -105,6 +139,18 @@ class Gating:
         if comparison is not None and not self._compares(comparison, path, seen):
             return None
         return _Asked(text, path, _shown(gate), None)
+
+    def _of_time(self, gate: Gate, text: str, path: str, seen: Variables) -> _Asked | None:
+        try:
+            given = self.expressions.program(text, seen).type
+        except CelSyntaxError as error:
+            self._findings.problem(f"{path}.field", error.problem)
+            return None
+        if not _may_be_time(given):
+            self._findings.problem(f"{path}.field", f"must be a time such as metadata.creationTimestamp, not {given}")
+            return None
+        shown = f"{gate.value} have passed since {gate.field}"
+        return _Asked(text, f"{path}.field", shown, None, seconds_of(gate.value))
 
     def _compares(self, comparison: str, path: str, seen: Variables) -> bool:
         """Whether the types of both sides can be equal; told where they cannot, or where the path is wrong."""
@@ -118,7 +164,8 @@ class Gating:
         return True
 
     def _compiled(self, asked: _Asked, seen: Variables) -> BoxExpression | None:
-        made = self.expressions.text(asked.text, asked.path, seen, begin=asked.begin, wanted=BOOL)
+        wanted = BOOL if asked.after is None else None
+        made = self.expressions.text(asked.text, asked.path, seen, begin=asked.begin, wanted=wanted)
         if made is not None and asked.begin is not None:
             self._hint_of_presence(made, asked)
             self._hint_of_comparison(made.program.tree, asked)
@@ -165,11 +212,10 @@ class Gating:
         return schema is not None and schema.type is JsonType.OBJECT
 
 
-def _gate(
-    parts: Sequence[BoxExpression], expression: BoxExpression, shown: str, phase: str, optional: bool | None
-) -> BoxGate:
-    choice = all(_looks_at_parent(part) for part in parts) if optional is None else optional
-    return BoxGate(expression, phase, shown, choice)
+def _may_be_time(given: CelType) -> bool:
+    """Times are texts in JSON."""
+    inner = given.parameters[0] if given.name == "optional" and given.parameters else given
+    return inner.name in ("string", "dyn", "optional")
 
 
 def _looks_at_parent(expression: BoxExpression) -> bool:

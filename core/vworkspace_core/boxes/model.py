@@ -13,7 +13,7 @@ import attrs
 from vworkspace_core.apimachinery.fields import schema_field
 from vworkspace_core.apimachinery.formats import DNS_LABEL, GO_DURATION, IDENTIFIER
 from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.boxes.gates import OPERATORS, Gate, read_gate
+from vworkspace_core.boxes.gates import AFTER, OPERATORS, Gate, read_gate
 
 API_VERSION: Final = "box.vworkspace.io/v1alpha1"
 KIND: Final = "OperatorBox"
@@ -154,6 +154,11 @@ class GateEntry:
                 "type": "object",
                 "required": ["field"],
                 "properties": {"field": _TEXT, "not": {"type": "boolean"}, **{name: {} for name in OPERATORS}},
+            },
+            {
+                "type": "object",
+                "required": [AFTER],
+                "properties": {"field": _TEXT, AFTER: {"type": "string", "pattern": GO_DURATION}},
             },
         ]
     }

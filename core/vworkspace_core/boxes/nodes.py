@@ -12,7 +12,7 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 from vworkspace_core.apimachinery.resources import SECRET
-from vworkspace_core.boxes.box import Box, BoxGate, BoxNode, ExternalNode, Iteration
+from vworkspace_core.boxes.box import Box, BoxNode, ExternalNode, Iteration
 from vworkspace_core.boxes.evaluation import Evaluation, evaluation_of, hold_of, variables
 from vworkspace_core.boxes.expressions import BoxExpression, ExpressionFailure
 from vworkspace_core.boxes.model import (
@@ -23,6 +23,7 @@ from vworkspace_core.boxes.model import (
     PruneMode,
     ReadinessRule,
 )
+from vworkspace_core.boxes.opening import opening, together
 from vworkspace_core.cel.syntax import Binary, Call, Conditional, Expression, children
 from vworkspace_core.controller.decision import ALPHANUMERIC, Fill
 from vworkspace_core.graph import (
@@ -93,7 +94,7 @@ def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str |
 
 
 def _external(external: ExternalNode) -> Node:
-    ready = _together(external.ready)
+    ready = together(external.ready)
 
     def render(scope: Scope) -> Rendered | Hold:
         try:
@@ -124,14 +125,14 @@ def _external(external: ExternalNode) -> Node:
 
 
 def _resource(box: Box, node: BoxNode) -> Node:
-    include = _together(node.include)
+    include = together(node.include)
     return Node(
         node.id,
         node.kind,
         _renderer(node, _Touching.of(node)),
         edges=node.edges,
         include=lambda scope: include(scope, {}),
-        gate=_gate(node.gates),
+        gate=opening(node.gates),
         is_choice=bool(node.gates) and all(gate.is_choice for gate in node.gates),
         ready=_ready(node),
         readiness=_exists if node.readiness is ReadinessRule.EXISTS else None,
@@ -157,47 +158,8 @@ def _exists(live: Manifest) -> Readiness:
     return Readiness(State.READY, "Exists")
 
 
-def _together(
-    expressions: Sequence[BoxExpression],
-) -> Callable[[Scope, Mapping[str, Any]], bool | Hold]:
-    """Whether all of them hold: the first that does not, or has no value, decides."""
-    names = [(one, variables((one,))) for one in expressions]
-
-    def ask(scope: Scope, bindings: Mapping[str, Any]) -> bool | Hold:
-        evaluation = evaluation_of(scope)
-        try:
-            return all(
-                evaluation.evaluate(one, evaluation.variables(scope, reads, bindings)) is True for one, reads in names
-            )
-        except ExpressionFailure as failure:
-            return hold_of(failure)
-
-    return ask
-
-
-def _gate(gates: Sequence[BoxGate]) -> Callable[[Scope], bool | Hold]:
-    """A closed gate is told by what it asks and by the line where that stands."""
-    asked = [(gate, _together((gate.expression,))) for gate in gates]
-
-    def ask(scope: Scope) -> bool | Hold:
-        for gate, question in asked:
-            answer = question(scope, {})
-            if isinstance(answer, Hold) and answer.cause is not HoldCause.MISSING:
-                return answer
-            if answer is not True:
-                return Hold(HoldCause.NO, _closed(gate), gate.expression.place)
-        return True
-
-    return ask
-
-
-def _closed(gate: BoxGate) -> str:
-    of_phase = f"gate of phase {gate.phase}: " if gate.phase else ""
-    return f"{of_phase}when {gate.shown}" if gate.shown else f"{of_phase}when {gate.expression.program.text}"
-
-
 def _ready(node: BoxNode) -> Callable[[Scope, Item, Manifest], bool | Hold]:
-    ask = _together(node.ready)
+    ask = together(node.ready)
     if not node.ready:
         return lambda scope, item, live: True
     return lambda scope, item, live: ask(scope, {**item.bindings, node.id: live})

@@ -261,6 +261,7 @@ def test_gates_as_mappings_and_as_texts_agree(
     for box in boxes:
         (one,) = next(node for node in box.nodes if node.id == "a").gates
         holds = False
+        assert one.expression is not None
         with suppress(ExpressionFailure):
             holds = one.expression.holds(scope)
         answers.append(holds)

@@ -120,6 +120,7 @@ def test_trap_d_has_of_an_object_that_is_empty_at_first_is_warned_of() -> None:
     found = examined(service, config("a", when=["${has(s.status.loadBalancer)}"]))
     assert "holds for {} too" in found.warnings[0].message
     (gate,) = named(box_of(service, config("a", when=[{"field": "s.status.loadBalancer", "exists": True}])), "a").gates
+    assert gate.expression is not None
     assert not gate.expression.holds({"s": {"status": {"loadBalancer": {}}}})
     assert gate.expression.holds({"s": {"status": {"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}]}}}})
 
