@@ -31,8 +31,8 @@ EVERYWHERE: Final[tuple[Access, ...]] = (
     Access(known.CLUSTER, ("create", *_FOLLOWED)),
     *(Access(kind, ("patch",), "status") for kind in known.OWN_KINDS),
     # To get one of what may be listed is no more power, and shows what is left in a namespace that loses its Role.
-    *(Access(kind, _LOOKED_AT) for kind in (*_FLUX, *_BESIDE, known.CONFIG_MAP)),
-    *(Access(kind, _FOLLOWED) for kind in (known.HELM_CHART, *_VELERO)),
+    *(Access(kind, _LOOKED_AT) for kind in (*_FLUX, known.HELM_CHART, *_BESIDE, known.CONFIG_MAP)),
+    *(Access(kind, _FOLLOWED) for kind in _VELERO),
     Access(known.CUSTOM_RESOURCE_DEFINITION, _LOOKED_AT),
     Access(known.NAMESPACE, ("get", *_FOLLOWED)),
     # Bound to a VolumeSnapshot, and in no namespace: the proof that a snapshot is really there.
