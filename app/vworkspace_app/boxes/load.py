@@ -11,7 +11,7 @@ from vworkspace_app.boxes.document import MarkedDocument, UnreadableFile, docume
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import read_text
 from vworkspace_core.apimachinery.manifest import Kind, get_path
-from vworkspace_core.apimachinery.places import Place
+from vworkspace_core.apimachinery.places import NoPlaces, Place, Places
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.compile import Examination, examine
@@ -33,6 +33,7 @@ class LoadedBox:
     examination: Examination
     model: OperatorBox | None = None
     crd: CrdVersions | None = None
+    places: Places = attrs.field(factory=NoPlaces)
 
     @property
     def box(self) -> Box | None:
@@ -104,7 +105,8 @@ def _loaded(
     if own is None and problems:
         found = attrs.evolve(found, problems=())  # why the CRD is not known was told already
     everything = _in_order((*problems, *found.problems))
-    return LoadedBox(file, attrs.evolve(found, problems=everything, box=None if everything else found.box), model, own)
+    checked = attrs.evolve(found, problems=everything, box=None if everything else found.box)
+    return LoadedBox(file, checked, model, own, document)
 
 
 def _in_order(problems: Iterable[BoxProblem]) -> tuple[BoxProblem, ...]:

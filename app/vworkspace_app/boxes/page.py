@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from vworkspace_app.boxes.drawing import mermaid
+from vworkspace_core.apimachinery.access import Access, resources
+from vworkspace_core.boxes.access import access_of, owners
 from vworkspace_core.boxes.box import Box, BoxNode
 from vworkspace_core.boxes.model import ApplyMode, OnDelete
 from vworkspace_core.schema.node import MISSING, JsonType, Schema
@@ -32,6 +34,7 @@ def page(box: Box) -> str:
         _table(("condition", "true when"), [*_ENGINE, *_conditions(box)]),
         *_rules(box),
         *_deletion(box),
+        *_rights(box),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -136,3 +139,21 @@ def _deletion(box: Box) -> Iterator[str]:
     first = [node.id for phase in box.drains for node in phase]
     before = f"First {', '.join(first)} run to their end. " if first else ""
     yield f"{before}Then objects go in the reverse order of the waves in which they were made."
+
+
+def _rights(box: Box) -> Iterator[str]:
+    """The verbs that `box rbac` prints as roles."""
+    access = access_of([box])
+    parts = [
+        ("everywhere", (*access.everywhere, *owners([box]))),
+        ("where its objects are", access.tenant),
+        ("in the operator's namespace", access.own),
+    ]
+    yield "## Rights"
+    yield "What the operator may do, and no more; `box rbac` prints the roles."
+    yield _table(("where", "resource", "verbs"), [row for where, given in parts for row in _verbs(where, given)])
+
+
+def _verbs(where: str, given: Iterable[Access]) -> Iterator[tuple[str, str, str]]:
+    for (group, resource, _), verbs in sorted(resources(given).items()):
+        yield where, f"`{resource}`{f' ({group})' if group else ''}", ", ".join(sorted(verbs))

@@ -3,31 +3,65 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import attrs
 
 from vworkspace_app.boxes.load import LoadedBox, as_json, load_boxes
 from vworkspace_app.process.errors import FAILURE
+from vworkspace_app.trials.round_trips import RoundTrips, round_trips
 from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.problems import BoxProblem
+
+_ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer off by hand orphans the children"
+
+
+@attrs.frozen(eq=False)
+class _Checked:
+    """A file with what was found in it, and what came of its conversions."""
+
+    loaded: LoadedBox
+    conversions: tuple[RoundTrips, ...] = ()
+
+    @property
+    def problems(self) -> tuple[BoxProblem, ...]:
+        failed = (one.problem for one in self.conversions if one.problem is not None)
+        return (*self.loaded.problems, *failed)
+
+    @property
+    def notes(self) -> tuple[BoxProblem, ...]:
+        """What is meant so, and has a price."""
+        box = self.loaded.box
+        place = self.loaded.places.at("spec.deletion.order")
+        return (BoxProblem(place, _ORPHANS),) if box is not None and box.strict_order else ()
 
 
 def check_boxes(files: Sequence[str], crds: Sequence[Path], output: str) -> int:
     """Print what was found, and return the exit status. Raises CommandError for files that cannot be read."""
-    loaded = load_boxes(files, crds)
-    print(_json(loaded) if output == "json" else "\n".join(line for one in loaded for line in _lines(one)))
-    return FAILURE if any(one.problems for one in loaded) else 0
+    checked = [_checked(one) for one in load_boxes(files, crds)]
+    print(_json(checked) if output == "json" else "\n".join(line for one in checked for line in _lines(one)))
+    return FAILURE if any(one.problems for one in checked) else 0
 
 
-def _lines(one: LoadedBox) -> Iterable[str]:
-    yield from map(str, one.problems)
-    for warning in one.warnings:
-        yield f"{warning.place}: warning: {warning.message}"
-    if one.box is None:
-        yield f"{one.file}: {_count(len(one.problems), 'error')}, {_count(len(one.warnings), 'warning')}"
+def _checked(loaded: LoadedBox) -> _Checked:
+    if loaded.box is None or loaded.crd is None:
+        return _Checked(loaded)
+    return _Checked(loaded, tuple(round_trips(loaded.box, loaded.crd, loaded.places.at)))
+
+
+def _lines(checked: _Checked) -> Iterable[str]:
+    one = checked.loaded
+    yield from map(str, checked.problems)
+    yield from (f"{warning.place}: warning: {warning.message}" for warning in one.warnings)
+    yield from (f"{note.place}: note: {note.message}" for note in checked.notes)
+    if one.box is None or checked.problems:
+        yield f"{one.file}: {_count(len(checked.problems), 'error')}, {_count(len(one.warnings), 'warning')}"
         return
     typed = f"{_count(one.examination.expressions, 'expression')} typed"
     yield f"{one.file}: ok: {summary(one.box)}, {typed}{waves(one.box)}"
     unchecked, untyped = one.examination.unchecked, one.examination.untyped
-    yield f"  not checked: {', '.join(unchecked) or 'none'}; kinds without a schema: {', '.join(untyped) or 'none'}"
+    told = [f"not checked: {', '.join(unchecked) or 'none'}", f"kinds without a schema: {', '.join(untyped) or 'none'}"]
+    yield f"  {'; '.join((*told, *map(str, checked.conversions)))}"
 
 
 def _count(number: int, what: str) -> str:
@@ -50,18 +84,23 @@ def waves(box: Box) -> str:
     return f"; waves {' | '.join(named)}" if named else ""
 
 
-def _json(loaded: Sequence[LoadedBox]) -> str:
-    return json.dumps([_found(one) for one in loaded], indent=2)
+def _json(checked: Sequence[_Checked]) -> str:
+    return json.dumps([_found(one) for one in checked], indent=2)
 
 
-def _found(one: LoadedBox) -> dict[str, Any]:
-    told = [as_json(problem, "error") for problem in one.problems]
+def _found(checked: _Checked) -> dict[str, Any]:
+    one = checked.loaded
+    told = [as_json(problem, "error") for problem in checked.problems]
     told += [as_json(warning, "warning") for warning in one.warnings]
+    told += [as_json(note, "note") for note in checked.notes]
     return {
         "file": one.file,
-        "ok": one.box is not None,
+        "ok": not checked.problems,
         "problems": told,
         "expressions": one.examination.expressions,
         "unchecked": list(one.examination.unchecked),
         "kindsWithoutSchema": list(one.examination.untyped),
+        "conversions": [
+            {"version": trip.version, "storage": trip.storage, "roundTrips": trip.held} for trip in checked.conversions
+        ],
     }

@@ -145,3 +145,54 @@ def test_box_graph_and_docs_show_the_examples(capsys: pytest.CaptureFixture[str]
     assert 'n_web -->|"applied, line 43"| n_service' in out
     assert "children.deployment.status.readyReplicas equals" in out
     assert "| DatabaseMigrated | `jobSucceeded(migrate)` |" in out
+    assert "| where its objects are | `deployments` (apps) | create, delete, get, patch |" in out
+    assert "| everywhere | `registries/status` (example.com) | patch |" in out
+
+
+REGISTRY = (EXAMPLES / "registry.yaml").read_text(encoding="utf-8")
+
+
+def checked(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    status = run_command(["box", "check", written(folder, text, "registry")])
+    return status, [line.removeprefix(f"{folder}/") for line in capsys.readouterr().out.splitlines()]
+
+
+def test_box_check_tells_how_many_round_trips_hold_and_the_price_of_a_strict_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """L23, PH-6; trap a: the price is a note, and no reason to refuse."""
+    status, lines = checked(tmp_path, REGISTRY, capsys)
+    assert status == 0
+    assert lines[0].startswith("box.yaml:94:12: spec.deletion.order: note: Strict leaves owner references off")
+    assert lines[-1].endswith("; conversion v1alpha1 <-> v1: 200 round trips hold")
+
+
+BACK = "spec.coreImage: \"${(self.spec.components.filter(c, c.name == 'core') + self.spec.components)[0].image}\""
+CONVERSIONS = [
+    ("keeps: annotation", "keeps: none", "spec.versions[1].up: v1 to v1alpha1 and back changes spec.components"),
+    (BACK, "spec.coreImage: x", "spec.versions[1].down: v1alpha1 to v1 and back changes spec.coreImage: '"),
+    (
+        BACK,
+        "spec.logLevel: debug",
+        "spec.versions[1].down: gives no valid object of v1alpha1: spec.coreImage: Required",
+    ),
+    (
+        " + self.spec.components",
+        "",
+        "spec.versions[1].down['spec.coreImage']: gives no object of v1alpha1: index out of bounds",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "problem"), CONVERSIONS, ids=["kept", "lost", "invalid", "no value"])
+def test_box_check_tells_the_first_round_trip_that_does_not_hold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], before: str, after: str, problem: str
+) -> None:
+    """L23: with the path of what is lost, and the line of the conversion; the same in each run."""
+    text = REGISTRY.replace(before, after)
+    assert text != REGISTRY
+    status, lines = checked(tmp_path, text, capsys)
+    (told,) = [line for line in lines if "spec.versions" in line]
+    assert status == 1
+    assert problem in told
+    assert checked(tmp_path, text, capsys)[1] == lines
