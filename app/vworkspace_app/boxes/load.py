@@ -34,6 +34,8 @@ class LoadedBox:
     model: OperatorBox | None = None
     crd: CrdVersions | None = None
     places: Places = attrs.field(factory=NoPlaces)
+    schemas: Schemas | None = None
+    """Every kind that was known."""
 
     @property
     def box(self) -> Box | None:
@@ -51,11 +53,16 @@ class LoadedBox:
         return self.examination.warnings
 
 
-def load_boxes(files: Sequence[str], crds: Sequence[Path] = ()) -> list[LoadedBox]:
-    """Every box of the files, which may hold CRDs as well. Raises CommandError for files that cannot be read."""
+def load_boxes(
+    files: Sequence[str], crds: Sequence[Path] = (), installed: Sequence[CrdVersions] = ()
+) -> list[LoadedBox]:
+    """Every box of the files, which may hold CRDs as well; `installed` are those that a cluster told of.
+
+    Raises CommandError for files that cannot be read.
+    """
     texts = [read_text(file) for file in files]
     words = {word for text in texts for word in _WORD.findall(text)} if crds else set()
-    known = list(further_crds(crds, words))
+    known = [*further_crds(crds, words), *installed]
     return [load_text(file, text, known) for file, text in zip(files, texts, strict=True)]
 
 
@@ -106,7 +113,7 @@ def _loaded(
         found = attrs.evolve(found, problems=())  # why the CRD is not known was told already
     everything = _in_order((*problems, *found.problems))
     checked = attrs.evolve(found, problems=everything, box=None if everything else found.box)
-    return LoadedBox(file, checked, model, own, document)
+    return LoadedBox(file, checked, model, own, document, schemas)
 
 
 def _in_order(problems: Iterable[BoxProblem]) -> tuple[BoxProblem, ...]:
@@ -128,7 +135,7 @@ def _own_crd(
     if source.name:
         named = [crd for crd in crds if get_path(crd.manifest, "metadata", "name") == source.name]
         if not named:
-            message = f"no CRD {source.name} was given: it is read from its file, with --crds DIR"
+            message = f"no CRD {source.name} was given: with --crds DIR from its file, with --kubeconfig from a cluster"
             problems.append(BoxProblem(place, message))
         return named[0] if named else None
     path = Path(document.file).parent / source.file

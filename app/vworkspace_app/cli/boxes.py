@@ -28,6 +28,9 @@ def check(
     /,
     *,
     crds: Crds = None,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Kubeconfig of a cluster whose CRDs are read where no file brings them.")
+    ] = None,
     output: Annotated[Literal["text", "json"], Parameter(name=("--output", "-o"), help="Form of the answer.")] = "text",
 ) -> int:
     """Say everything that is wrong with boxes, with file, line and column; needs no cluster.
@@ -37,10 +40,11 @@ def check(
 
         vworkspace-operator box check webapp.yaml
         vworkspace-operator box check boxes/*.yaml --crds crds/ -o json
+        vworkspace-operator box check webapp.yaml --kubeconfig kc
     """
     from vworkspace_app.commands.box_check import check_boxes
 
-    return check_boxes(files, crds or [], output)
+    return check_boxes(files, crds or [], output, kubeconfig)
 
 
 @box.command

@@ -7,11 +7,14 @@ from typing import Any, Final
 
 import attrs
 
+from vworkspace_app.boxes.installed import installed_definitions, missing_definitions
 from vworkspace_app.boxes.load import LoadedBox, as_json, load_boxes
-from vworkspace_app.process.errors import FAILURE
+from vworkspace_app.process.errors import FAILURE, CommandError
 from vworkspace_app.trials.round_trips import RoundTrips, round_trips
+from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.problems import BoxProblem
+from vworkspace_core.boxes.schemas import CrdVersions
 
 _ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer off by hand orphans the children"
 
@@ -36,11 +39,32 @@ class _Checked:
         return (BoxProblem(place, _ORPHANS),) if box is not None and box.strict_order else ()
 
 
-def check_boxes(files: Sequence[str], crds: Sequence[Path], output: str) -> int:
-    """Print what was found, and return the exit status. Raises CommandError for files that cannot be read."""
-    checked = [_checked(one) for one in load_boxes(files, crds)]
+def check_boxes(files: Sequence[str], crds: Sequence[Path], output: str, kubeconfig: Path | None = None) -> int:
+    """Print what was found, and return the exit status; `kubeconfig`: what no file tells about is asked of a cluster.
+
+    Raises CommandError for files that cannot be read, and for a cluster that does not answer.
+    """
+    loaded = load_boxes(files, crds)
+    if kubeconfig is not None and (names := missing_definitions(loaded)):
+        loaded = load_boxes(files, crds, _installed(kubeconfig, names))
+    checked = [_checked(one) for one in loaded]
     print(_json(checked) if output == "json" else "\n".join(line for one in checked for line in _lines(one)))
     return FAILURE if any(one.problems for one in checked) else 0
+
+
+def _installed(kubeconfig: Path, names: Sequence[str]) -> list[CrdVersions]:
+    import anyio
+
+    from vworkspace_kube import KubeApiClient, load_config
+
+    async def ask() -> list[CrdVersions]:
+        async with KubeApiClient(load_config(kubeconfig)) as api:
+            return await installed_definitions(api, names)
+
+    try:
+        return anyio.run(ask)
+    except OperatorError as error:
+        raise CommandError(f"--kubeconfig {kubeconfig}: {error.message}") from error
 
 
 def _checked(loaded: LoadedBox) -> _Checked:

@@ -1,0 +1,58 @@
+"""CRDs that a box needs and no file brings, read from a cluster by their names: nothing is listed."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from vworkspace_app.boxes.load import LoadedBox
+from vworkspace_app.process.errors import CommandError
+from vworkspace_core.apimachinery.errors import NotFound
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.boxes.entries import entries_of
+from vworkspace_core.boxes.model import OperatorBox
+from vworkspace_core.boxes.schemas import CrdProblem, CrdVersions
+from vworkspace_core.ports import KubeApi
+
+
+def missing_definitions(loaded: Iterable[LoadedBox]) -> tuple[str, ...]:
+    """The names of the CRDs of kinds whose schemas are not known, as far as the files tell about them."""
+    return tuple(sorted({name for one in loaded if one.model is not None for name in _missing(one, one.model)}))
+
+
+def _missing(loaded: LoadedBox, model: OperatorBox) -> Iterator[str]:
+    if loaded.crd is None and model.spec.crd.name:
+        yield model.spec.crd.name
+    for api_version, kind in _kinds(model):
+        known = None if loaded.schemas is None else loaded.schemas.find(api_version, kind)
+        group = api_version.rpartition("/")[0]
+        if group and (known is None or known.schema is None):
+            yield known.kind.crd_name if known is not None else f"{_plural(kind)}.{group}"
+
+
+def _kinds(model: OperatorBox) -> Iterator[tuple[str, str]]:
+    said: list[Mapping[str, Any]] = [entry.resource.template for entry in entries_of(model)]
+    named = [(raw.get("apiVersion"), raw.get("kind")) for raw in said]
+    for api_version, kind in (*named, *((one.api_version, one.kind) for one in model.spec.externals)):
+        if isinstance(api_version, str) and isinstance(kind, str) and kind:
+            yield api_version, kind
+
+
+def _plural(kind: str) -> str:
+    """As `UnsafeGuessKindToResource` of apimachinery has it; `spec.kinds` tells another one."""
+    name = kind.lower()
+    if name.endswith("s"):
+        return f"{name}es"
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+
+
+async def installed_definitions(api: KubeApi, names: Sequence[str]) -> list[CrdVersions]:
+    """Those of the names that the cluster has. Raises OperatorError, and CommandError for one that cannot be read."""
+    found: list[CrdVersions] = []
+    for name in names:
+        try:
+            found.append(CrdVersions.of(await api.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name))))
+        except NotFound:
+            continue
+        except CrdProblem as error:
+            raise CommandError(f"the CRD {name} of the cluster: {error}") from error
+    return found
