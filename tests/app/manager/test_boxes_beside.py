@@ -1,0 +1,56 @@
+"""`run --box`: one process reconciles its own kinds and those of boxes (PH-6)."""
+
+import anyio
+
+from tests.app.manager.test_standby import CLUSTER, instance
+from tests.support.box_site import example
+from tests.support.virtual_time import run
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.manager.manager import Manager
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_RELEASE,
+    NAMESPACE,
+)
+from vworkspace_core.instances.context import Settings
+from vworkspace_fake.clock import VirtualClock
+from vworkspace_fake.downstream.kinds import DEPLOYMENT
+from vworkspace_fake.flux.crds import flux_crds
+
+
+def test_a_box_and_an_instance_are_reconciled_by_one_manager_PH_6() -> None:
+    webapp = example("webapp")
+
+    async def main() -> None:
+        clock = VirtualClock()
+        server = ApiServer(now=clock.now)
+        admin = InProcessKube(server)
+        for crd in (*crd_manifests(), *flux_crds(), webapp.crd):
+            await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
+        gated = {**NAMESPACE.manifest("n"), "metadata": {"name": "n", "labels": {"managed-by": "vworkspace"}}}
+        await admin.create(gated, kind=NAMESPACE, field_manager="admin")
+        api = InProcessKube(server, caller=Caller("operator", agent="operator/1"), sleep=clock.sleep)
+        settings = OperatorSettings(Settings(cluster_id=CLUSTER))
+        manager = Manager(api, clock, settings, random=lambda: 0.5, boxes=[webapp])
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(manager.run)
+            await manager.wait_ready()
+            await admin.create(instance("shop"), kind=APPLICATION_INSTANCE, field_manager="odoo")
+            spec = {"image": "registry.example.com/shop:1", "replicas": 2}
+            web = {**webapp.kind.manifest("web", "n"), "spec": spec}
+            await admin.create(web, kind=webapp.kind, field_manager="kubectl")
+            await anyio.sleep(5)
+            assert await admin.get(ObjectRef(HELM_RELEASE, "n", "shop"))
+            made = await admin.get(ObjectRef(DEPLOYMENT, "n", "web"))
+            assert get_path(made, "spec", "replicas") == 2
+            assert {"applicationinstance", "operation"} < set(manager.worker_pools)
+            group.cancel_scope.cancel()
+
+    run(main)
