@@ -1,0 +1,26 @@
+"""A gate of time opens at its moment in a box that runs: by the work queue, long before the next resync (PH-4)."""
+
+from tests.support.box_site import NS, QUICK, BoxSite, in_process, play
+from tests.support.boxes import box_of, config
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import CONFIG_MAP
+
+LATER = ObjectRef(CONFIG_MAP, NS, "later")
+
+
+def test_a_gate_of_time_opens_by_itself_and_not_before() -> None:
+    phase = {"name": "two", "when": [{"after": "10m"}], "resources": [config("later")]}
+    box = box_of(config("now"), phases=[phase])
+
+    async def story(site: BoxSite) -> None:
+        await site.install(box.crd)
+        async with site.running(box, resync=86_400.0):
+            shop = await site.create(box.kind, "shop", spec={"image": "i", "parts": []})
+            assert "10m have passed" in await site.until_reason(shop, "WaitingForGate")
+            await site.clock.sleep(598.0)
+            assert await site.get(LATER) is None
+            await site.clock.sleep(2.5)
+            assert await site.get(LATER) is not None
+            await site.until_ready(shop)
+
+    play(in_process, story, QUICK)
