@@ -9,6 +9,7 @@ from functools import lru_cache
 from heapq import nsmallest
 from itertools import islice
 from typing import Any, Final, TypeVar
+from weakref import ref
 
 import msgspec
 from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError, IterableValidationError
@@ -40,28 +41,38 @@ _LONGEST_REMEMBERED: Final = 8 * 1024
 """Bytes of a spec as JSON: beyond that, to read it anew is not what a pass takes its time for."""
 
 
-def _remember_specs() -> None:
-    """Have `FAST` make one object of specs that say the same: every copy of an instance has the spec of the one before.
+_read_spec = FAST.get_structure_hook(ApplicationInstanceSpec)
+_SHARED: dict[int, "ref[ApplicationInstanceSpec]"] = {}
+"""The specs that are shared, by identity; a weak reference each, since an identity is used again."""
+
+
+@lru_cache(maxsize=128)
+def shared_spec(raw: bytes) -> ApplicationInstanceSpec:
+    """One object for specs that say the same: every copy of an instance has the spec of the one before.
 
     It is read from its own JSON, so that nobody else holds a part of it.
     """
-    read = FAST.get_structure_hook(ApplicationInstanceSpec)
-
-    @lru_cache(maxsize=128)
-    def remembered(raw: bytes) -> ApplicationInstanceSpec:
-        return read(msgspec.json.decode(raw), ApplicationInstanceSpec)  # type: ignore[no-any-return]
-
-    def hook(value: Any, cls: Any) -> ApplicationInstanceSpec:
-        try:
-            raw = msgspec.json.encode(value)
-        except (TypeError, ValueError, OverflowError, RecursionError):
-            return read(value, cls)  # type: ignore[no-any-return]
-        return remembered(raw) if len(raw) <= _LONGEST_REMEMBERED else read(value, cls)
-
-    FAST.register_structure_hook(ApplicationInstanceSpec, hook)
+    spec: ApplicationInstanceSpec = _read_spec(msgspec.json.decode(raw), ApplicationInstanceSpec)
+    identity = id(spec)
+    _SHARED[identity] = ref(spec, lambda _: _SHARED.pop(identity, None))
+    return spec
 
 
-_remember_specs()
+def is_shared(spec: ApplicationInstanceSpec) -> bool:
+    """Whether copies that say the same have this very object. One that is large is not kept, and not shared."""
+    known_as = _SHARED.get(id(spec))
+    return known_as is not None and known_as() is spec
+
+
+def _read_or_share(value: Any, cls: Any) -> ApplicationInstanceSpec:
+    try:
+        raw = msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return _read_spec(value, cls)  # type: ignore[no-any-return]
+    return shared_spec(raw) if len(raw) <= _LONGEST_REMEMBERED else _read_spec(value, cls)
+
+
+FAST.register_structure_hook(ApplicationInstanceSpec, _read_or_share)
 
 
 def structure(cls: type[T], value: Any) -> T:

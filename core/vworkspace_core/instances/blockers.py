@@ -3,8 +3,6 @@
 The first blocker is the one that is named. A blocker never changes what is running.
 """
 
-from functools import lru_cache
-
 from vworkspace_core.api.admission import AdmissionSettings, check_application_instance
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.gating import closed_namespace, wrong_cluster
@@ -20,7 +18,7 @@ from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import InstanceObserved, Settings
 from vworkspace_core.instances.desired import Desired, source_kind
 from vworkspace_core.instances.helm_storage import foreign_release
-from vworkspace_core.instances.intent import REMEMBERED, Intent
+from vworkspace_core.instances.intent import Intent, remembered
 from vworkspace_core.instances.ownership import is_ours, name_taken
 from vworkspace_core.instances.service_accounts import account_blocker
 
@@ -55,7 +53,7 @@ def _invalid(source: ApplicationInstance, settings: Settings) -> Blocker | None:
     return Blocker(Reason.VALIDATION_FAILED, "; ".join(str(problem) for problem in problems), stalled=True)
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remembered
 def _problems(intent: Intent, settings: AdmissionSettings) -> tuple[Problem, ...]:
     """What admission says."""
     return check_application_instance(intent.instance, settings=settings)

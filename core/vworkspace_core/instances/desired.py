@@ -6,7 +6,7 @@ chart and values change together.
 """
 
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -26,7 +26,7 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.controller.decision import Apply, one_after_another
 from vworkspace_core.controller.drift import needs_apply, stamp
 from vworkspace_core.instances.context import Settings
-from vworkspace_core.instances.intent import REMEMBERED, ById, Intent
+from vworkspace_core.instances.intent import ById, Intent, remembered
 from vworkspace_core.instances.naming import Names, former_names, names_of
 from vworkspace_core.instances.ownership import owner_reference
 from vworkspace_core.instances.retry import token_of
@@ -127,7 +127,7 @@ def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = 
     return tuple(dict.fromkeys(ref for version in versions for ref in _watched(intent, version)))
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remembered
 def _watched(intent: Intent, version: str) -> tuple[ObjectRef, ...]:
     """What is looked up for one chart version."""
     instance, chart, release = _parts(intent)
@@ -147,7 +147,7 @@ def _parts(intent: Intent) -> tuple[ApplicationInstance, ChartSource, Release]:
     return instance, chart, release
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remembered
 def _names(intent: Intent, version: str) -> Names:
     """The names of what the HelmRelease reads."""
     instance, chart, release = _parts(intent)
@@ -174,7 +174,7 @@ def helm_chart_of(release: ObjectRef) -> ObjectRef:
     return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remembered
 def _wanted(intent: Intent, override: ById[ReleaseOverride | None], settings: ById[Settings]) -> "_Wanted":
     instance, chart, release = _parts(intent)
     names = _names(intent, _version(chart, override.value))

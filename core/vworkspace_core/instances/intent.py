@@ -5,11 +5,15 @@ and to build manifests from it anew was half of a decision. What is remembered i
 nothing but what was asked for, so that it cannot depend on more.
 """
 
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.codec import is_shared, shared_spec
 from vworkspace_core.apimachinery.meta import ObjectMeta
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 REMEMBERED: Final = 128
@@ -35,6 +39,11 @@ class Intent:
         return isinstance(other, Intent) and self._spec is other._spec and _asks_the_same(self._meta, other._meta)
 
     @property
+    def is_small(self) -> bool:
+        """Whether it may be kept: 128 large specs would be more than a process should hold."""
+        return is_shared(self._spec)
+
+    @property
     def instance(self) -> ApplicationInstance:
         """An instance that holds this, and nothing else."""
         meta = self._meta
@@ -50,6 +59,32 @@ def _asks_the_same(left: ObjectMeta, right: ObjectMeta) -> bool:
         and left.annotations == right.annotations
         and left.labels == right.labels
     )
+
+
+def remembered(work: Callable[Concatenate[Intent, P], T]) -> "_Remembered[P, T]":
+    """Have what follows from an intent worked out once, unless its spec is large: of those none is kept (RUN-11)."""
+    return _Remembered(work)
+
+
+class _Remembered(Generic[P, T]):
+    def __init__(self, work: Callable[Concatenate[Intent, P], T]) -> None:
+        self._work = work
+        self._cached = lru_cache(maxsize=REMEMBERED)(work)
+        _CACHES.append(self._cached)
+
+    def __call__(self, intent: Intent, *rest: P.args, **named: P.kwargs) -> T:
+        if not intent.is_small:
+            return self._work(intent, *rest, **named)
+        return self._cached(intent, *rest, **named)  # type: ignore[arg-type]
+
+
+_CACHES: Final[list[Any]] = [shared_spec]
+
+
+def forget() -> None:
+    """Remember nothing: whoever measures work begins like that."""
+    for cache in _CACHES:
+        cache.cache_clear()
 
 
 class ById(Generic[T]):

@@ -1,6 +1,8 @@
 """What is remembered of an intent is what would be worked out anew (REC-2, REC-6)."""
 
+import gc
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -8,9 +10,8 @@ from tests.support.instance_worlds import CONTEXT, NAMESPACE, deployed, instance
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import RETRY
 from vworkspace_core.controller.render import as_data
-from vworkspace_core.instances import blockers, desired
 from vworkspace_core.instances.context import InstanceObserved
-from vworkspace_core.instances.intent import Intent
+from vworkspace_core.instances.intent import Intent, forget
 from vworkspace_core.instances.reconcile import reconcile
 
 FIRST = instance_manifest()
@@ -34,11 +35,6 @@ OTHERS = {
 
 def decided(manifest: dict[str, Any]) -> dict[str, Any]:
     return as_data(reconcile(read_application_instance(manifest), InstanceObserved(NAMESPACE), CONTEXT))
-
-
-def forget() -> None:
-    for remembered in (blockers._problems, desired._wanted, desired._names, desired._watched):
-        remembered.cache_clear()
 
 
 @pytest.mark.parametrize("other", OTHERS)
@@ -86,3 +82,21 @@ def test_a_spec_that_somebody_changes_in_place_is_read_as_it_stands() -> None:
 
     values = (first.spec.values, read_application_instance(manifest).spec.values)
     assert [each.inline for each in values if each is not None] == [{"replicas": 2}, {"replicas": 3}]
+
+
+def test_a_large_spec_is_not_kept_RUN_11() -> None:
+    forget()
+    large = instance_manifest(values={"source": "inline", "inline": {"text": "x" * 10_000}})
+    source = read_application_instance(large)
+    assert not Intent(source).is_small
+    spec = ref(source.spec)
+    assert reconcile(source, InstanceObserved(NAMESPACE), CONTEXT).applies
+    del source
+    gc.collect()
+    assert spec() is None, "128 of them would be more than a process should hold"
+
+
+def test_a_small_spec_is_shared_by_copies_that_say_the_same() -> None:
+    first, second = (read_application_instance(instance_manifest()) for _ in range(2))
+    assert first.spec is second.spec
+    assert Intent(first).is_small
