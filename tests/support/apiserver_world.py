@@ -1,6 +1,7 @@
 """A small API server with two kinds of its own, for tests of the server itself."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,7 +29,7 @@ _SCHEMA = {
 
 
 def crd(kind: Kind, *, versions: tuple[str, ...] = ("v1",)) -> dict[str, Any]:
-    """The definition of a kind; the first version is the stored one."""
+    """The definition of a kind, to be changed at will; the first version is the stored one."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -42,7 +43,7 @@ def crd(kind: Kind, *, versions: tuple[str, ...] = ("v1",)) -> dict[str, Any]:
                     "name": version,
                     "served": True,
                     "storage": version == versions[0],
-                    "schema": {"openAPIV3Schema": _SCHEMA},
+                    "schema": {"openAPIV3Schema": deepcopy(_SCHEMA)},
                     "subresources": {
                         "status": {},
                         "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
