@@ -14,6 +14,7 @@ from vworkspace_app.demo.box_world import FILE
 EXAMPLES = Path(__file__).parents[2] / "examples" / "boxes"
 
 
+@pytest.mark.slow
 def test_the_demo_of_a_box_checks_what_it_shows_and_all_of_it_holds(tmp_path: Path) -> None:
     ended = run("demo", "--box", TMPDIR=str(tmp_path))
 

@@ -44,6 +44,7 @@ def container(options: InstallOptions = EVERYTHING) -> dict[str, Any]:
 # --- installing ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_kubectl
 def test_kubectl_applies_what_is_printed(tmp_path: Path) -> None:
     with Running(tmp_path / "cluster", "cluster", "--kubeconfig-out", tmp_path / "kubeconfig") as server:

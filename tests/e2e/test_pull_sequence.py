@@ -31,7 +31,7 @@ from tests.support.e2e_world import (
 )
 from tests.support.recording_client import Write
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
-from tests.support.stories import on_every_face
+from tests.support.stories import on_every_face_every_day as on_every_face
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, IDEMPOTENCY_KEY, RETRY
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE

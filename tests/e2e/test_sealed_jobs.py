@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.test_command_processes import (
     ADMIN_TOKEN,
     GATE,
@@ -73,6 +75,7 @@ def unsealed(control_url: str, job_id: str) -> None:
     call("POST", f"{control_url}/api/admin/jobs", {"clusterId": CLUSTER, "raw": raw}, token=ADMIN_TOKEN)
 
 
+@pytest.mark.slow
 def test_sealed_jobs_are_applied_and_others_are_answered_with_what_is_wrong_PULL_9(tmp_path: Path) -> None:
     pairs = KeyPairs.generate()
     with cluster(tmp_path) as api, control_plane(tmp_path, *keys_in(tmp_path, pairs)) as control:

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import attrs
+import pytest
 import structlog
 from anyio.abc import TaskGroup
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
@@ -43,6 +44,7 @@ from vworkspace_odoo import HttpControlPlane
 
 __all__ = [
     "ENVIRONMENT",
+    "EVERY_DAY",
     "FACES",
     "IN_PROCESS",
     "OPERATOR_TOKEN",
@@ -256,4 +258,6 @@ def _config(url: str) -> SingleConfig:
 IN_PROCESS = Face("in process", True, _in_process)
 OVER_HTTP = Face("over HTTP", False, _over_http)
 ENVIRONMENT = Face("in a cluster", False, _in_the_environment, environment_world)
-FACES = (IN_PROCESS, ENVIRONMENT)
+EVERY_DAY: tuple[Any, ...] = (IN_PROCESS, ENVIRONMENT)
+FACES: tuple[Any, ...] = (IN_PROCESS, pytest.param(ENVIRONMENT, marks=pytest.mark.slow))
+"""In a cluster a story takes seconds: a plain run tells there those of the pull sequence alone (`EVERY_DAY`)."""

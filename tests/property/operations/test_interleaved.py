@@ -111,6 +111,7 @@ class TwoProcesses(RuleBasedStateMachine):
         assert self.world.phase(self.ref) in TERMINAL_PHASES
 
 
+@pytest.mark.slow
 def test_two_processes_never_make_two_objects_OPS_1() -> None:
     run_state_machine_as_test(TwoProcesses, settings=settings(stateful_step_count=30, deadline=None))
 
