@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         MergePatch,
         Snapshot,
     )
-    from vworkspace_core.controller.execute import Reconciler
+    from vworkspace_core.controller.execute import PassRules
     from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
     from vworkspace_core.controller.requeue import Requeue
     from vworkspace_core.instances.context import Context, InstanceObserved, Settings
@@ -73,8 +73,8 @@ __all__ = [
     "OperationObserved",
     "OperationSettings",
     "OperatorError",
+    "PassRules",
     "ReconcileResult",
-    "Reconciler",
     "Requeue",
     "Settings",
     "Snapshot",
@@ -118,7 +118,7 @@ _MODULES: Final = {
     "OperationSettings": "vworkspace_core.operations.settings",
     "OperatorError": "vworkspace_core.apimachinery.errors",
     "ReconcileResult": "vworkspace_core.controller.reconcile",
-    "Reconciler": "vworkspace_core.controller.execute",
+    "PassRules": "vworkspace_core.controller.execute",
     "Requeue": "vworkspace_core.controller.requeue",
     "Settings": "vworkspace_core.instances.context",
     "Snapshot": "vworkspace_core.controller.decision",

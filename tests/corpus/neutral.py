@@ -207,7 +207,7 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "unavailable": errors.Unavailable,
     "permanent": errors.Permanent,
     "field conflict": errors.FieldConflict,
-    "cause": errors.Cause,
+    "cause": errors.StatusCause,
 }
 """Each class by the corpus's word for it."""
 

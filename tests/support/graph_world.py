@@ -20,7 +20,7 @@ from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, Object
 from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.controller.decision import Decision, Finalizer, Snapshot
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.controller.status import LiveStatus, status_change
 from vworkspace_core.graph import (
@@ -472,10 +472,10 @@ class GraphWorld:
         return self.cache or Snapshot(None, self.objects, frozenset(self.missing))
 
     @property
-    def reconciler(self) -> Reconciler[Shop, Snapshot]:
+    def reconciler(self) -> PassRules[Shop, Snapshot]:
         """The kernel's view."""
         rounds = min(16, self.decide.graph.depth + 2) if self.decide.nodes else 4
-        return Reconciler(SHOP, read_shop, self.decide, MANAGER, FINALIZER, rounds=rounds, entropy=SeededEntropy())
+        return PassRules(SHOP, read_shop, self.decide, MANAGER, FINALIZER, rounds=rounds, entropy=SeededEntropy())
 
     def run(self) -> ReconcileResult | None:
         """One pass; None where there is no owner any more."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.strategies import application_instances, clusters, json_values, operations
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.compile import compile_schema
 from vworkspace_core.schema.defaults import apply_defaults
 from vworkspace_core.schema.node import Schema
@@ -48,7 +48,7 @@ def schema_of(kind: str) -> Schema:
     return compile_schema(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
-def judged_by_crd(manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
+def judged_by_crd(manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[StatusCause]:
     """What an API server that knows nothing but the CRD holds against a write."""
     schema = schema_of(manifest["kind"])
     return validate(schema, _decoded(schema, manifest), None if old is None else _decoded(schema, old))

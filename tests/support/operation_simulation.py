@@ -48,7 +48,7 @@ from vworkspace_core.apimachinery.resources import (
     WORKFLOW,
 )
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
@@ -281,7 +281,7 @@ class Cluster:
         if needs_live_view(source, observed, self.context):
             observed = await observe_operation_live(api, source, self.context)
         return await run_pass(
-            Reconciler(OPERATION, read_operation, self._decide, FIELD_MANAGER, FINALIZER),
+            PassRules(OPERATION, read_operation, self._decide, FIELD_MANAGER, FINALIZER),
             source,
             observed,
             api,

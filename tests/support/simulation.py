@@ -29,7 +29,7 @@ from vworkspace_core.apimachinery.resources import (
     OCI_REPOSITORY,
 )
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.observe import observe_live
@@ -137,7 +137,7 @@ class Simulation:
             return None
         source = read_application_instance(manifest)
         observed = run_sync(observe_live(self.api, source))
-        reconciler = Reconciler(
+        reconciler = PassRules(
             APPLICATION_INSTANCE, read_application_instance, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True
         )
         work = run_pass(reconciler, source, observed, self.api, self.events, is_backlogged=lambda: self.is_backlogged)

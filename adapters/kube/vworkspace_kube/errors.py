@@ -15,7 +15,6 @@ import msgspec
 
 from vworkspace_core.apimachinery.errors import (
     AlreadyExists,
-    Cause,
     Conflict,
     Expired,
     Forbidden,
@@ -25,6 +24,7 @@ from vworkspace_core.apimachinery.errors import (
     OperatorError,
     Permanent,
     Stale,
+    StatusCause,
     Unauthorized,
     Unavailable,
 )
@@ -183,13 +183,13 @@ def _invalid(info: RequestInfo, response: ServerResponse, said: str) -> Operator
     if response.status is None and response.code == 400:
         return Permanent(said, status=400)
     causes = tuple(
-        Cause(str(cause.get("field", "")), str(cause.get("message", "")), str(cause.get("reason", "")))
+        StatusCause(str(cause.get("field", "")), str(cause.get("message", "")), str(cause.get("reason", "")))
         for cause in response.causes
     )
     return _without_values(info, said, causes)
 
 
-def _without_values(info: RequestInfo, said: str, causes: tuple[Cause, ...]) -> Invalid:
+def _without_values(info: RequestInfo, said: str, causes: tuple[StatusCause, ...]) -> Invalid:
     """A refusal quotes the refused value; for a Secret only the fields may be named."""
     if info.kind != SECRET:
         return Invalid(said, causes)

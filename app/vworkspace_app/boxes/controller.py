@@ -22,7 +22,7 @@ from vworkspace_core.boxes.labels import MARKS
 from vworkspace_core.boxes.observe import add_children, external_refs, observed_kinds
 from vworkspace_core.boxes.reconciler import read_box_object, reconciler_of, status_owner
 from vworkspace_core.controller.decision import Snapshot
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
@@ -48,7 +48,7 @@ class BoxController:
     on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
-    _reconciler: Reconciler[BoxObject, Snapshot] = attrs.field(init=False)
+    _reconciler: PassRules[BoxObject, Snapshot] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)

@@ -26,7 +26,7 @@ from vworkspace_core.clusters.decision import cluster_manifest, decide
 from vworkspace_core.clusters.hardening import Exposure, exposure
 from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory
 from vworkspace_core.clusters.policy import strictest_policy
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.credentials.secret import Credentials
@@ -103,7 +103,7 @@ class ClusterController:
         except ValidationProblems as error:
             _log.warning("a Cluster object cannot be read", object=str(key), problems=str(error))
             return ReconcileResult()
-        reconciler = Reconciler(CLUSTER, read_cluster, decide, FIELD_MANAGER, FINALIZER)
+        reconciler = PassRules(CLUSTER, read_cluster, decide, FIELD_MANAGER, FINALIZER)
         result = await run_pass(reconciler, source, self._posture(key), self._api, self._events)
         if result.written:
             self._written[key.name] = self._now()

@@ -73,7 +73,7 @@ CAPABILITIES: Mapping[str, str] = {
 
 
 @attrs.frozen
-class Request:
+class OperationRequest:
     """One Operation as Odoo asks for it: `name`, type, engine, parameters, and whatever else its spec holds."""
 
     name: str
@@ -92,13 +92,15 @@ class Request:
 
 
 REQUESTS = (
-    Request("nightly", "Backup", "velero", {"retention": "30d"}),
-    Request("migrate", "Migration", "helmHookJob", {"hookName": HOOK}),
-    Request("rescan", "RunCommand", "job", {"image": "nextcloud:30", "command": ["php", "occ", "files:scan", "--all"]}),
-    Request("checkup", "Runbook", "workflow", {"workflowTemplate": "nextcloud-checkup"}),
-    Request("upgrade", "Upgrade", "helm", {"targetVersion": "6.8.0"}),
-    Request("offsite", "Backup", "volsync", {"source": CLAIM, "repository": REPOSITORY}),
-    Request("before", "Backup", "snapshot", {"pvc": CLAIM, "snapshotClassName": SNAPSHOT_CLASS}),
+    OperationRequest("nightly", "Backup", "velero", {"retention": "30d"}),
+    OperationRequest("migrate", "Migration", "helmHookJob", {"hookName": HOOK}),
+    OperationRequest(
+        "rescan", "RunCommand", "job", {"image": "nextcloud:30", "command": ["php", "occ", "files:scan", "--all"]}
+    ),
+    OperationRequest("checkup", "Runbook", "workflow", {"workflowTemplate": "nextcloud-checkup"}),
+    OperationRequest("upgrade", "Upgrade", "helm", {"targetVersion": "6.8.0"}),
+    OperationRequest("offsite", "Backup", "volsync", {"source": CLAIM, "repository": REPOSITORY}),
+    OperationRequest("before", "Backup", "snapshot", {"pvc": CLAIM, "snapshotClassName": SNAPSHOT_CLASS}),
 )
 """One for every engine."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from vworkspace_app.demo.narrator import Narrator
-from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, SLOW, Request, approval
+from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, SLOW, OperationRequest, approval
 from vworkspace_app.demo.scene import FIRST, NAME, manifest
 from vworkspace_app.demo.sightings import conditions, gone, made_for, operation_says, phase_is
 from vworkspace_app.demo.stage import Stage
@@ -38,7 +38,7 @@ class OperationsTeller(Narrator[World]):
         key = f"ApplicationInstance/{NAMESPACE_NAME}/{NAME}@{self.generation}"
         return self._enqueue("apply", wanted, key)
 
-    def ask(self, request: Request, version: int = 1) -> JobEntry:
+    def ask(self, request: OperationRequest, version: int = 1) -> JobEntry:
         """Odoo asks for an Operation, or again with more in its spec."""
         intent = {"intent": "request-operation", "operation": request.manifest}
         return self._enqueue("intent", intent, f"Operation/{NAMESPACE_NAME}/{request.name}@{version}")
@@ -104,7 +104,7 @@ class OperationsTeller(Narrator[World]):
             await self._run(request)
         await self.result(self.ensure())
 
-    async def _run(self, request: Request) -> None:
+    async def _run(self, request: OperationRequest) -> None:
         stage, since = self.stage, self.mark
         stage.step(request.engine, self.now, f"{request.type} {request.name}", {"parameters": dict(request.parameters)})
         job = self.ask(request)
@@ -120,10 +120,10 @@ class OperationsTeller(Narrator[World]):
         """A restore waits for the backup before it, and for somebody who agrees."""
         stage, since = self.stage, self.mark
         stage.act("A conflict, and an approval", "a restore needs somebody's word, and excludes the backup that runs")
-        backup = self.ask(Request("slow-backup", "Backup", "velero"))
+        backup = self.ask(OperationRequest("slow-backup", "Backup", "velero"))
         await self.see(phase_is("slow-backup", "Running"), "the backup running", since)
         saved = self.engine_objects("nightly")[0]
-        restore = Request("restore", "Restore", "velero", {"backupName": saved})
+        restore = OperationRequest("restore", "Restore", "velero", {"backupName": saved})
         first = self.ask(restore)
         await self._blocked("restore", "AwaitingApproval", since)
         claim = approval("restore", restore.parameters, datetime.now(UTC))
@@ -160,7 +160,9 @@ class OperationsTeller(Narrator[World]):
         """A workflow that does not end is cancelled: its engine object goes first."""
         stage, since = self.stage, self.mark
         stage.act("A cancellation", "a runbook hangs, and somebody has seen enough")
-        job = self.ask(Request("stuck-runbook", "Runbook", "workflow", {"workflowTemplate": "nextcloud-checkup"}))
+        job = self.ask(
+            OperationRequest("stuck-runbook", "Runbook", "workflow", {"workflowTemplate": "nextcloud-checkup"})
+        )
         made = await self.see(made_for("stuck-runbook"), "the Workflow", since)
         await self.see(operation_says("stuck-runbook", "Running", "True/WorkflowInProgress"), "it at work", since)
         patch = {"metadata": {"annotations": {CANCEL: "true"}}}
@@ -179,7 +181,7 @@ class OperationsTeller(Narrator[World]):
         stage, since = self.stage, self.mark
         stage.act("A deadline", "a command hangs; it was given a second")
         command = {"image": "nextcloud:30", "command": ["sleep", "infinity"]}
-        job = self.ask(Request("stuck-command", "RunCommand", "job", command, {"timeoutSeconds": 1}))
+        job = self.ask(OperationRequest("stuck-command", "RunCommand", "job", command, {"timeoutSeconds": 1}))
         ended = await self.see(phase_is("stuck-command", "Failed"), "Failed", since)
         stage.step("·", ended.at, "Failed", {"conditions": conditions(ended.object)})
         status = ended.object["status"]
@@ -195,7 +197,7 @@ class OperationsTeller(Narrator[World]):
         """A backup in part is a success that says so."""
         stage, since = self.stage, self.mark
         stage.act("A backup in part", "Velero could not save everything")
-        job = self.ask(Request("partial-backup", "Backup", "velero"))
+        job = self.ask(OperationRequest("partial-backup", "Backup", "velero"))
         ended = await self.see(phase_is("partial-backup", "Succeeded"), "Succeeded", since)
         outputs = get_path(ended.object, "status", "outputs")
         stage.step("·", ended.at, "Succeeded", {"conditions": conditions(ended.object), "outputs": outputs})

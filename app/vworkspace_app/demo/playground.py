@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vworkspace_app.demo.narrator import Narrator
-from vworkspace_app.demo.operations_scene import CAPABILITIES, Request
+from vworkspace_app.demo.operations_scene import CAPABILITIES, OperationRequest
 from vworkspace_app.demo.scene import FIRST, NAME, WANTED, manifest
 from vworkspace_app.demo.world import ADMIN_TOKEN, CLUSTER, NAMESPACE_NAME, World
 from vworkspace_app.process.yaml_documents import Format, dump
@@ -31,7 +31,7 @@ async def furnish(narrator: Narrator[World]) -> None:
         job_id="job-playground",
     )
     await narrator.result(job)
-    backup = Request("my-backup", "Backup", "velero", {"retention": "30d"}).manifest
+    backup = OperationRequest("my-backup", "Backup", "velero", {"retention": "30d"}).manifest
     labels = {**backup["metadata"]["labels"], MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: CLUSTER}
     text = dump([{**backup, "metadata": {**backup["metadata"], "labels": labels}}], Format.YAML)
     (world.kubeconfig.parent / _BACKUP).write_text(text, encoding="utf-8")

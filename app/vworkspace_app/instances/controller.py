@@ -36,7 +36,7 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.controller.queue.event_handlers import owners_of_kind
@@ -100,7 +100,7 @@ class InstanceController:
             await self.tell_unmanaged(key, msgspec.json.decode(raw))
         await self._look_after(key, source)
         observed = await self._observe(source)
-        reconciler = Reconciler(APPLICATION_INSTANCE, _read, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True)
+        reconciler = PassRules(APPLICATION_INSTANCE, _read, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True)
         on_write = partial(self.on_write, key)
         result = await run_pass(reconciler, source, observed, self.api, self.events, on_write, self.is_backlogged)
         await self.held.heard(key, result)

@@ -32,7 +32,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OPERATION
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
@@ -108,7 +108,7 @@ class OperationController:
         self.awaited.awaits(key, self._looked_at_before_the_start(source, context))
         observed = await self._observe(source, context)
         context = await self._with_spent_approval(source, observed, context)
-        reconciler = Reconciler(OPERATION, _read, partial(self._decide, context), FIELD_MANAGER, FINALIZER)
+        reconciler = PassRules(OPERATION, _read, partial(self._decide, context), FIELD_MANAGER, FINALIZER)
         on_write = partial(self.on_write, key)
         result = await run_pass(reconciler, source, observed, self.api, self.events, on_write)
         await self.held.heard(key, result)

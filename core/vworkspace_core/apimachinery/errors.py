@@ -69,7 +69,7 @@ class FieldConflict:
 
 
 @attrs.frozen
-class Cause:
+class StatusCause:
     """One reason of an Invalid answer: which field and what is wrong with it."""
 
     field: str
@@ -129,7 +129,7 @@ class Stale(OperatorError):
 class Invalid(OperatorError):
     """HTTP 422, most 400s, and the 500 of a configuration that does not fit the schema (S-15)."""
 
-    def __init__(self, message: str, causes: tuple[Cause, ...] = ()) -> None:
+    def __init__(self, message: str, causes: tuple[StatusCause, ...] = ()) -> None:
         super().__init__(message)
         self.causes = causes
 

@@ -12,7 +12,7 @@ from vworkspace_core.boxes.decide import BoxContext, decide
 from vworkspace_core.boxes.labels import finalizer
 from vworkspace_core.boxes.nodes import drains_of, graph_of
 from vworkspace_core.controller.decision import Decision, Snapshot
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.managed_fields import StatusOwner
 from vworkspace_core.ports import Entropy
 
@@ -30,14 +30,14 @@ def read_box_object(box: Box, manifest: Manifest) -> BoxObject:
     return read_object(box, status_owner(box).without_foreign_conditions(manifest))
 
 
-def reconciler_of(box: Box, now: Callable[[], datetime], entropy: Entropy) -> Reconciler[BoxObject, Snapshot]:
+def reconciler_of(box: Box, now: Callable[[], datetime], entropy: Entropy) -> PassRules[BoxObject, Snapshot]:
     """The whole of it. What is ready at once lets the next wave begin: a pass has as many rounds as there are waves."""
 
     def decided(parent: BoxObject, observed: Snapshot) -> Decision:
         return decide(box, parent, observed, BoxContext(now()))
 
     waves = max(graph_of(box).depth, drains_of(box).depth)
-    return Reconciler(
+    return PassRules(
         box.kind,
         lambda manifest: read_box_object(box, manifest),
         decided,

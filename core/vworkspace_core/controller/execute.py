@@ -44,7 +44,7 @@ V = TypeVar("V", bound=Snapshot)
 
 
 @attrs.frozen
-class Reconciler(Generic[S, V]):
+class PassRules(Generic[S, V]):
     """One kind's pure decision, how its manifests are read, and as whom its writes are made.
 
     `manager` is the field manager of all writes; `finalizer` what a `Finalizer` effect adds or removes. `idempotent`:
@@ -69,7 +69,7 @@ class Reconciler(Generic[S, V]):
 class ReconcilePass(Generic[S, V]):
     """One pass over one object: the source and the snapshot as they are after each write."""
 
-    reconciler: Reconciler[S, V]
+    reconciler: PassRules[S, V]
     api: KubeApi
     source: S
     observed: V

@@ -26,8 +26,8 @@ from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import (
     STATUS,
     OnWrite,
+    PassRules,
     ReconcilePass,
-    Reconciler,
     S,
     V,
     write_downstream,
@@ -99,7 +99,7 @@ class ReconcileResult:
 
 
 async def run_pass(
-    reconciler: Reconciler[S, V],
+    reconciler: PassRules[S, V],
     source: S,
     observed: V,
     api: KubeApi,

@@ -7,7 +7,6 @@ All calls may be awaited under any event loop; the in-memory fakes never suspend
 
 from vworkspace_core.apimachinery.errors import (
     AlreadyExists,
-    Cause,
     Conflict,
     Expired,
     FieldConflict,
@@ -19,6 +18,7 @@ from vworkspace_core.apimachinery.errors import (
     OperatorError,
     Permanent,
     Stale,
+    StatusCause,
     Unauthorized,
     Unavailable,
 )
@@ -31,7 +31,6 @@ from vworkspace_core.ports.kube import KubeApi, ListPage, PatchType, Propagation
 
 __all__ = [
     "AlreadyExists",
-    "Cause",
     "Clock",
     "Conflict",
     "ControlPlane",
@@ -56,6 +55,7 @@ __all__ = [
     "Permanent",
     "Propagation",
     "Stale",
+    "StatusCause",
     "Tombstone",
     "Unauthorized",
     "Unavailable",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 
 NO_FIELD: Final = "<nil>"
 
@@ -26,42 +26,44 @@ def go_value(value: Any) -> str:
     return _encoder.encode(value).decode()
 
 
-def invalid_value(field: str, value: Any, detail: str, reason: str = "FieldValueInvalid") -> Cause:
+def invalid_value(field: str, value: Any, detail: str, reason: str = "FieldValueInvalid") -> StatusCause:
     """`Invalid value: …: detail`."""
-    return Cause(field, f"Invalid value: {go_value(value)}: {detail}", reason)
+    return StatusCause(field, f"Invalid value: {go_value(value)}: {detail}", reason)
 
 
-def invalid_type(field: str, value: Any, detail: str) -> Cause:
+def invalid_type(field: str, value: Any, detail: str) -> StatusCause:
     """A value of the wrong JSON type or format."""
     return invalid_value(field, value, detail, "FieldValueTypeInvalid")
 
 
-def required(field: str, detail: str = "") -> Cause:
+def required(field: str, detail: str = "") -> StatusCause:
     """A field that must be there is not."""
-    return Cause(field, f"Required value: {detail}" if detail else "Required value", "FieldValueRequired")
+    return StatusCause(field, f"Required value: {detail}" if detail else "Required value", "FieldValueRequired")
 
 
-def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> Cause:
+def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> StatusCause:
     """A value outside an enumeration."""
     listed = ", ".join(quoted(item if isinstance(item, str) else go_value(item)) for item in allowed)
-    return Cause(field, f"Unsupported value: {go_value(value)}: supported values: {listed}", "FieldValueNotSupported")
+    return StatusCause(
+        field, f"Unsupported value: {go_value(value)}: supported values: {listed}", "FieldValueNotSupported"
+    )
 
 
-def too_long(field: str, limit: int) -> Cause:
+def too_long(field: str, limit: int) -> StatusCause:
     """A string beyond `maxLength`."""
-    return Cause(field, f"Too long: may not be more than {limit} bytes", "FieldValueTooLong")
+    return StatusCause(field, f"Too long: may not be more than {limit} bytes", "FieldValueTooLong")
 
 
-def too_many(field: str, actual: int, limit: int) -> Cause:
+def too_many(field: str, actual: int, limit: int) -> StatusCause:
     """A list or object with more members than allowed."""
-    return Cause(field, f"Too many: {actual}: must have at most {limit} items", "FieldValueTooMany")
+    return StatusCause(field, f"Too many: {actual}: must have at most {limit} items", "FieldValueTooMany")
 
 
-def duplicate(field: str, value: Any) -> Cause:
+def duplicate(field: str, value: Any) -> StatusCause:
     """An item that a set or map list holds twice."""
-    return Cause(field, f"Duplicate value: {go_value(value)}", "FieldValueDuplicate")
+    return StatusCause(field, f"Duplicate value: {go_value(value)}", "FieldValueDuplicate")
 
 
-def forbidden_value(field: str, detail: str) -> Cause:
+def forbidden_value(field: str, detail: str) -> StatusCause:
     """Something that may not be set or changed here."""
-    return Cause(field, f"Forbidden: {detail}", "FieldValueForbidden")
+    return StatusCause(field, f"Forbidden: {detail}", "FieldValueForbidden")

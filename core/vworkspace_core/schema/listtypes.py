@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.causes import duplicate, go_value, invalid_value, required
 from vworkspace_core.schema.node import ListType, Schema
 
 
-def check_list_types(schema: Schema, value: Any, path: str = "") -> list[Cause]:
+def check_list_types(schema: Schema, value: Any, path: str = "") -> list[StatusCause]:
     """Every item of a set or map list that occurs a second time."""
     if not schema.has_keys:
         return []
     if isinstance(value, dict):
-        causes: list[Cause] = []
+        causes: list[StatusCause] = []
         for key, item in value.items():
             child = schema.properties.get(key)
             if child is not None:
@@ -26,8 +26,8 @@ def check_list_types(schema: Schema, value: Any, path: str = "") -> list[Cause]:
     return []
 
 
-def _check_list(schema: Schema, value: list[Any], path: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _check_list(schema: Schema, value: list[Any], path: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     if schema.list_type is ListType.SET:
         causes += [duplicate(f"{path}[{index}]", value[index]) for index in _repeated(value)]
     elif schema.list_type is ListType.MAP:
@@ -39,7 +39,7 @@ def _check_list(schema: Schema, value: list[Any], path: str) -> list[Cause]:
     return causes
 
 
-def _check_map(schema: Schema, value: list[Any], path: str) -> list[Cause]:
+def _check_map(schema: Schema, value: list[Any], path: str) -> list[StatusCause]:
     for index, item in enumerate(value):
         if item is not None and not isinstance(item, dict):
             return [invalid_value(f"{path}[{index}]", item, "must be an object for an array of list-type map")]
@@ -61,9 +61,9 @@ def _repeated(items: list[Any]) -> list[int]:
     return indices
 
 
-def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = True) -> list[Cause]:
+def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = True) -> list[StatusCause]:
     """apiVersion and kind of every embedded resource below the root."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if isinstance(value, dict):
         if schema.embedded and not root:
             causes += _type_meta(value, path)
@@ -79,7 +79,7 @@ def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = T
     return causes
 
 
-def _type_meta(value: dict[str, Any], path: str) -> list[Cause]:
+def _type_meta(value: dict[str, Any], path: str) -> list[StatusCause]:
     causes = []
     for key in ("apiVersion", "kind"):
         text = value.get(key)

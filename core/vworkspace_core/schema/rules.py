@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.cel import CelError
 from vworkspace_core.cel.values import ABSENT, OptionalValue
 from vworkspace_core.schema.causes import NO_FIELD, duplicate, go_value, invalid_value, required
@@ -15,7 +15,7 @@ from vworkspace_core.schema.rule_values import convert
 
 def check_rules(
     schema: Schema, value: Any, old: Any = MISSING, path: str = "", *, settled: bool = False
-) -> list[Cause]:
+) -> list[StatusCause]:
     """Every rule of `schema` and below that `value` violates, `old` being what it replaces.
 
     A rule without `oldSelf` that fails on an unchanged value is let through (ratcheting). With `settled` the old value
@@ -26,7 +26,7 @@ def check_rules(
     same = settled and value is old
     if same and not schema.has_transitions:
         return []
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     for rule in schema.rules:
         if rule.transition or not same:
             causes += _check(schema, rule, value, old, path)
@@ -59,7 +59,7 @@ def _old_item(schema: Schema, item: Any, old: Any) -> Any:
     return next((before for before in candidates if [before.get(key) for key in schema.list_keys] == keys), MISSING)
 
 
-def _check(schema: Schema, rule: CompiledRule, value: Any, old: Any, path: str) -> list[Cause]:
+def _check(schema: Schema, rule: CompiledRule, value: Any, old: Any, path: str) -> list[StatusCause]:
     has_old = old is not MISSING and old is not None
     if rule.transition and not has_old and not rule.optional_old:
         return []
@@ -96,7 +96,7 @@ def _evaluation(rule: CompiledRule, error: CelError) -> str:
     return f"{text} evaluating rule: {shown}"
 
 
-def _violation(schema: Schema, rule: CompiledRule, value: Any, variables: Mapping[str, Any], path: str) -> Cause:
+def _violation(schema: Schema, rule: CompiledRule, value: Any, variables: Mapping[str, Any], path: str) -> StatusCause:
     where = (path + rule.field_path).lstrip(".") or NO_FIELD
     detail = _message(rule, variables) or rule.message or f"failed rule: {rule.text}"
     whole = schema.type in (JsonType.OBJECT, JsonType.ARRAY)
@@ -104,12 +104,12 @@ def _violation(schema: Schema, rule: CompiledRule, value: Any, variables: Mappin
         case "FieldValueRequired":
             return required(where, detail)
         case "FieldValueForbidden":
-            return Cause(where, f"Forbidden: {detail}", rule.reason)
+            return StatusCause(where, f"Forbidden: {detail}", rule.reason)
         case "FieldValueDuplicate":
-            return Cause(where, "Duplicate value", rule.reason) if whole else duplicate(where, value)
+            return StatusCause(where, "Duplicate value", rule.reason) if whole else duplicate(where, value)
         case _:
             shown = "Invalid value" if whole else f"Invalid value: {go_value(value)}"
-            return Cause(where, f"{shown}: {detail}")
+            return StatusCause(where, f"{shown}: {detail}")
 
 
 def _message(rule: CompiledRule, variables: Mapping[str, Any]) -> str:

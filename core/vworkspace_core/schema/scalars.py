@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.causes import go_value, invalid_type, invalid_value, not_supported, too_long
 from vworkspace_core.schema.equality import equal
 from vworkspace_core.schema.formats import matches_format
@@ -12,9 +12,9 @@ INT_FORMATS: Final = {"int32": 31, "int64": 63}
 """Integer formats and how many bits they have besides the sign."""
 
 
-def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> list[Cause]:
+def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> list[StatusCause]:
     """Length, pattern, format, bounds and enumeration of one value."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if isinstance(value, str):
         causes += _string(checks, value, path)
         causes += check_format(schema, value, path)
@@ -23,14 +23,14 @@ def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> 
     return causes + check_enum(checks, value, path)
 
 
-def check_format(schema: Schema, value: str, path: str) -> list[Cause]:
+def check_format(schema: Schema, value: str, path: str) -> list[StatusCause]:
     """The format of a string, when the schema names one that is checked."""
     if not schema.format or matches_format(schema.format, value):
         return []
     return [invalid_type(path, value, f"{path} in body must be of type {schema.format}: {go_value(value)}")]
 
 
-def _string(checks: ValueChecks, value: str, path: str) -> list[Cause]:
+def _string(checks: ValueChecks, value: str, path: str) -> list[StatusCause]:
     """The first of length and pattern that fails; a real server reports no more than one of them."""
     if checks.max_length is not None and len(value) > checks.max_length:
         return [too_long(path, checks.max_length)]
@@ -41,7 +41,7 @@ def _string(checks: ValueChecks, value: str, path: str) -> list[Cause]:
     return []
 
 
-def check_range(name: str, value: int, path: str) -> list[Cause]:
+def check_range(name: str, value: int, path: str) -> list[StatusCause]:
     """The range of an integer format."""
     bound = 1 << INT_FORMATS[name]
     if -bound <= value < bound:
@@ -49,8 +49,8 @@ def check_range(name: str, value: int, path: str) -> list[Cause]:
     return [invalid_type(path, value, f"Checked value {path} with value {value} must be an {name}")]
 
 
-def _number(checks: ValueChecks, value: float, path: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _number(checks: ValueChecks, value: float, path: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     multiple = checks.multiple_of
     if multiple is not None and abs(value / multiple - round(value / multiple)) > 1e-9:
         causes.append(invalid_value(path, value, f"{path} in body should be a multiple of {go_value(multiple)}"))
@@ -64,7 +64,7 @@ def _number(checks: ValueChecks, value: float, path: str) -> list[Cause]:
     return causes
 
 
-def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[Cause]:
+def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[StatusCause]:
     """Membership in an enumeration; applies to null too."""
     if checks is None or checks.enum is None or any(equal(value, allowed) for allowed in checks.enum):
         return []

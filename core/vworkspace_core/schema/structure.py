@@ -7,7 +7,7 @@ On an update, what is wrong in a part that did not change is let through, as rea
 from collections.abc import Callable
 from typing import Any
 
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.causes import (
     NO_FIELD,
     go_value,
@@ -27,7 +27,7 @@ from vworkspace_core.schema.scalars import (
 )
 
 
-def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[Cause]:
+def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[StatusCause]:
     """All violations of the schema in `value`. `old` is the value that it replaces, MISSING for a new value."""
     if old is value:
         return []
@@ -35,7 +35,7 @@ def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = 
     return [] if causes and old is not MISSING and equal(value, old) else causes
 
 
-def _check(schema: Schema, value: Any, old: Any, path: str) -> list[Cause]:
+def _check(schema: Schema, value: Any, old: Any, path: str) -> list[StatusCause]:
     mismatch = _type_mismatch(schema, value)
     causes = [] if mismatch is None else [_type_cause(path, mismatch, value)]
     if value is None:
@@ -81,7 +81,7 @@ def _type_mismatch(schema: Schema, value: Any) -> str | None:
     return schema.format if schema.format and not isinstance(value, (str, list)) else schema.type.value
 
 
-def _type_cause(path: str, expected: str, value: Any) -> Cause:
+def _type_cause(path: str, expected: str, value: Any) -> StatusCause:
     name = _type_name(value)
     return invalid_type(path or NO_FIELD, name, f"{path} in body must be of type {expected}: {go_value(name)}")
 
@@ -104,8 +104,8 @@ def _type_name(value: Any) -> str:
             return "object"
 
 
-def _items(schema: Schema, value: list[Any], old: Any, path: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _items(schema: Schema, value: list[Any], old: Any, path: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     if schema.items is not None:
         before = _correlate(schema, old)
         for index, item in enumerate(value):
@@ -131,7 +131,7 @@ def _keys(schema: Schema, item: dict[str, Any]) -> str:
     return go_value([item.get(key) for key in schema.list_keys])
 
 
-def _members(schema: Schema, value: dict[str, Any], old: Any, path: str) -> list[Cause]:
+def _members(schema: Schema, value: dict[str, Any], old: Any, path: str) -> list[StatusCause]:
     causes = _count(schema.checks, value, path) if schema.checks else []
     before = old if isinstance(old, dict) else {}
     for key, item in value.items():
@@ -145,8 +145,8 @@ def _members(schema: Schema, value: dict[str, Any], old: Any, path: str) -> list
     return causes
 
 
-def _count(checks: ValueChecks, value: dict[str, Any], path: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _count(checks: ValueChecks, value: dict[str, Any], path: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     if checks.min_properties is not None and len(value) < checks.min_properties:
         text = f"{path} in body should have at least {checks.min_properties} properties"
         causes.append(invalid_value(path, len(value), text))
@@ -155,8 +155,8 @@ def _count(checks: ValueChecks, value: dict[str, Any], path: str) -> list[Cause]
     return causes
 
 
-def _junctors(checks: ValueChecks, value: Any, path: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _junctors(checks: ValueChecks, value: Any, path: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     if checks.any_of:
         causes += _any_of(checks.any_of, value, path)
     if checks.one_of:
@@ -168,7 +168,7 @@ def _junctors(checks: ValueChecks, value: Any, path: str) -> list[Cause]:
     return causes
 
 
-def _any_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[Cause]:
+def _any_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[StatusCause]:
     failures = []
     for branch in branches:
         failure = _check(branch, value, MISSING, path)
@@ -178,7 +178,7 @@ def _any_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[Cause]:
     return [_composite(path, "must validate at least one schema (anyOf)"), *failures[0]]
 
 
-def _one_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[Cause]:
+def _one_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[StatusCause]:
     results = [_check(branch, value, MISSING, path) for branch in branches]
     good = sum(not result for result in results)
     if good == 1:
@@ -188,7 +188,7 @@ def _one_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[Cause]:
     return [_composite(path, f"must validate one and only one schema (oneOf). Found {good} valid alternatives")]
 
 
-def _all_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[Cause]:
+def _all_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[StatusCause]:
     results = [_check(branch, value, MISSING, path) for branch in branches]
     if not any(results):
         return []
@@ -199,5 +199,5 @@ def _all_of(branches: tuple[Schema, ...], value: Any, path: str) -> list[Cause]:
     ]
 
 
-def _composite(path: str, text: str) -> Cause:
+def _composite(path: str, text: str) -> StatusCause:
     return invalid_value(NO_FIELD, "", f"{go_value(path)} {text}")

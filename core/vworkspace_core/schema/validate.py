@@ -6,7 +6,7 @@ says so, as on a real server.
 
 from typing import Any, Final
 
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.causes import NO_FIELD, invalid_value
 from vworkspace_core.schema.listtypes import check_embedded, check_list_types
 from vworkspace_core.schema.node import MISSING, Schema
@@ -22,7 +22,7 @@ _UNCHECKED: Final = (
 )
 
 
-def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = False) -> list[Cause]:
+def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = False) -> list[StatusCause]:
     """All causes why the object `value`, which replaces `old` (None: it is new), is invalid.
 
     Reasons and paths are those of a real server. What did not change is not held against an update

@@ -21,7 +21,7 @@ from vworkspace_core.api.values import patch_between
 from vworkspace_core.apimachinery.manifest import ObjectRef, content_hash, get_path, merge_patch
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.reconcile import run_pass
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
@@ -74,7 +74,7 @@ class World(Simulation):
             return reconcile_operation(one, observed, context)
 
         observed = run_sync(observe_operation_live(self.api, source, context))
-        reconciler = Reconciler(OPERATION, read_operation, decide, FIELD_MANAGER, FINALIZER)
+        reconciler = PassRules(OPERATION, read_operation, decide, FIELD_MANAGER, FINALIZER)
         run_sync(run_pass(reconciler, source, observed, self.api, self.events))
 
     def work(self, seconds: int = 120) -> None:

@@ -19,7 +19,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.apimachinery.errors import Conflict, Invalid, Stale
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.reconcile import run_pass
 
 SOURCE = source_ref(NS, "nextcloud", instance_manifest()["spec"]["chart"])
@@ -141,7 +141,7 @@ def test_a_write_is_told_as_soon_as_it_is_answered_so_that_a_pass_that_ends_ther
     told: list[ObjectRef] = []
     face: Any = OnItsWay(world.api, HELM_RELEASE)
 
-    reconciler = Reconciler(APPLICATION_INSTANCE, read_application_instance, world._decide, FIELD_MANAGER, FINALIZER)
+    reconciler = PassRules(APPLICATION_INSTANCE, read_application_instance, world._decide, FIELD_MANAGER, FINALIZER)
     with pytest.raises(Paused):
         run_sync(run_pass(reconciler, source, observed, face, world.events, lambda written: told.append(written[0])))
 

@@ -12,7 +12,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
 from vworkspace_core.controller.decision import Apply, Decision, Finalizer, Snapshot
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.controller.requeue import RequeuePace
 
@@ -47,7 +47,7 @@ def reconciled(*, taken: bool, **options: Any) -> tuple[ReconcileResult, Manifes
     source = run_sync(api.create(SECRET.manifest("source", "default"), kind=SECRET, field_manager="test"))
     if taken:
         run_sync(api.create(CONFIG_MAP.manifest("child", "default"), kind=CONFIG_MAP, field_manager="somebody"))
-    reconciler = Reconciler(SECRET, read, decide, "test", "test/finalizer", **options)
+    reconciler = PassRules(SECRET, read, decide, "test", "test/finalizer", **options)
     result = run_sync(run_pass(reconciler, read(source), Snapshot(), api, EventLog()))
     return result, run_sync(api.get(ObjectRef(SECRET, "default", "source")))
 

@@ -10,7 +10,7 @@ from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.controller.decision import Apply, Create, Decision, Fill, Snapshot, one_after_another
-from vworkspace_core.controller.execute import Reconciler
+from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.reconcile import run_pass
 from vworkspace_fake import SeededEntropy
 
@@ -32,7 +32,7 @@ def made(decision: Decision, *refused: str, entropy: SeededEntropy | None = None
     def decide(shop: Shop, observed: Snapshot) -> Decision:
         return Decision() if observed.objects or observed.failures else decision
 
-    reconciler = Reconciler(SHOP, read_shop, decide, MANAGER, "test/finalizer", entropy=entropy)
+    reconciler = PassRules(SHOP, read_shop, decide, MANAGER, "test/finalizer", entropy=entropy)
     run_sync(run_pass(reconciler, world.shop, Snapshot(), world.face, NoEvents()))
     return world
 

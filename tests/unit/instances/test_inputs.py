@@ -33,7 +33,6 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.release_override import spec_hash
 from vworkspace_core.apimachinery.errors import (
-    Cause,
     Conflict,
     FieldConflict,
     Forbidden,
@@ -43,6 +42,7 @@ from vworkspace_core.apimachinery.errors import (
     OperatorError,
     Permanent,
     Stale,
+    StatusCause,
     Unavailable,
 )
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
@@ -399,7 +399,7 @@ def refused(error: OperatorError, ref: ObjectRef = RELEASE, live: Any = None) ->
     ("error", "condition", "reason", "requeue"),
     [
         (Conflict("c", (FieldConflict("kubectl", ".spec.interval"),)), "Blocked", "FieldConflict", Requeue.SLOW),
-        (Invalid("no", (Cause("spec", "no"),)), "Blocked", "ValidationFailed", Requeue.NO),
+        (Invalid("no", (StatusCause("spec", "no"),)), "Blocked", "ValidationFailed", Requeue.NO),
         (KindMissing("gone"), "Blocked", "MissingDependencies", Requeue.SLOW),
         (NotFound("namespace"), "Blocked", "NamespaceNotGated", Requeue.NO),
         (Forbidden("x", namespace_terminating=True), "Blocked", "NamespaceNotGated", Requeue.NO),

@@ -7,7 +7,7 @@ from vworkspace_apiserver.admission.matching import compile_condition
 from vworkspace_apiserver.builtin.build import built_in
 from vworkspace_apiserver.builtin.pod_defaults import filled
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.cel import CelSyntaxError
 from vworkspace_core.schema.builtin.common_types import LABEL_SELECTOR
@@ -71,7 +71,7 @@ def _reader(mutating: bool) -> Any:
     return read
 
 
-def _check(manifest: Manifest) -> list[Cause]:
+def _check(manifest: Manifest) -> list[StatusCause]:
     causes = []
     for index, webhook in enumerate(manifest.get("webhooks") or ()):
         where = f"webhooks[{index}]"

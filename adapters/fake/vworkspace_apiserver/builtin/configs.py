@@ -8,7 +8,7 @@ from vworkspace_apiserver.builtin.build import built_in
 from vworkspace_apiserver.builtin.pod_defaults import filled
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation, NameRule
 from vworkspace_apiserver.writes.metadata import qualified_problems
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.builtin import configs as schemas
 from vworkspace_core.schema.causes import forbidden_value, invalid_value, required, too_long
 from vworkspace_core.schema.equality import equal
@@ -25,7 +25,7 @@ _KEY_TEXT: Final = (
 )
 
 
-def _check_keys(where: str, data: Mapping[str, Any]) -> list[Cause]:
+def _check_keys(where: str, data: Mapping[str, Any]) -> list[StatusCause]:
     causes = []
     for key in data:
         if not key or len(key) > 253 or not set(key) <= _KEY_CHARACTERS:
@@ -39,7 +39,7 @@ def _decoded_size(data: Mapping[str, str]) -> int:
     return sum(len(value) * 3 // 4 - value[-2:].count("=") for value in data.values())
 
 
-def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> list[Cause]:
+def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> list[StatusCause]:
     """`immutable: true` freezes the data and itself."""
     if not old.get("immutable"):
         return []
@@ -48,7 +48,7 @@ def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> list[Cause]:
     return causes if new.get("immutable") else [*causes, forbidden_value("immutable", text)]
 
 
-def _check_config_map(manifest: Manifest) -> list[Cause]:
+def _check_config_map(manifest: Manifest) -> list[StatusCause]:
     data, binary = manifest.get("data") or {}, manifest.get("binaryData") or {}
     causes = _check_keys("data", data) + _check_keys("binaryData", binary)
     causes += [
@@ -59,7 +59,7 @@ def _check_config_map(manifest: Manifest) -> list[Cause]:
     return causes
 
 
-def _check_config_map_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _check_config_map_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     return _check_config_map(new) + _check_frozen(new, old, "data", "binaryData")
 
 
@@ -81,7 +81,7 @@ _REQUIRED_KEYS: Final = {
 }
 
 
-def _check_secret(manifest: Manifest) -> list[Cause]:
+def _check_secret(manifest: Manifest) -> list[StatusCause]:
     data = manifest.get("data") or {}
     causes = _check_keys("data", data)
     if _decoded_size(data) > MAX_DATA:
@@ -93,7 +93,7 @@ def _check_secret(manifest: Manifest) -> list[Cause]:
     return causes
 
 
-def _check_secret_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _check_secret_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     causes = _check_secret(new) + _check_frozen(new, old, "data")
     if new.get("type") != old.get("type"):
         causes.insert(0, invalid_value("type", new.get("type"), "field is immutable"))
@@ -121,7 +121,7 @@ def _update_namespace(new: Manifest, old: Manifest) -> Manifest:
     return {**new, "metadata": {**meta, "labels": labels}, "spec": old.get("spec", {})}
 
 
-def _check_namespace(manifest: Manifest) -> list[Cause]:
+def _check_namespace(manifest: Manifest) -> list[StatusCause]:
     return [
         invalid_value("spec.finalizers", name, text)
         for name in (manifest.get("spec") or {}).get("finalizers") or ()

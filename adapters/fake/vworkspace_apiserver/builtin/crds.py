@@ -9,7 +9,7 @@ from vworkspace_apiserver.model.behaviour import Behaviour, Generation, NameRule
 from vworkspace_apiserver.model.definition import definitions_of_crd
 from vworkspace_apiserver.model.failure import bad_request
 from vworkspace_apiserver.writes.metadata import name_problems
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.schema.builtin import crds as schemas
 from vworkspace_core.schema.causes import invalid_value, required
@@ -42,7 +42,7 @@ def _require_readable_schemas(manifest: Manifest) -> None:
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 
 
-def _check(manifest: Manifest) -> list[Cause]:
+def _check(manifest: Manifest) -> list[StatusCause]:
     spec = manifest.get("spec") or {}
     names, versions = spec.get("names") or {}, spec.get("versions") or []
     causes = _check_names(spec.get("group") or "", names, manifest["metadata"].get("name"))
@@ -57,7 +57,7 @@ def _check(manifest: Manifest) -> list[Cause]:
     return causes or _compiled(manifest)
 
 
-def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[Cause]:
+def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[StatusCause]:
     """The definition is named after its plural and group, and all its names can stand in a URL."""
     causes = [invalid_value("spec.group", group, text) for text in name_problems(group, NameRule.SUBDOMAIN)]
     if "." not in group:
@@ -75,7 +75,7 @@ def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[Cause]
     return causes
 
 
-def _check_version(version: Mapping[str, Any], path: str) -> list[Cause]:
+def _check_version(version: Mapping[str, Any], path: str) -> list[StatusCause]:
     name = version.get("name") or ""
     causes = [invalid_value(f"{path}.name", name, text) for text in name_problems(name, NameRule.SERVICE)]
     if not (version.get("schema") or {}).get("openAPIV3Schema"):
@@ -91,7 +91,7 @@ def _check_version(version: Mapping[str, Any], path: str) -> list[Cause]:
     return causes
 
 
-def _compiled(manifest: Manifest) -> list[Cause]:
+def _compiled(manifest: Manifest) -> list[StatusCause]:
     try:
         definitions_of_crd(manifest)
     except SchemaError as error:
@@ -101,7 +101,7 @@ def _compiled(manifest: Manifest) -> list[Cause]:
     return []
 
 
-def _check_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     causes = _check(new)
     for path in (("group",), ("scope",), ("names", "kind"), ("names", "plural")):
         now, before = new["spec"], old["spec"]

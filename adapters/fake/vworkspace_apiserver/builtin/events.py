@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from vworkspace_apiserver.builtin.build import built_in
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import EVENT
 from vworkspace_core.schema.builtin import events as schemas
@@ -46,7 +46,7 @@ def new_event_of(event: Manifest) -> dict[str, Any]:
     return {_TO_NEW.get(key, key): value for key, value in event.items()} | {"apiVersion": EVENT.api_version}
 
 
-def _check_new(manifest: Manifest) -> list[Cause]:
+def _check_new(manifest: Manifest) -> list[StatusCause]:
     """Rules of `events.k8s.io`: who reports what, in how many words, about what."""
     causes = []
     for key in ("reportingController", "reportingInstance", "action", "reason"):
@@ -63,7 +63,7 @@ def _check_new(manifest: Manifest) -> list[Cause]:
     return [*causes, *_check_series(manifest), *_check_place(manifest, "regarding")]
 
 
-def _check_series(manifest: Manifest) -> list[Cause]:
+def _check_series(manifest: Manifest) -> list[StatusCause]:
     """What repeats was seen twice at least."""
     series = manifest.get("series")
     if series is None:
@@ -72,11 +72,11 @@ def _check_series(manifest: Manifest) -> list[Cause]:
     return causes if series.get("lastObservedTime") else [*causes, required("series.lastObservedTime")]
 
 
-def _check_core(manifest: Manifest) -> list[Cause]:
+def _check_core(manifest: Manifest) -> list[StatusCause]:
     return _check_place(manifest, "involvedObject")
 
 
-def _check_place(manifest: Manifest, field: str) -> list[Cause]:
+def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
     """An event lives beside its object, or in `default` for cluster-scoped ones."""
     about = (manifest.get(field) or {}).get("namespace") or ""
     here = manifest["metadata"].get("namespace")
@@ -85,7 +85,7 @@ def _check_place(manifest: Manifest, field: str) -> list[Cause]:
     return [invalid_value("involvedObject.namespace", about, "does not match event.namespace")]
 
 
-def _check_new_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _check_new_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     """Everything but the series is written once."""
     fixed = ("action", "reason", "note", "type", "regarding", "related", "reportingController", "reportingInstance")
     return [

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.causes import invalid_value, required
 from vworkspace_core.schema.equality import equal
 
@@ -14,7 +14,7 @@ _AFTER: Final = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 _TIME: Final = "status.completionTime"
 
 
-def check_job_status(new: Manifest, old: Manifest) -> list[Cause]:
+def check_job_status(new: Manifest, old: Manifest) -> list[StatusCause]:
     """Everything that is wrong with the new status."""
     now, before = new.get("status") or {}, old.get("status") or {}
     said, was = _true(now), _true(before)
@@ -25,7 +25,7 @@ def _true(status: Manifest) -> set[str]:
     return {condition["type"] for condition in status.get("conditions") or () if condition.get("status") == "True"}
 
 
-def _completion(now: Manifest, before: Manifest, said: set[str]) -> Iterator[Cause]:
+def _completion(now: Manifest, before: Manifest, said: set[str]) -> Iterator[StatusCause]:
     time, old = now.get("completionTime"), before.get("completionTime")
     if "Complete" in said and not time:
         yield required(_TIME, "completionTime is required for Complete jobs")
@@ -35,7 +35,7 @@ def _completion(now: Manifest, before: Manifest, said: set[str]) -> Iterator[Cau
         yield invalid_value(_TIME, time, "field is immutable")
 
 
-def _conditions(said: set[str], was: set[str]) -> Iterator[Cause]:
+def _conditions(said: set[str], was: set[str]) -> Iterator[StatusCause]:
     for end, first in _AFTER.items():
         if end in said and first not in said:
             yield _of_conditions(f"cannot set {end}=True condition without the {first}=true condition")
@@ -46,11 +46,11 @@ def _conditions(said: set[str], was: set[str]) -> Iterator[Cause]:
             yield _of_conditions(f"cannot disable the {lost}=True condition")
 
 
-def _of_conditions(why: str) -> Cause:
-    return Cause("status.conditions", f"Invalid value: {why}", "FieldValueInvalid")
+def _of_conditions(why: str) -> StatusCause:
+    return StatusCause("status.conditions", f"Invalid value: {why}", "FieldValueInvalid")
 
 
-def _activity(now: Manifest, said: set[str]) -> Iterator[Cause]:
+def _activity(now: Manifest, said: set[str]) -> Iterator[StatusCause]:
     active = now.get("active") or 0
     if active > 0 and said & _AFTER.keys():
         yield invalid_value("status.active", active, "active>0 is invalid for finished job")

@@ -7,7 +7,7 @@ from vworkspace_apiserver.builtin.build import built_in
 from vworkspace_apiserver.builtin.job_status import check_job_status
 from vworkspace_apiserver.builtin.pod_defaults import filled, pod_template
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.schema.builtin import jobs as schemas
 from vworkspace_core.schema.causes import invalid_value, not_supported, required
@@ -78,7 +78,7 @@ def _update_job(new: Manifest, old: Manifest) -> Manifest:
     return {**new, "spec": spec}
 
 
-def _check_job(manifest: Manifest) -> list[Cause]:
+def _check_job(manifest: Manifest) -> list[StatusCause]:
     spec = manifest["spec"]
     policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
     causes = []
@@ -93,7 +93,7 @@ def _check_job(manifest: Manifest) -> list[Cause]:
     return causes
 
 
-def _check_job_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _check_job_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     """Selector, template, completions and the like are written once; a suspended job's scheduling may change."""
     causes = _check_job(new)
     now, before = new["spec"], old["spec"]

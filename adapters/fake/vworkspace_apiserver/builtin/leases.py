@@ -6,12 +6,12 @@ from typing import Any, Final
 from vworkspace_apiserver.builtin.build import built_in
 from vworkspace_apiserver.builtin.pod_defaults import filled
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.builtin import leases as schemas
 from vworkspace_core.schema.causes import invalid_value
 
 
-def _check(manifest: Mapping[str, Any]) -> list[Cause]:
+def _check(manifest: Mapping[str, Any]) -> list[StatusCause]:
     spec = manifest.get("spec") or {}
     causes = []
     seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")

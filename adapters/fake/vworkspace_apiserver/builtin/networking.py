@@ -6,7 +6,7 @@ from typing import Any, Final
 from vworkspace_apiserver.builtin.build import built_in
 from vworkspace_apiserver.builtin.pod_defaults import filled
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation, NameRule
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.builtin import networking as schemas
 from vworkspace_core.schema.causes import invalid_value, required
 
@@ -57,7 +57,7 @@ def _address(uid: str) -> str:
     return f"10.96.{number // 254 % 254 + 1}.{number % 254 + 1}"
 
 
-def _check_service(manifest: Manifest) -> list[Cause]:
+def _check_service(manifest: Manifest) -> list[StatusCause]:
     spec = manifest["spec"]
     causes = []
     if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
@@ -71,7 +71,7 @@ def _check_service(manifest: Manifest) -> list[Cause]:
     return causes
 
 
-def _check_service_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _check_service_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     causes = _check_service(new)
     now, before = new["spec"], old["spec"]
     if before.get("clusterIP") and now["type"] != "ExternalName" and now.get("clusterIP") != before["clusterIP"]:
@@ -100,7 +100,7 @@ def _read_ingress(manifest: Manifest) -> Manifest:
     return filled({**manifest}, spec={}, status={"loadBalancer": {}})
 
 
-def _check_ingress(manifest: Manifest) -> list[Cause]:
+def _check_ingress(manifest: Manifest) -> list[StatusCause]:
     """It routes something, and every backend is a Service or a resource."""
     spec = manifest.get("spec") or {}
     if not spec.get("rules") and not spec.get("defaultBackend"):

@@ -6,7 +6,7 @@ from typing import Any, Final
 from vworkspace_apiserver.builtin.build import built_in
 from vworkspace_apiserver.builtin.pod_defaults import filled, pod_spec
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.builtin import pods as schemas
 from vworkspace_core.schema.causes import forbidden_value, required
 from vworkspace_core.schema.equality import equal
@@ -22,7 +22,7 @@ _CHANGEABLE: Final = (
 )
 
 
-def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
+def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[StatusCause]:
     """What every pod needs: at least one container, each with an image."""
     causes = []
     containers = spec.get("containers") or []
@@ -35,11 +35,11 @@ def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
     return causes
 
 
-def _check(manifest: Manifest) -> list[Cause]:
+def _check(manifest: Manifest) -> list[StatusCause]:
     return check_pod_spec(manifest.get("spec") or {}, "spec")
 
 
-def _check_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     if equal(_fixed(new["spec"]), _fixed(old["spec"])):
         return []
     listed = ",".join(f"`{field}`" for field in _CHANGEABLE)

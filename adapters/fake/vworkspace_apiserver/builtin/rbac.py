@@ -6,7 +6,7 @@ from typing import Any, Final
 from vworkspace_apiserver.builtin.build import built_in
 from vworkspace_apiserver.builtin.pod_defaults import filled
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation, NameRule
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.builtin import rbac as schemas
 from vworkspace_core.schema.causes import invalid_value, not_supported, required
 from vworkspace_core.schema.equality import equal
@@ -14,7 +14,7 @@ from vworkspace_core.schema.equality import equal
 Manifest = Mapping[str, Any]
 
 
-def _check_role(manifest: Manifest) -> list[Cause]:
+def _check_role(manifest: Manifest) -> list[StatusCause]:
     causes = []
     for index, rule in enumerate(manifest.get("rules") or ()):
         where = f"rules[{index}]"
@@ -42,7 +42,7 @@ def _subject(subject: Mapping[str, Any]) -> Mapping[str, Any]:
     return filled(subject, apiGroup=schemas.GROUP) if subject.get("kind") in ("User", "Group") else subject
 
 
-def _check_binding(manifest: Manifest) -> list[Cause]:
+def _check_binding(manifest: Manifest) -> list[StatusCause]:
     reference = manifest["roleRef"]
     kinds = ("Role", "ClusterRole") if manifest["metadata"].get("namespace") else ("ClusterRole",)
     causes = []
@@ -56,7 +56,7 @@ def _check_binding(manifest: Manifest) -> list[Cause]:
     return causes
 
 
-def _check_binding_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _check_binding_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     causes = _check_binding(new)
     if not equal(new["roleRef"], old["roleRef"]):
         causes.append(invalid_value("roleRef", new["roleRef"], "cannot change roleRef"))

@@ -6,7 +6,7 @@ from typing import Any, Final
 from vworkspace_apiserver.builtin.build import built_in
 from vworkspace_apiserver.builtin.pod_defaults import filled
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.builtin import storage as schemas
 from vworkspace_core.schema.causes import forbidden_value, required
 from vworkspace_core.schema.equality import equal
@@ -28,7 +28,7 @@ def _create_claim(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**meta, "finalizers": held}, "status": {"phase": "Pending"}}
 
 
-def _check_claim(manifest: Manifest) -> list[Cause]:
+def _check_claim(manifest: Manifest) -> list[StatusCause]:
     spec = manifest.get("spec") or {}
     causes = [] if spec.get("accessModes") else [required("spec.accessModes", "at least 1 access mode is required")]
     if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
@@ -36,7 +36,7 @@ def _check_claim(manifest: Manifest) -> list[Cause]:
     return causes
 
 
-def _check_claim_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _check_claim_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     changeable = ("resources", "volumeAttributesClassName", "volumeName")
     now = {key: value for key, value in new["spec"].items() if key not in changeable}
     before = {key: value for key, value in old["spec"].items() if key not in changeable}

@@ -7,7 +7,7 @@ from vworkspace_apiserver.builtin.build import REPLICAS, built_in
 from vworkspace_apiserver.builtin.pod_defaults import filled, pod_template
 from vworkspace_apiserver.builtin.pods import check_pod_spec
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.builtin import workloads as schemas
 from vworkspace_core.schema.causes import forbidden_value, invalid_value, required
 from vworkspace_core.schema.equality import equal
@@ -63,7 +63,7 @@ def _daemon_set(spec: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _check(manifest: Manifest) -> list[Cause]:
+def _check(manifest: Manifest) -> list[StatusCause]:
     """The selector selects the template's own pods, and these are sound."""
     spec = manifest.get("spec") or {}
     template = spec.get("template") or {}
@@ -77,7 +77,7 @@ def _check(manifest: Manifest) -> list[Cause]:
     return causes + check_pod_spec(template.get("spec") or {}, "spec.template.spec")
 
 
-def _check_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     causes = _check(new)
     if not equal(new["spec"].get("selector"), old["spec"].get("selector")):
         causes.append(invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable"))
@@ -95,7 +95,7 @@ _SET_CHANGES: Final = (
 )
 
 
-def _check_set_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _check_set_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     """Of a StatefulSet only what rolls out may change."""
     now = {key: value for key, value in new["spec"].items() if key not in _SET_CHANGES}
     before = {key: value for key, value in old["spec"].items() if key not in _SET_CHANGES}
@@ -110,7 +110,7 @@ def _check_set_update(new: Manifest, old: Manifest) -> list[Cause]:
 
 def _behaviour(
     defaults: Defaults,
-    check_update: Callable[[Manifest, Manifest], list[Cause]] = _check_update,
+    check_update: Callable[[Manifest, Manifest], list[StatusCause]] = _check_update,
     status: Mapping[str, Any] | None = None,
     **structs: Any,
 ) -> Behaviour:

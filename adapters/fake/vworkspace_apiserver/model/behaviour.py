@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 
 Manifest = Mapping[str, Any]
 
@@ -46,11 +46,11 @@ def _as_new(new: Manifest, old: Manifest) -> Manifest:
     return new
 
 
-def _sound(manifest: Manifest) -> list[Cause]:
+def _sound(manifest: Manifest) -> list[StatusCause]:
     return []
 
 
-def _sound_update(new: Manifest, old: Manifest) -> list[Cause]:
+def _sound_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     return []
 
 
@@ -73,9 +73,9 @@ class Behaviour:
     read: Callable[[Manifest], Manifest] = _same
     on_create: Callable[[Manifest], Manifest] = _same
     on_update: Callable[[Manifest, Manifest], Manifest] = _as_new
-    check: Callable[[Manifest], list[Cause]] = _sound
-    check_update: Callable[[Manifest, Manifest], list[Cause]] = _sound_update
-    check_status: Callable[[Manifest, Manifest], list[Cause]] = _sound_update
+    check: Callable[[Manifest], list[StatusCause]] = _sound
+    check_update: Callable[[Manifest, Manifest], list[StatusCause]] = _sound_update
+    check_status: Callable[[Manifest, Manifest], list[StatusCause]] = _sound_update
 
 
 CUSTOM: Final = Behaviour()

@@ -9,7 +9,6 @@ from typing import Final
 from vworkspace_apiserver.model.failure import ApiFailure, FailureCause
 from vworkspace_core.apimachinery.errors import (
     AlreadyExists,
-    Cause,
     Conflict,
     Expired,
     FieldConflict,
@@ -20,6 +19,7 @@ from vworkspace_core.apimachinery.errors import (
     OperatorError,
     Permanent,
     Stale,
+    StatusCause,
     Unauthorized,
     Unavailable,
 )
@@ -71,7 +71,7 @@ def _field_conflict(cause: FailureCause) -> FieldConflict:
 def _invalid(failure: ApiFailure, said: str, asked: str, kind: Kind) -> Invalid:
     """A refusal quotes the refused value; of a Secret only the fields are named."""
     if kind != SECRET:
-        return Invalid(said, tuple(Cause(cause.field, cause.message, cause.reason) for cause in failure.causes))
+        return Invalid(said, tuple(StatusCause(cause.field, cause.message, cause.reason) for cause in failure.causes))
     fields = ", ".join(cause.field for cause in failure.causes) or "not said which field"
-    hidden = tuple(Cause(cause.field, "refused (value withheld)", cause.reason) for cause in failure.causes)
+    hidden = tuple(StatusCause(cause.field, "refused (value withheld)", cause.reason) for cause in failure.causes)
     return Invalid(f"{asked}: refused: {fields} (values withheld)", hidden)

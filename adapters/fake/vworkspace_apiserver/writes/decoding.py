@@ -12,7 +12,7 @@ from vworkspace_apiserver.model.definition import Definition
 from vworkspace_apiserver.model.failure import bad_request
 from vworkspace_apiserver.model.requests import FieldValidation
 from vworkspace_apiserver.writes.metadata import tidy
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.defaults import apply_defaults
 from vworkspace_core.schema.node import MISSING
 from vworkspace_core.schema.objectmeta import OBJECT_META
@@ -92,7 +92,7 @@ def completed(
     return definition.behaviour.read(manifest)
 
 
-def _require_types(definition: Definition, causes: list[Cause]) -> None:
+def _require_types(definition: Definition, causes: list[StatusCause]) -> None:
     for cause in causes:
         if cause.reason == "FieldValueTypeInvalid":
             raise _unreadable(definition, f"{cause.field}: {cause.message}")

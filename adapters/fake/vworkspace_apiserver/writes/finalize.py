@@ -15,7 +15,7 @@ from vworkspace_apiserver.writes.metadata import (
     check_metadata_update,
     finalizer_warnings,
 )
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.causes import invalid_value
 from vworkspace_core.schema.defaults import apply_defaults
 from vworkspace_core.schema.equality import equal
@@ -149,7 +149,7 @@ def _content(manifest: Manifest) -> dict[str, Any]:
     return {key: value for key, value in manifest.items() if key != "metadata"}
 
 
-def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> list[Cause]:
+def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> list[StatusCause]:
     old, meta = live["metadata"], manifest["metadata"]
     causes = check_metadata_update(meta, old)
     if not definition.built_in:
@@ -164,7 +164,7 @@ def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: W
     return definition.behaviour.check_update(manifest, live)
 
 
-def _kube_finalizers(definition: Definition, meta: Mapping[str, Any]) -> list[Cause]:
+def _kube_finalizers(definition: Definition, meta: Mapping[str, Any]) -> list[StatusCause]:
     """What only some of the built-in kinds ask of finalizers."""
     strict = definition.built_in and definition.kind.group not in _FREE_FINALIZERS
     return check_kube_finalizers(meta.get("finalizers") or ()) if strict else []
@@ -190,7 +190,7 @@ def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key != "time"}
 
 
-def _refused(definition: Definition, name: str, causes: list[Cause], write: WriteRequest) -> ApiFailure | None:
+def _refused(definition: Definition, name: str, causes: list[StatusCause], write: WriteRequest) -> ApiFailure | None:
     """The refusal of an object with these problems: raised, unless the write defers it."""
     if not causes:
         return None
@@ -200,5 +200,5 @@ def _refused(definition: Definition, name: str, causes: list[Cause], write: Writ
     return failure
 
 
-def _wire(causes: Iterable[Cause]) -> list[FailureCause]:
+def _wire(causes: Iterable[StatusCause]) -> list[FailureCause]:
     return [FailureCause(cause.field, cause.message, cause.reason) for cause in causes]

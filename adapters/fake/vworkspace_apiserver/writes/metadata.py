@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from vworkspace_apiserver.model.behaviour import NameRule
-from vworkspace_core.apimachinery.errors import Cause
+from vworkspace_core.apimachinery.errors import StatusCause
 from vworkspace_core.schema.causes import forbidden_value, invalid_value, required, too_long
 from vworkspace_core.schema.equality import equal
 
@@ -55,9 +55,9 @@ def _holds(value: Any) -> bool:
     return value is not None and value not in ("", {}, [])
 
 
-def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: bool) -> list[Cause]:
+def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: bool) -> list[StatusCause]:
     """Name, labels, annotations, owner references and finalizers."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if metadata.get("generateName"):
         prefix = metadata["generateName"]
         texts = name_problems(prefix.rstrip("-") or "a", rule)
@@ -73,9 +73,9 @@ def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: b
     return causes + check_common(metadata)
 
 
-def check_common(metadata: Mapping[str, Any], settled: Mapping[str, Any] = {}) -> list[Cause]:
+def check_common(metadata: Mapping[str, Any], settled: Mapping[str, Any] = {}) -> list[StatusCause]:
     """What holds on every write, whatever the kind. What it shares with `settled` was found good before."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     for key, check in _COMMON:
         value = metadata.get(key)
         if value and value is not settled.get(key):
@@ -128,7 +128,7 @@ def label_value_problems(value: str) -> list[str]:
     return problems if not value or _QUALIFIED.fullmatch(value) else [*problems, _VALUE_TEXT]
 
 
-def _check_labels(labels: Mapping[str, str]) -> Iterable[Cause]:
+def _check_labels(labels: Mapping[str, str]) -> Iterable[StatusCause]:
     for key, value in labels.items():
         for text in qualified_problems(key):
             yield invalid_value("metadata.labels", key, text)
@@ -136,7 +136,7 @@ def _check_labels(labels: Mapping[str, str]) -> Iterable[Cause]:
             yield invalid_value("metadata.labels", value, text)
 
 
-def _check_annotations(annotations: Mapping[str, str]) -> Iterable[Cause]:
+def _check_annotations(annotations: Mapping[str, str]) -> Iterable[StatusCause]:
     for key in annotations:
         for text in qualified_problems(key.lower()):
             yield invalid_value("metadata.annotations", key, text)
@@ -144,7 +144,7 @@ def _check_annotations(annotations: Mapping[str, str]) -> Iterable[Cause]:
         yield too_long("metadata.annotations", ANNOTATIONS_LIMIT)
 
 
-def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[Cause]:
+def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[StatusCause]:
     """Owner references are complete, and at most one of them is the controller (W-34)."""
     controller = ""
     for index, owner in enumerate(owners):
@@ -166,7 +166,7 @@ def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[Cause]:
                 controller = mine
 
 
-def _check_finalizers(finalizers: Iterable[str]) -> Iterable[Cause]:
+def _check_finalizers(finalizers: Iterable[str]) -> Iterable[StatusCause]:
     names = list(finalizers)
     for name in names:
         for text in qualified_problems(name):
@@ -176,7 +176,7 @@ def _check_finalizers(finalizers: Iterable[str]) -> Iterable[Cause]:
         yield invalid_value("metadata.finalizers", names, detail)
 
 
-_COMMON: Final[tuple[tuple[str, Callable[[Any], Iterable[Cause]]], ...]] = (
+_COMMON: Final[tuple[tuple[str, Callable[[Any], Iterable[StatusCause]]], ...]] = (
     ("labels", _check_labels),
     ("annotations", _check_annotations),
     ("ownerReferences", _check_owners),
@@ -184,7 +184,7 @@ _COMMON: Final[tuple[tuple[str, Callable[[Any], Iterable[Cause]]], ...]] = (
 )
 
 
-def check_kube_finalizers(finalizers: Iterable[str]) -> list[Cause]:
+def check_kube_finalizers(finalizers: Iterable[str]) -> list[StatusCause]:
     """Finalizers of most built-in kinds have a domain and a path, or are those of Kubernetes itself."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
@@ -194,7 +194,7 @@ def check_kube_finalizers(finalizers: Iterable[str]) -> list[Cause]:
     ]
 
 
-def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[StatusCause]:
     """What an update may not change, and no new finalizers once deletion has begun (S-09, S-75, S-76)."""
     causes = [
         invalid_value(f"metadata.{key}", new.get(key), "field is immutable")

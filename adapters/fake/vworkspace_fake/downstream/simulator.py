@@ -16,7 +16,7 @@ from vworkspace_fake.downstream.controller import (
     earliest,
     uid_of,
 )
-from vworkspace_fake.simulation.effects import PassStep, Question, Result, get_object
+from vworkspace_fake.simulation.effects import ControllerResult, PassStep, Question, get_object
 from vworkspace_fake.simulation.queue import FailureBackoff
 from vworkspace_fake.simulation.simulator import ControllerPass, Simulator
 
@@ -88,7 +88,7 @@ class DownstreamSimulator(Simulator):
     def _begin(self, ref: ObjectRef, now: datetime) -> ControllerPass:
         return ControllerPass(self._by_kind[ref.kind].name, self._reconcile(ref, now))
 
-    def _reconcile(self, ref: ObjectRef, now: datetime) -> PassStep[Result]:
+    def _reconcile(self, ref: ObjectRef, now: datetime) -> PassStep[ControllerResult]:
         """A pass over the live object, and one over each that bore its name before and is remembered."""
         live = yield from get_object(ref)
         uid = "" if live is None else uid_of(live)
@@ -122,10 +122,10 @@ class DownstreamSimulator(Simulator):
                 raise AssertionError(f"nobody answers {question}")
 
 
-def _joined(results: Sequence[PassResult], now: datetime) -> Result:
+def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
     """What all the passes over objects of one name come to: work goes before regular intervals."""
     work = earliest(*(result.requeue_at for result in results if not result.interval))
     due = work or earliest(*(result.requeue_at for result in results if result.interval))
     error = next((result.error for result in reversed(results) if result.error), "")
     seconds = None if due is None else (due - now).total_seconds()
-    return Result(requeue_after=seconds, interval=work is None, error=error)
+    return ControllerResult(requeue_after=seconds, interval=work is None, error=error)

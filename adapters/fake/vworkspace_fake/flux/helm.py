@@ -28,8 +28,8 @@ from vworkspace_fake.flux.helm_spec import HelmSpec
 from vworkspace_fake.flux.questions import can_impersonate
 from vworkspace_fake.simulation.effects import (
     REQUEUE,
+    ControllerResult,
     PassStep,
-    Result,
     SimulatedApply,
     SimulatedDelete,
     done,
@@ -49,7 +49,7 @@ _RECOVERING: Final = "reconciliation in progress"
 
 def reconcile_helm_release(
     manifest: Manifest, now: datetime, *, dependency_requeue: float = 30.0, ready_stuck_unknown: bool = False
-) -> PassStep[Result]:
+) -> PassStep[ControllerResult]:
     """One pass over a HelmRelease. `dependency_requeue`: seconds until a missing source is looked at again."""
     draft = Draft(manifest, HELM_RELEASE, now)
     spec = HelmSpec.of(manifest)
@@ -60,7 +60,9 @@ def reconcile_helm_release(
     return result
 
 
-def _pass(draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_unknown: bool) -> PassStep[Result]:
+def _pass(
+    draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_unknown: bool
+) -> PassStep[ControllerResult]:
     if draft.deleting:
         return (yield from _delete(draft, spec))
     if not draft.has_finalizer:
@@ -82,7 +84,7 @@ def _pass(draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_u
     return (yield from release(prepared, forced=forced, ready_stuck_unknown=ready_stuck_unknown))
 
 
-def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassStep[HelmRequest | Result]":
+def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassStep[HelmRequest | ControllerResult]":
     problem = yield from unready_dependency(draft, spec)
     if problem:
         draft.mark(READY, "False", "DependencyNotReady", problem)
@@ -122,7 +124,7 @@ def _target_changed(request: HelmRequest) -> bool:
     return reinstall and bool(entry["chartName"] != request.chart.name)
 
 
-def _reinstall(draft: Draft, spec: HelmSpec) -> PassStep[Result]:
+def _reinstall(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
     error = yield from uninstall(draft, spec)
     if error:
         return failed(error)
@@ -204,7 +206,7 @@ def _drop_chart_object(draft: Draft) -> PassStep[None]:
     yield SimulatedDelete(ObjectRef(HELM_CHART, namespace, name))
 
 
-def _delete(draft: Draft, spec: HelmSpec) -> PassStep[Result]:
+def _delete(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
     """Uninstall and let go. A suspended HelmRelease lets go without the uninstall: its workload stays."""
     if not draft.spec.get("suspend"):  # a suspended one is let go without the uninstall (facts 7.7)
         error = yield from _uninstall_for_good(draft, spec)

@@ -15,7 +15,7 @@ from vworkspace_fake.flux.helm_request import HelmRequest, summarize_release
 from vworkspace_fake.flux.helm_spec import active_remediation, active_retry_interval
 from vworkspace_fake.flux.questions import correct_drift
 from vworkspace_fake.simulation.durations import go_duration
-from vworkspace_fake.simulation.effects import REQUEUE, PassStep, Result, done, failed, terminal
+from vworkspace_fake.simulation.effects import REQUEUE, ControllerResult, PassStep, done, failed, terminal
 
 _RELEASING: Final = (Next.INSTALL, Next.UPGRADE)
 _REMEDIATING: Final = (Next.ROLLBACK, Next.UNINSTALL)
@@ -38,7 +38,7 @@ _TIMEOUT_OF: Final = {
 }
 
 
-def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) -> PassStep[Result]:
+def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) -> PassStep[ControllerResult]:
     """Bring the Helm release to what `request` asks for, as far as this pass may go."""
     performed: set[str] = set()
     while True:
@@ -94,13 +94,13 @@ def _perform(request: HelmRequest, following: Next) -> PassStep[str]:
             assert_never(following)
 
 
-def _finish(request: HelmRequest) -> Result:
+def _finish(request: HelmRequest) -> ControllerResult:
     request.draft.unmark(RECONCILING)
     summarize_release(request.draft, request.spec)
     return done(request.spec.interval)
 
 
-def _stop(request: HelmRequest, stop: Stop, *, unknown: bool) -> Result:
+def _stop(request: HelmRequest, stop: Stop, *, unknown: bool) -> ControllerResult:
     if unknown:
         request.draft.mark(READY, "False", stop.reason, stop.message)
         return failed(stop.message)
@@ -108,7 +108,7 @@ def _stop(request: HelmRequest, stop: Stop, *, unknown: bool) -> Result:
     return terminal(stop.message)
 
 
-def _retry_later(request: HelmRequest) -> Result | None:
+def _retry_later(request: HelmRequest) -> ControllerResult | None:
     seconds = active_retry_interval(request.spec, request.draft.status)
     if seconds is None:
         return None
@@ -116,7 +116,7 @@ def _retry_later(request: HelmRequest) -> Result | None:
     return done(seconds)
 
 
-def _retry(request: HelmRequest, error: str) -> Result:
+def _retry(request: HelmRequest, error: str) -> ControllerResult:
     later = _retry_later(request)
     if later is not None:
         return later
@@ -125,13 +125,13 @@ def _retry(request: HelmRequest, error: str) -> Result:
     return failed(error)
 
 
-def _go_on(request: HelmRequest) -> Result:
+def _go_on(request: HelmRequest) -> ControllerResult:
     ready = condition(request.draft.object, READY) or {}
     request.draft.mark_reconciling("ProgressingWithRetry", str(ready.get("message", "")))
     return REQUEUE
 
 
-def _pause(request: HelmRequest) -> Result:
+def _pause(request: HelmRequest) -> ControllerResult:
     """The same type of action would follow again: not in this pass."""
     later = _retry_later(request)
     if later is not None:
@@ -143,7 +143,7 @@ def _pause(request: HelmRequest) -> Result:
     return done()
 
 
-def _after_remediation(request: HelmRequest) -> Result:
+def _after_remediation(request: HelmRequest) -> ControllerResult:
     later = _retry_later(request)
     if later is not None:
         return later

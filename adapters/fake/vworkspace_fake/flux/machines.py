@@ -13,7 +13,7 @@ from vworkspace_fake.flux.source import (
     reconcile_helm_repository,
     reconcile_oci_repository,
 )
-from vworkspace_fake.simulation.effects import PassStep, Result, get_object
+from vworkspace_fake.simulation.effects import ControllerResult, PassStep, get_object
 
 _SOURCES: Final = {
     OCI_REPOSITORY: reconcile_oci_repository,
@@ -27,11 +27,11 @@ def field_manager_of(ref: ObjectRef) -> str:
     return HELM_CONTROLLER if ref.kind == HELM_RELEASE else SOURCE_CONTROLLER
 
 
-def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassStep[Result]:
+def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassStep[ControllerResult]:
     """A pass over one object. Raises KeyError for a kind that Flux does not reconcile."""
     manifest = yield from get_object(ref)
     if manifest is None:
-        return Result()
+        return ControllerResult()
     if ref.kind != HELM_RELEASE:
         return (yield from _SOURCES[ref.kind](manifest, now))
     return (

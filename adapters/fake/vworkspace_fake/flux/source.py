@@ -31,18 +31,18 @@ from vworkspace_fake.flux.source_pass import (
     stored,
     trouble,
 )
-from vworkspace_fake.simulation.effects import PassStep, Result, done, get_object
+from vworkspace_fake.simulation.effects import ControllerResult, PassStep, done, get_object
 
 SOURCE_CONTROLLER: Final = "source-controller"
 """Field manager of everything source-controller writes."""
 
 
-def reconcile_oci_repository(manifest: Manifest, now: datetime) -> PassStep[Result]:
+def reconcile_oci_repository(manifest: Manifest, now: datetime) -> PassStep[ControllerResult]:
     """One pass over an OCIRepository."""
     return (yield from reconcile_source(Draft(manifest, OCI_REPOSITORY, now), _fetch_oci))
 
 
-def reconcile_helm_repository(manifest: Manifest, now: datetime) -> PassStep[Result]:
+def reconcile_helm_repository(manifest: Manifest, now: datetime) -> PassStep[ControllerResult]:
     """One pass over a HelmRepository. One of type `oci` is a static object: its status is emptied, nothing else."""
     draft = Draft(manifest, HELM_REPOSITORY, now)
     if draft.spec.get("type") != "oci":
@@ -55,7 +55,7 @@ def reconcile_helm_repository(manifest: Manifest, now: datetime) -> PassStep[Res
     return done()
 
 
-def reconcile_helm_chart(manifest: Manifest, now: datetime) -> PassStep[Result]:
+def reconcile_helm_chart(manifest: Manifest, now: datetime) -> PassStep[ControllerResult]:
     """One pass over a HelmChart, the object helm-controller makes of `spec.chart`."""
     return (yield from reconcile_source(Draft(manifest, HELM_CHART, now), _fetch_chart))
 

@@ -24,7 +24,7 @@ from vworkspace_fake.flux.conditions import (
 )
 from vworkspace_fake.flux.draft import REQUESTED_AT, Draft
 from vworkspace_fake.simulation.durations import parse_duration
-from vworkspace_fake.simulation.effects import REQUEUE, PassStep, Result, done, failed, get_object
+from vworkspace_fake.simulation.effects import REQUEUE, ControllerResult, PassStep, done, failed, get_object
 
 _DEFAULT_INTERVAL: Final = 60.0
 
@@ -70,7 +70,7 @@ FetchResult: TypeAlias = SourceFetched | SourceUnavailable | SourceFailure | Sou
 Fetch: TypeAlias = Callable[[Draft], PassStep[FetchResult]]
 
 
-def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[Result]:
+def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
     """One pass: finalizer, suspension and deletion, then the fetch, then the conditions that follow from it."""
     if draft.deleting:
         draft.status.pop("artifact", None)
@@ -100,7 +100,7 @@ def _announce(draft: Draft) -> PassStep[None]:
         yield from draft.patch()
 
 
-def _conclude(draft: Draft, result: FetchResult) -> PassStep[Result]:
+def _conclude(draft: Draft, result: FetchResult) -> PassStep[ControllerResult]:
     draft.handle_request()
     if isinstance(result, SourceFetched):
         draft.unmark(RECONCILING)
@@ -123,7 +123,7 @@ def _set_ready(draft: Draft) -> None:
         draft.mark(READY, *summary)
 
 
-def _result_of(draft: Draft, result: FetchResult) -> Result:
+def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
     match result:
         case SourceFetched():
             if status_of(draft.object, READY) != "True":

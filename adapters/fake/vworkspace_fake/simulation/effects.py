@@ -1,8 +1,8 @@
 """What a simulated controller asks of the world, as data, and how one of its passes ends.
 
-A pass is a conversation: a generator that yields effects, is sent their answers, and returns a `Result`. It holds no
-clock and does no I/O; the simulator performs the effects. A pass that is dropped between two effects is a controller
-that crashed there. An error of the API server is thrown into the pass; one that it does not catch ends it.
+A pass is a conversation: a generator that yields effects, is sent their answers, and returns a `ControllerResult`. It
+holds no clock and does no I/O; the simulator performs the effects. A pass that is dropped between two effects is
+a controller that crashed there. An error of the API server is thrown into the pass; one that it does not catch ends it.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -110,7 +110,7 @@ Effect: TypeAlias = (
 
 
 @attrs.frozen
-class Result:
+class ControllerResult:
     """How a pass ended, and when the object is looked at again if nothing changes before.
 
     `requeue_after` is in seconds. With `backoff` the pass is repeated after the work queue's delay, which grows with
@@ -129,28 +129,28 @@ class Result:
         return self.backoff or (self.requeue_after is not None and not self.interval)
 
 
-REQUEUE: Final = Result(backoff=True)
+REQUEUE: Final = ControllerResult(backoff=True)
 """The pass is repeated with backoff, without an error."""
 
 
-def done(interval: float | None = None) -> Result:
+def done(interval: float | None = None) -> ControllerResult:
     """The pass ended well; the object is looked at again after `interval` seconds, or only when it changes."""
-    return Result(requeue_after=interval, interval=True)
+    return ControllerResult(requeue_after=interval, interval=True)
 
 
-def waiting(seconds: float) -> Result:
+def waiting(seconds: float) -> ControllerResult:
     """Something else must become ready first; looked at again after `seconds`, without backoff."""
-    return Result(requeue_after=seconds)
+    return ControllerResult(requeue_after=seconds)
 
 
-def failed(error: str) -> Result:
+def failed(error: str) -> ControllerResult:
     """The pass ended with an error and is retried with backoff."""
-    return Result(error=error, backoff=True)
+    return ControllerResult(error=error, backoff=True)
 
 
-def terminal(error: str) -> Result:
+def terminal(error: str) -> ControllerResult:
     """The pass ended with an error that no retry can cure: nothing happens until something changes."""
-    return Result(error=error)
+    return ControllerResult(error=error)
 
 
 _T = TypeVar("_T")

@@ -20,7 +20,7 @@ from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from vworkspace_core.ports import KubeApi
-from vworkspace_fake.simulation.effects import Effect, PassStep, Question, Result, Sleep, failed
+from vworkspace_fake.simulation.effects import ControllerResult, Effect, PassStep, Question, Sleep, failed
 from vworkspace_fake.simulation.executor import SimulationExecutor, list_all
 from vworkspace_fake.simulation.queue import DueTimes, FailureBackoff
 from vworkspace_fake.simulation.workers import Together, in_turn
@@ -45,7 +45,7 @@ class ControllerPass:
     """A pass that is about to begin. `field_manager` is that of everything it writes."""
 
     field_manager: str
-    steps: PassStep[Result]
+    steps: PassStep[ControllerResult]
 
 
 @attrs.define
@@ -208,7 +208,7 @@ class Simulator(ABC):
         if item.again:
             self._due.add(ref, now)
 
-    async def _converse(self, begun: ControllerPass, answer: Any) -> Sleep | Result:
+    async def _converse(self, begun: ControllerPass, answer: Any) -> Sleep | ControllerResult:
         """Answer effects until the pass sleeps or ends. What it lets through of errors ends it."""
         following: Callable[[], Effect] = partial(begun.steps.send, answer)
         try:
@@ -220,13 +220,13 @@ class Simulator(ABC):
                 else:
                     following = partial(begun.steps.send, answer)
         except StopIteration as end:
-            result: Result = end.value
+            result: ControllerResult = end.value
             return result
         except OperatorError as error:
             return failed(error.message)
         return effect
 
-    def _finish(self, ref: ObjectRef, result: Result, now: datetime) -> None:
+    def _finish(self, ref: ObjectRef, result: ControllerResult, now: datetime) -> None:
         self._last_errors.pop(ref, None)
         if result.error:
             self._last_errors[ref] = result.error
@@ -234,7 +234,7 @@ class Simulator(ABC):
         if seconds is not None:
             self._due.add(ref, now + timedelta(seconds=seconds), interval=not result.retries)
 
-    def _delay(self, ref: ObjectRef, result: Result) -> float | None:
+    def _delay(self, ref: ObjectRef, result: ControllerResult) -> float | None:
         if not result.backoff:
             self._failures.pop(ref, None)
             return result.requeue_after
