@@ -53,6 +53,7 @@ EMBEDDED = (
     "vworkspace_core.operations",
     "vworkspace_core.ports",
     "vworkspace_core.readiness",
+    "vworkspace_core.reconcilers",
     "vworkspace_core.regex",
     "vworkspace_core.schema",
     "vworkspace_fake",

@@ -127,7 +127,8 @@ def _problems(error: BaseException, path: str) -> Iterator[Problem]:
                 yield from _problems(inner, path)
         case IterableValidationError():
             for item, item_note in error.group_exceptions()[0]:
-                yield from _problems(item, index(path, int(item_note.index)))
+                at = item_note.index
+                yield from _problems(item, join(path, at) if isinstance(at, str) else index(path, int(at)))
         case ForbiddenExtraKeysError():
             for name in nsmallest(MOST_PROBLEMS, map(str, error.extra_fields)):
                 yield Problem(join(path, name), "unknown field")

@@ -7,11 +7,11 @@ Nothing is coerced: `"5"` is no integer and `1` no boolean. Three converters sha
 * `STRICT` is `TOLERANT` that also collects unknown fields.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
-from types import NoneType
-from typing import Any, Final, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
 from cattrs import Converter, IterableValidationError, IterableValidationNote
@@ -19,6 +19,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 
 from vworkspace_core.apimachinery.fields import camel
 from vworkspace_core.apimachinery.meta import ObjectMeta, OwnerReference
+from vworkspace_core.apimachinery.openapi import inner_type
 from vworkspace_core.apimachinery.problems import MOST_PROBLEMS
 
 Hook = Callable[[Any, Any], Any]
@@ -65,6 +66,24 @@ def _integer(value: Any, _: Any) -> int:
     raise _must_be("an integer", value)
 
 
+def _number(value: Any, _: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value  # a whole number stays one: 1 is written again as it came
+    raise _must_be("a number", value)
+
+
+def _integer_or_string(value: Any, _: Any) -> int | str:
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        return value
+    raise _must_be("an integer or a string", value)
+
+
+def _literal(value: Any, cls: Any) -> Any:
+    if value in get_args(cls):
+        return value
+    raise ValueError(f"must be one of {', '.join(map(str, get_args(cls)))}, not {value!r}")
+
+
 def _boolean(value: Any, _: Any) -> bool:
     if value is True or value is False:
         return bool(value)
@@ -99,13 +118,43 @@ def _member(value: Any, cls: type[StrEnum]) -> StrEnum:
 
 
 def _optional_hook(union: Any, converter: Converter) -> Hook:
-    (inner,) = (arg for arg in get_args(union) if arg is not NoneType)
+    inner, _ = inner_type(union)
     hook = converter.get_structure_hook(inner)
 
     def optional(value: Any, _: Any) -> Any:
         return None if value is None else hook(value, inner)
 
     return optional
+
+
+def _list_hook(cls: Any, converter: Converter) -> Hook:
+    """Of a class whose values can be changed: whoever has a frozen one writes tuple[X, ...]."""
+    hook = _tuple_hook(cls, converter)
+    return lambda value, _: list(hook(value, _))
+
+
+def _mapping_hook(cls: Any, converter: Converter) -> Hook:
+    inner = get_args(cls)[1]
+    hook = converter.get_structure_hook(inner)
+
+    def members(value: Any, _: Any) -> dict[str, Any]:
+        return {name: hook(item, inner) for name, item in _free_object(value, _).items()}
+
+    def checked_members(value: Any, _: Any) -> dict[str, Any]:
+        results, errors = {}, []
+        for name, item in _free_object(value, _).items():
+            try:
+                results[name] = hook(item, inner)
+            except Exception as error:
+                error.add_note(IterableValidationNote(f"member {name}", name, inner))
+                errors.append(error)
+                if len(errors) == MOST_PROBLEMS:
+                    break
+        if errors:
+            raise IterableValidationError("mapping", errors, cls)
+        return results
+
+    return checked_members if converter.detailed_validation else members
 
 
 def _tuple_hook(cls: Any, converter: Converter) -> Hook:
@@ -173,16 +222,27 @@ def _patient_class_hook(cls: type[Any], converter: Converter, *, strict: bool) -
 
 
 def _is_optional(cls: Any) -> bool:
-    arguments = get_args(cls)
-    return len(arguments) == 2 and NoneType in arguments and get_origin(cls) is not tuple
+    return inner_type(cls)[1]
 
 
 def _is_tuple(cls: Any) -> bool:
     return get_origin(cls) is tuple and len(get_args(cls)) == 2 and get_args(cls)[1] is Ellipsis
 
 
+def _is_list(cls: Any) -> bool:
+    return get_origin(cls) in (list, Sequence)
+
+
 def _is_mapping(cls: Any) -> bool:
-    return get_origin(cls) is Mapping
+    return get_origin(cls) in (Mapping, dict)
+
+
+def _is_literal(cls: Any) -> bool:
+    return get_origin(cls) is Literal
+
+
+def _is_integer_or_string(cls: Any) -> bool:
+    return get_origin(cls) in (Union, UnionType) and set(get_args(cls)) - {NoneType} == {int, str}
 
 
 def _converter(*, detailed: bool, strict: bool = False) -> Converter:
@@ -190,8 +250,13 @@ def _converter(*, detailed: bool, strict: bool = False) -> Converter:
     converter.register_structure_hook(str, _string)
     converter.register_structure_hook(int, _integer)
     converter.register_structure_hook(bool, _boolean)
+    converter.register_structure_hook(float, _number)
     converter.register_structure_hook(StrEnum, _member)
-    converter.register_structure_hook_func(lambda cls: cls == Mapping[str, Any], _free_object)
+    converter.register_structure_hook_func(_is_integer_or_string, _integer_or_string)
+    converter.register_structure_hook_func(_is_literal, _literal)
+    converter.register_structure_hook_factory(_is_mapping, lambda cls: _mapping_hook(cls, converter))
+    converter.register_structure_hook_factory(_is_list, lambda cls: _list_hook(cls, converter))
+    converter.register_structure_hook_func(lambda cls: cls in (Mapping[str, Any], dict[str, Any]), _free_object)
     converter.register_structure_hook_func(lambda cls: cls == Mapping[str, str], _string_map)
     converter.register_structure_hook_factory(_is_optional, lambda cls: _optional_hook(cls, converter))
     converter.register_structure_hook_factory(_is_tuple, lambda cls: _tuple_hook(cls, converter))
@@ -211,9 +276,16 @@ def _means_absent(field: "attrs.Attribute[Any]") -> bool:
     )
 
 
-def _unstructure_class(cls: type[Any], converter: Converter) -> Callable[[Any], Any]:
+def _is_empty(field: "attrs.Attribute[Any]") -> bool:
+    """As `_means_absent`, but that a number 0 says something: a count that is 0 is shown."""
+    return _means_absent(field) and field.default != 0
+
+
+def _unstructure_class(
+    cls: type[Any], converter: Converter, is_left_out: Callable[["attrs.Attribute[Any]"], bool]
+) -> Callable[[Any], Any]:
     overrides = {
-        field.name: override(rename=camel(field.name), omit_if_default=_means_absent(field))
+        field.name: override(rename=camel(field.name), omit_if_default=is_left_out(field))
         for field in attrs.fields(cls)
     }
     make: Any = make_dict_unstructure_fn
@@ -226,17 +298,32 @@ def _unstructure_tuple(cls: Any, converter: Converter) -> Callable[[Any], Any]:
     return lambda items: [hook(item) for item in items]
 
 
-def _with_unstructuring(converter: Converter) -> Converter:
+def _unstructure_mapping(cls: Any, converter: Converter) -> Callable[[Any], Any]:
+    inner = get_args(cls)[1]
+    if inner in (Any, str):
+        return lambda value: value  # a free object is shared, not copied
+    hook = converter.get_unstructure_hook(inner)
+    return lambda members: {name: hook(member) for name, member in members.items()}
+
+
+def _with_unstructuring(
+    converter: Converter, is_left_out: Callable[["attrs.Attribute[Any]"], bool] = _means_absent
+) -> Converter:
     converter.register_unstructure_hook(StrEnum, lambda member: member.value)
-    converter.register_unstructure_hook_func(_is_mapping, lambda value: value)
+    converter.register_unstructure_hook_factory(_is_mapping, lambda cls: _unstructure_mapping(cls, converter))
     converter.register_unstructure_hook_factory(_is_tuple, lambda cls: _unstructure_tuple(cls, converter))
-    converter.register_unstructure_hook_factory(attrs.has, lambda cls: _unstructure_class(cls, converter))
+    converter.register_unstructure_hook_factory(attrs.has, lambda cls: _unstructure_class(cls, converter, is_left_out))
     return converter
 
 
 def strict_converter() -> Converter:
     """One of its own like `STRICT`, for a room whose fields have hooks of their own."""
     return _converter(detailed=True, strict=True)
+
+
+def telling_converter() -> Converter:
+    """One of its own that reads as `FAST` does and writes what `FAST` leaves out as empty, where it is a number."""
+    return _with_unstructuring(_converter(detailed=False), _is_empty)
 
 
 FAST: Final = _with_unstructuring(_converter(detailed=False))

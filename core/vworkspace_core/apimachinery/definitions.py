@@ -1,0 +1,97 @@
+"""CustomResourceDefinitions, put together of a kind, its schemas and what `kubectl get` shows (RES-6)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Kind
+
+
+@attrs.frozen
+class Column:
+    """One column of `kubectl get`. With a `priority` above 0 it shows with `-o wide` only."""
+
+    name: str
+    json_path: str
+    type: str = "string"
+    priority: int = 0
+
+    def manifest(self) -> dict[str, Any]:
+        """As a CRD has it."""
+        column = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
+        return {**column, "priority": self.priority} if self.priority else column
+
+
+def condition_path(condition_type: str, field: str) -> str:
+    """The JSON path of a field of one condition."""
+    return f'.status.conditions[?(@.type=="{condition_type}")].{field}'
+
+
+AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
+
+
+@attrs.frozen
+class Definition:
+    """A kind of which one version is served. `rules` holds the `x-kubernetes-validations` of whole objects, if any."""
+
+    kind: Kind
+    description: str
+    spec: Mapping[str, Any]
+    status: Mapping[str, Any]
+    columns: Sequence[Column] = ()
+    short_names: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    rules: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def manifest(self) -> dict[str, Any]:
+        """The CRD."""
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.kind.crd_name},
+            "spec": {
+                "group": self.kind.group,
+                "scope": "Namespaced" if self.kind.namespaced else "Cluster",
+                "names": self._names(),
+                "versions": [self.version()],
+            },
+        }
+
+    def _names(self) -> dict[str, Any]:
+        kind = self.kind
+        names = {
+            "kind": kind.kind,
+            "listKind": f"{kind.kind}List",
+            "plural": kind.plural,
+            "singular": kind.kind.lower(),
+        }
+        lists = {"categories": list(self.categories), "shortNames": list(self.short_names)}
+        return {**names, **{name: given for name, given in lists.items() if given}}
+
+    def version(self) -> dict[str, Any]:
+        """Its entry in `spec.versions`, which is the stored one."""
+        return {
+            "name": self.kind.version,
+            "served": True,
+            "storage": True,
+            "subresources": {"status": {}},
+            "additionalPrinterColumns": [column.manifest() for column in self.columns],
+            "schema": {"openAPIV3Schema": self.schema()},
+        }
+
+    def schema(self) -> dict[str, Any]:
+        """The schema of whole objects."""
+        return {
+            "type": "object",
+            "description": self.description,
+            "required": ["spec"],
+            "properties": {
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": {"type": "object"},
+                "spec": self.spec,
+                "status": self.status,
+            },
+            **self.rules,
+        }

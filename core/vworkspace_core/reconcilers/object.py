@@ -1,0 +1,66 @@
+"""One object of a user's kind: metadata, spec and status as values of its classes (PH-7)."""
+
+from typing import Generic, TypeVar
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
+
+Spec = TypeVar("Spec")
+Status = TypeVar("Status")
+
+
+@attrs.frozen
+class Object(Generic[Spec, Status]):
+    """An object as it stands: `status` is one without values where nothing was written yet.
+
+    `manifest` is all that the API server sent, what the classes do not know included. It is no part of the value: two
+    objects are equal when all else is.
+    """
+
+    kind: Kind
+    metadata: ObjectMeta
+    spec: Spec
+    status: Status
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int | None = None
+    manifest: Manifest = attrs.field(factory=dict, eq=False, repr=False)
+
+    @property
+    def ref(self) -> ObjectRef:
+        """Where it lives."""
+        return ObjectRef(self.kind, self.metadata.namespace or None, self.metadata.name)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether it is to go: finalizers hold it still."""
+        return self.metadata.deletion_timestamp is not None
+
+    def condition(self, condition_type: str) -> Condition | None:
+        """The condition of a type."""
+        return next((one for one in self.conditions if one.type == condition_type), None)
+
+
+@attrs.frozen
+class UnreadableObject:
+    """An object whose spec or status does not fit its classes: what is known of it, and everything that is wrong.
+
+    The CRD keeps such objects out; one that was stored under an older schema may be there all the same.
+    """
+
+    kind: Kind
+    metadata: ObjectMeta
+    problems: str
+    conditions: tuple[Condition, ...] = ()
+    manifest: Manifest = attrs.field(factory=dict, eq=False, repr=False)
+
+    @property
+    def ref(self) -> ObjectRef:
+        """Where it lives."""
+        return ObjectRef(self.kind, self.metadata.namespace or None, self.metadata.name)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether it is to go: finalizers hold it still."""
+        return self.metadata.deletion_timestamp is not None

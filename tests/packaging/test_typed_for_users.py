@@ -1,0 +1,78 @@
+"""Kinds of users are typed from end to end: mypy strict in their own code finds a field that is wrong (PH-7)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SHOP = """
+import attrs
+
+from vworkspace_core.reconcilers import Object, resource
+
+
+@attrs.frozen
+class ShopSpec:
+    image: str
+    replicas: int = 1
+
+
+@attrs.frozen
+class ShopStatus:
+    ready: int = 0
+
+
+SHOP = resource("example.com", "v1", "Shop", ShopSpec, ShopStatus)
+
+
+def told(shop: Object[ShopSpec, ShopStatus]) -> str:
+    return f"{shop.metadata.name}: {shop.status.ready} of {shop.spec.replicas}"
+
+
+told(SHOP.read({}))
+"""
+WRONG = {
+    "a field of a status": "print(SHOP.read({}).status.redy)",
+    "a field of a spec": "print(SHOP.read({}).spec.imagge)",
+    "a value of a status": 'ShopStatus(ready="3")',
+    "another kind's object": "told(OTHER.read({}))",
+}
+
+
+@pytest.mark.slow
+def test_what_is_wrong_is_a_type_error_in_the_users_code(tmp_path: Path) -> None:
+    other = "\n\nOTHER = resource('example.com', 'v1', 'Other', ShopStatus, ShopStatus)\n"
+    lines = (SHOP + other).splitlines()
+    first = len(lines) + 1
+    code = tmp_path / "shops.py"
+    code.write_text("\n".join([*lines, *WRONG.values(), ""]))
+
+    told = check(code)
+
+    assert [int(line.split(":")[1]) for line in told] == list(range(first, first + len(WRONG))), told
+
+
+def check(code: Path) -> list[str]:
+    """What mypy finds, strict, as a user runs it."""
+    paths = ":".join(str(ROOT / part) for part in ("core", "adapters/kube", "adapters/fake", "app"))
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--config-file=",
+            "--no-error-summary",
+            "--hide-error-context",
+            str(code),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=code.parent,
+        env={"MYPYPATH": paths, "PATH": "", "MYPY_CACHE_DIR": str(ROOT / ".mypy_cache")},
+        check=False,
+    )
+    assert not ended.stderr, ended.stderr
+    return [line for line in ended.stdout.splitlines() if code.name in line and ": error:" in line]
