@@ -22,7 +22,6 @@ from tests.support.namespace_ends import is_ended
 from tests.support.rights import printed
 from tests.support.servers import Face, serving_around, simulate
 from vworkspace_app.manager.settings import OperatorSettings
-from vworkspace_app.uninstall.inventory import DEPLOYMENT
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import ABANDON, UNINSTALL
 from vworkspace_core.apimachinery.errors import NotFound
@@ -30,6 +29,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
     HELM_RELEASE,
     NAMESPACE,
 )

@@ -11,13 +11,15 @@ import anyio
 import attrs
 
 from vworkspace_app.controller.named_objects import the_one
+from vworkspace_app.install.options import NAME
 from vworkspace_app.overview.reading import Fleet, Surroundings, read_fleet, surroundings
 from vworkspace_app.overview.text import WIDEST, console, fleet_table, footer, object_report
 from vworkspace_app.overview.watching import Following
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.overview.data import branch_data, counts, summary_data
+from vworkspace_core.overview.data import branch_data, counts, shard_data, summary_data
+from vworkspace_core.overview.replicas import at_work
 from vworkspace_core.overview.summary import Summary, summary_of
 from vworkspace_core.overview.tree import origin_of, tree_of
 from vworkspace_core.ports import KubeApi
@@ -79,10 +81,12 @@ async def _tell_object(api: KubeApi, options: StatusOptions) -> None:
 def fleet_text(fleet: Fleet, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
     """The fleet as it is asked for, folded to so many columns."""
     summaries = [summary_of(kind, manifest) for kind, manifest in fleet.objects]
+    shards = at_work(fleet.leases, NAME, now)
     if form is not None:
         told = {"objects": [summary_data(each) for each in summaries], "counts": counts(summaries)}
-        return dump([{**told, "notShown": list(fleet.unreadable)}], form)
-    return _printed([*_table_if_any(summaries, now), footer(summaries, fleet.lease, fleet.unreadable, now)], width)
+        operators = [shard_data(each) for each in shards]
+        return dump([{**told, "operators": operators, "notShown": list(fleet.unreadable)}], form)
+    return _printed([*_table_if_any(summaries, now), footer(summaries, shards, fleet.unreadable, now)], width)
 
 
 def _table_if_any(summaries: Sequence[Summary], now: datetime) -> Sequence[Any]:

@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 import attrs
 
-from vworkspace_app.controller.lookups import is_held
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.uninstall import Inventory, Stuck, steps_of, take_inventory
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import get_path
+from vworkspace_core.overview.replicas import is_held
 from vworkspace_core.ports import KubeApi
 from vworkspace_kube import KubeApiClient, load_config
 

@@ -14,11 +14,9 @@ from vworkspace_app.overview.reading import Reader
 from vworkspace_app.process.errors import FAILURE
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OWN_KINDS
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, OWN_KINDS
 from vworkspace_kube import KubeApiClient, load_config
-
-_DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 
 
 def run_version(form: Format | None, kubeconfig: Path | None, system_namespace: str, *, client: bool) -> int:
@@ -41,7 +39,7 @@ async def _of_cluster(system_namespace: str, config: Any) -> dict[str, Any]:
         server = await api.server_version()
         refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in OWN_KINDS]
         definitions = {ref.name: served(await find(api, ref)) for ref in refs}
-        deployment = await Reader(api).one(ObjectRef(_DEPLOYMENT, system_namespace, NAME))
+        deployment = await Reader(api).one(ObjectRef(DEPLOYMENT, system_namespace, NAME))
         return {"server": {"version": server}, "definitions": definitions, "operator": operator_in(deployment)}
 
 

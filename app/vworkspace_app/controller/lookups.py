@@ -1,18 +1,10 @@
-"""Reads for a command that looks once: an object, everything of a kind, whether a replica leads."""
-
-from datetime import datetime, timedelta
-from typing import Final
+"""Reads for a command that looks once: an object, everything of a kind, the Leases of an operator."""
 
 from vworkspace_core.apimachinery.errors import KindMissing, NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.resources import LEASE
-from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.lease.peers import is_lease_of
-from vworkspace_core.controller.lease.record import holder_of
 from vworkspace_core.ports import KubeApi
-
-_HELD: Final = timedelta(seconds=60)
-"""A Lease that was renewed this recently has a holder, whatever the clocks of two machines differ by."""
 
 
 async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
@@ -49,9 +41,3 @@ async def leases_of(api: KubeApi, namespace: str, base: str) -> tuple[Manifest, 
         for lease in await all_of(api, LEASE, namespace=namespace)
         if is_lease_of(base, str(metadata(lease)["name"]))
     )
-
-
-def is_held(lease: Manifest | None, now: datetime) -> bool:
-    """Whether a replica leads at this moment, as far as its Lease tells."""
-    renewed = get_path(lease, "spec", "renewTime")
-    return bool(holder_of(lease)) and isinstance(renewed, str) and renewed > format_time(now - _HELD)

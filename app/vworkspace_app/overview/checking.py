@@ -7,18 +7,27 @@ from typing import Any, Final
 
 import anyio
 
-from vworkspace_app.controller.lookups import all_of, find, is_held
+from vworkspace_app.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import NAME, InstallOptions
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.apimachinery.access import Access
 from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Right
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import CLUSTER, CUSTOM_RESOURCE_DEFINITION, LEASE, NAMESPACE, OWN_KINDS
+from vworkspace_core.apimachinery.resources import (
+    CLUSTER,
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    NAMESPACE,
+    OWN_KINDS,
+    SERVICE_ACCOUNT,
+)
+from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.credentials.secret import secret_ref
 from vworkspace_core.install import access
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.overview import checkup
 from vworkspace_core.overview.checkup import Definitions, Finding, Verdict
+from vworkspace_core.overview.replicas import at_work
 from vworkspace_kube import KubeApiClient
 
 _ACCESS_REVIEW: Final = Kind(
@@ -27,8 +36,6 @@ _ACCESS_REVIEW: Final = Kind(
 _SELF_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
-_DEPLOYMENT: Final = Kind("apps", "v1", "Deployment", "deployments")
-_SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 _AT_ONCE: Final = 16
 """Reviews that are asked at the same time."""
 
@@ -73,14 +80,14 @@ async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) 
 
 
 async def _at_work(api: KubeApiClient, options: InstallOptions) -> Finding:
-    lease = await find(api, ObjectRef(LEASE, options.namespace, NAME))
-    if is_held(lease, datetime.now(UTC)):
-        return checkup.at_work(None, is_led=True)
-    return checkup.at_work(await find(api, ObjectRef(_DEPLOYMENT, options.namespace, NAME)), is_led=False)
+    shards = at_work(await leases_of(api, options.namespace, NAME), NAME, datetime.now(UTC))
+    if shards and all(each.holder for each in shards):
+        return checkup.operator(None, shards)
+    return checkup.operator(await find(api, ObjectRef(DEPLOYMENT, options.namespace, NAME)), shards)
 
 
 async def _definitions(api: KubeApiClient) -> Definitions:
-    kinds = (*OWN_KINDS, *checkup.FLUX_KINDS, *(kind for group in checkup.ENGINE_KINDS.values() for kind in group))
+    kinds = (*OWN_KINDS, *FLUX_KINDS, *(kind for group in checkup.ENGINES.values() for kind in group))
     refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in kinds]
     return {ref.name: await find(api, ref) for ref in refs}
 
@@ -149,7 +156,7 @@ async def _allowed(api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], r
 
 
 async def _accounts(api: KubeApiClient, namespace: str, options: InstallOptions) -> Finding:
-    refs = [ObjectRef(_SERVICE_ACCOUNT, namespace, name) for name in (options.release_account, RUNNER)]
+    refs = [ObjectRef(SERVICE_ACCOUNT, namespace, name) for name in (options.release_account, RUNNER)]
     return checkup.accounts(namespace, [ref.name for ref in refs if await find(api, ref) is None])
 
 

@@ -7,7 +7,8 @@ from typing import Final
 
 import attrs
 
-from vworkspace_app.controller.lookups import all_of, find
+from vworkspace_app.controller.lookups import all_of, find, leases_of
+from vworkspace_app.install.options import NAME
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.apimachinery.errors import Forbidden
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
@@ -16,9 +17,12 @@ from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CLUSTER,
     CORE_EVENT,
+    DAEMON_SET,
+    DEPLOYMENT,
     HELM_CHART,
     HELM_RELEASE,
     HELM_REPOSITORY,
+    INGRESS,
     JOB,
     LEASE,
     OCI_REPOSITORY,
@@ -27,6 +31,8 @@ from vworkspace_core.apimachinery.resources import (
     POD,
     REPLICATION_DESTINATION,
     REPLICATION_SOURCE,
+    SERVICE,
+    STATEFUL_SET,
     VELERO_BACKUP,
     VELERO_RESTORE,
     VOLUME_SNAPSHOT,
@@ -35,7 +41,6 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, refs_of
 from vworkspace_core.ports import KubeApi
 
-LEASE_NAME: Final = "vworkspace-operator"
 FLEET: Final = (CLUSTER, APPLICATION_INSTANCE, OPERATION)
 """In the order in which they are listed."""
 
@@ -56,13 +61,13 @@ _LABELLED: Final = (
 """Kinds that the operator makes."""
 
 _INSTALLED: Final = (
-    Kind("apps", "v1", "Deployment", "deployments"),
-    Kind("apps", "v1", "StatefulSet", "statefulsets"),
-    Kind("apps", "v1", "DaemonSet", "daemonsets"),
+    DEPLOYMENT,
+    STATEFUL_SET,
+    DAEMON_SET,
     JOB,
     PERSISTENT_VOLUME_CLAIM,
-    Kind("", "v1", "Service", "services"),
-    Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),
+    SERVICE,
+    INGRESS,
 )
 """Kinds of charts whose state people ask for."""
 
@@ -74,7 +79,8 @@ class Fleet:
     """Every object of our kinds. `unreadable` names kinds that could not be listed, with the reason."""
 
     objects: tuple[tuple[Kind, Manifest], ...]
-    lease: Manifest | None
+    leases: tuple[Manifest, ...] = ()
+    """Those by which replicas take turns: one, or one of each shard."""
     unreadable: tuple[str, ...] = ()
 
 
@@ -118,13 +124,20 @@ class Reader:
             self._unreadable[ref.kind.plural] = f"{ref.kind.plural}: {error.message}"
             return None
 
+    async def leases(self, namespace: str) -> tuple[Manifest, ...]:
+        """Those of the operator's replicas; nothing where they may not be listed."""
+        try:
+            return await leases_of(self._api, namespace, NAME)
+        except Forbidden as error:
+            self._unreadable[LEASE.plural] = f"{LEASE.plural}: {error.message}"
+            return ()
+
 
 async def read_fleet(api: KubeApi, *, namespace: str | None, system_namespace: str) -> Fleet:
     """Everything of our kinds, in one namespace or all. Raises what `KubeApi.list` raises, but for Forbidden."""
     reader = Reader(api)
     objects = [(kind, manifest) for kind in FLEET for manifest in await reader.all(kind, namespace=namespace)]
-    lease = await reader.one(ObjectRef(LEASE, system_namespace, LEASE_NAME))
-    return Fleet(tuple(objects), lease, reader.unreadable)
+    return Fleet(tuple(objects), await reader.leases(system_namespace), reader.unreadable)
 
 
 async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest) -> Surroundings:

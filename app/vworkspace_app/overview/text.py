@@ -9,12 +9,11 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from vworkspace_app.controller.lookups import is_held
 from vworkspace_app.overview.reading import Surroundings, happened
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.timestamps import parse_time
-from vworkspace_core.controller.lease.record import holder_of
 from vworkspace_core.overview.data import counts
+from vworkspace_core.overview.replicas import AtWork
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
 from vworkspace_core.overview.tree import Branch, origin_of
 
@@ -50,24 +49,33 @@ def fleet_table(summaries: Sequence[Summary], now: datetime) -> Table:
     return table
 
 
-def footer(summaries: Sequence[Summary], lease: Manifest | None, unreadable: Iterable[str], now: datetime) -> str:
+def footer(summaries: Sequence[Summary], shards: Sequence[AtWork], unreadable: Iterable[str], now: datetime) -> str:
     """How many stand how, who is at work, and what could not be seen."""
     told = ", ".join(f"{number} {state}" for state, number in counts(summaries).items())
     lines = [f"{len(summaries)} objects: {told}" if summaries else "no objects of the operator's kinds"]
-    lines.append(operator_line(lease, now))
+    lines += operator_lines(shards, now)
     lines += [f"not shown: {each}" for each in unreadable]
     return "\n".join(lines)
 
 
-def operator_line(lease: Manifest | None, now: datetime) -> str:
-    """Whether an operator is at work, as its Lease tells."""
-    if lease is None:
-        return "operator: no Lease was found here: it has never run, or with one replica and no leader election"
-    renewed = get_path(lease, "spec", "renewTime")
-    since = age(parse_time(renewed), now) if isinstance(renewed, str) else "a while"
-    if is_held(lease, now):
-        return f"operator: {holder_of(lease)} leads, and was heard of {since} ago"
-    return f"operator: NONE RUNS; the last was heard of {since} ago, and nothing goes on until one does"
+def operator_lines(shards: Sequence[AtWork], now: datetime) -> list[str]:
+    """Whether an operator is at work: a line, and where several share the cluster one for each of them (RUN-13)."""
+    if not shards:
+        return ["operator: no Lease was found here: it has never run, or with one replica and no leader election"]
+    if len(shards) == 1:
+        return [f"operator: {_at_work(shards[0], now, 'nothing goes on until one does')}"]
+    working = sum(bool(each.holder) for each in shards)
+    lines = [f"operator: {working} of {len(shards)} shards are at work"]
+    return lines + [
+        f"  {each.shard}  {_at_work(each, now, 'nothing goes on in its namespaces until one does')}" for each in shards
+    ]
+
+
+def _at_work(one: AtWork, now: datetime, otherwise: str) -> str:
+    if one.holder:
+        return f"{one.holder} leads, and was heard of {age(one.heard, now)} ago"
+    heard = "it has never run here" if one.heard is None else f"the last was heard of {age(one.heard, now)} ago"
+    return f"NONE RUNS; {heard}, and {otherwise}"
 
 
 def object_report(branch: Branch, around: Surroundings, now: datetime) -> RenderableType:

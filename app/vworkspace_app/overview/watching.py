@@ -1,14 +1,13 @@
 """The fleet as it changes: one watch a kind, told anew whenever something was heard (SEE-1, `-w`)."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 import anyio
 
-from vworkspace_app.overview.reading import FLEET, LEASE_NAME, Fleet, Reader
+from vworkspace_app.overview.reading import FLEET, Fleet, Reader
 from vworkspace_core.apimachinery.errors import Expired, OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
-from vworkspace_core.apimachinery.resources import LEASE
 from vworkspace_core.ports import KubeApi, WatchEventType
 
 _GATHER: Final = 0.2
@@ -42,20 +41,20 @@ class Following:
 
     async def _fleet(self) -> Fleet:
         reader = Reader(self._api)
-        lease = await reader.one(ObjectRef(LEASE, self._system_namespace, LEASE_NAME))
+        leases = await reader.leases(self._system_namespace)
         objects = [
             (ref.kind, self._objects[ref]) for kind in FLEET for ref in sorted(self._objects) if ref.kind == kind
         ]
-        return Fleet(tuple(objects), lease, (*self._troubles.values(), *reader.unreadable))
+        return Fleet(tuple(objects), leases, (*self._troubles.values(), *reader.unreadable))
 
     async def _forever(self, kind: Kind) -> None:
         while True:
-            await self._once(kind, self._follow)
+            await self._once(kind)
             await anyio.sleep(_PAUSE)
 
-    async def _once(self, kind: Kind, follow: Callable[[Kind], Awaitable[None]]) -> None:
+    async def _once(self, kind: Kind) -> None:
         try:
-            await follow(kind)
+            await self._follow(kind)
         except Expired:
             return
         except OperatorError as error:

@@ -13,6 +13,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
     NAMESPACE,
     OPERATION,
     OWN_KINDS,
@@ -21,7 +22,6 @@ from vworkspace_core.ports import KubeApi
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _RBAC: Final = "rbac.authorization.k8s.io"
-DEPLOYMENT: Final = Kind("apps", "v1", "Deployment", "deployments")
 _WEBHOOKS: Final = tuple(
     Kind(_ADMISSION, "v1", kind, plural, namespaced=False)
     for kind, plural in (

@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 import attrs
 
-from vworkspace_app.controller.lookups import all_of, find, is_held, leases_of
+from vworkspace_app.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import NAME
 from vworkspace_app.uninstall.inventory import Inventory
 from vworkspace_app.uninstall.letting_go import let_go
@@ -22,6 +22,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER, UNINSTALL
 from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.overview.replicas import is_held
 from vworkspace_core.ports import KubeApi, PatchType
 
 _POLL_SECONDS: Final = 0.5

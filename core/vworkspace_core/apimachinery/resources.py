@@ -72,3 +72,11 @@ ALL_KINDS: Final = (
     CUSTOM_RESOURCE_DEFINITION,
 )
 """Every kind above."""
+
+DEPLOYMENT: Final = Kind("apps", "v1", "Deployment", "deployments")
+STATEFUL_SET: Final = Kind("apps", "v1", "StatefulSet", "statefulsets")
+DAEMON_SET: Final = Kind("apps", "v1", "DaemonSet", "daemonsets")
+SERVICE: Final = Kind("", "v1", "Service", "services")
+SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+INGRESS: Final = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
+"""Kinds of charts, and of our own installation: commands look at them, and no decision does."""

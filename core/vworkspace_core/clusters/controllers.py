@@ -41,10 +41,13 @@ class _Controller:
     """What to do when one of its kinds is missing; empty for a controller that instances can do without."""
 
 
+_SOURCES: Final = (known.OCI_REPOSITORY, known.HELM_REPOSITORY, known.HELM_CHART)
+FLUX_KINDS: Final = (known.HELM_RELEASE, *_SOURCES)
+"""Without these nothing is deployed."""
 _FLUX: Final = "install Flux"
 _CONTROLLERS: Final = (
     _Controller("vworkspace-operator", known.OWN_KINDS, "install the CRDs that `manifests --crds-only` prints"),
-    _Controller("source-controller", (known.OCI_REPOSITORY, known.HELM_REPOSITORY, known.HELM_CHART), _FLUX),
+    _Controller("source-controller", _SOURCES, _FLUX),
     _Controller("helm-controller", (known.HELM_RELEASE,), _FLUX),
     _Controller("velero", (known.VELERO_BACKUP, known.VELERO_RESTORE)),
     _Controller("workflow-controller", (known.WORKFLOW,)),

@@ -12,20 +12,20 @@ from vworkspace_core.api.remedies import not_installed, remedy
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.errors import Right
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
+from vworkspace_core.clusters.controllers import ENGINE_KINDS, FLUX_KINDS
 from vworkspace_core.credentials.secret import CREDENTIALS_SECRET, CredentialKey
 from vworkspace_core.overview.remedy import commands_in
+from vworkspace_core.overview.replicas import AtWork
 
 _INSTALL_CRDS: Final = "vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -"
 _INSTALL: Final = "vworkspace-operator manifests --image IMAGE | kubectl apply --server-side -f -"
 
-FLUX_KINDS: Final = (known.HELM_RELEASE, known.HELM_CHART, known.OCI_REPOSITORY, known.HELM_REPOSITORY)
-ENGINE_KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
-    "velero": (known.VELERO_BACKUP, known.VELERO_RESTORE),
-    "workflow": (known.WORKFLOW,),
-    "volsync": (known.REPLICATION_SOURCE, known.REPLICATION_DESTINATION),
-    "snapshot": (known.VOLUME_SNAPSHOT, known.VOLUME_SNAPSHOT_CLASS, known.VOLUME_SNAPSHOT_CONTENT),
+_BESIDE: Final = {"snapshot": (known.VOLUME_SNAPSHOT_CLASS, known.VOLUME_SNAPSHOT_CONTENT)}
+"""Kinds that an engine reads once in a while, and watches none of."""
+ENGINES: Final[Mapping[str, tuple[Kind, ...]]] = {
+    name: (*kinds, *_BESIDE.get(name, ())) for name, kinds in ENGINE_KINDS.items() if kinds and name != "helm"
 }
-"""Kinds that an Operation needs only when it names the engine."""
+"""Kinds that an Operation needs only when it names the engine; that of Helm is Flux, which has to be there anyway."""
 
 _MOST_NAMED: Final = 5
 
@@ -79,7 +79,7 @@ def controllers(found: Definitions) -> Iterator[Finding]:
     """Flux has to be there; an engine is needed only by Operations that name it."""
     missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(found, kind)]
     yield Finding("Flux", Verdict.FAILED, not_installed(missing), "flux install") if missing else _ok("Flux")
-    for engine, kinds in ENGINE_KINDS.items():
+    for engine, kinds in ENGINES.items():
         absent = [kind.crd_name for kind in kinds if not is_served(found, kind)]
         told = f"Operations with engine {engine} cannot run here: {not_installed(absent)}"
         yield Finding(f"engine {engine}", Verdict.WARNING, told) if absent else _ok(f"engine {engine}")
@@ -120,11 +120,16 @@ def gate(namespaces: Sequence[str]) -> Finding:
     return Finding("namespaces", Verdict.WARNING, told, "kubectl label namespace NAME managed-by=vworkspace")
 
 
-def at_work(deployment: Manifest | None, is_led: bool) -> Finding:
-    """Whether an operator runs, as its Deployment and its Lease tell."""
+def operator(deployment: Manifest | None, shards: Sequence[AtWork]) -> Finding:
+    """Whether an operator runs on every shard, as the Leases tell; without one, as its Deployment does."""
+    idle = [str(each.shard) for each in shards if not each.holder]
     available = get_path(deployment, "status", "availableReplicas") or 0
-    if is_led or (isinstance(available, int) and available > 0):
-        return Finding("operator", Verdict.OK, "a replica is at work")
+    if (shards and not idle) or (len(shards) < 2 and isinstance(available, int) and available > 0):
+        told = f"{len(shards)} shards are at work" if len(shards) > 1 else "a replica is at work"
+        return Finding("operator", Verdict.OK, told)
+    if len(shards) > 1:
+        told = f"nobody works on shard {', '.join(idle)}: its namespaces wait"
+        return Finding("operator", Verdict.FAILED, told, "vworkspace-operator logs")
     if deployment is None:
         return Finding("operator", Verdict.FAILED, "it is not installed, and nothing holds its Lease", _INSTALL)
     told = "it is installed, and none of its replicas is at work"

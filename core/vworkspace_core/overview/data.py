@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from vworkspace_core.apimachinery.timestamps import format_time
+from vworkspace_core.overview.replicas import AtWork
 from vworkspace_core.overview.summary import Summary
 from vworkspace_core.overview.tree import Branch
 
@@ -30,6 +31,13 @@ def branch_data(branch: Branch) -> dict[str, Any]:
     """One object with what stands below it."""
     children = [branch_data(child) for child in branch.children]
     return {**summary_data(branch.summary), **({"children": children} if children else {})}
+
+
+def shard_data(one: AtWork) -> dict[str, Any]:
+    """Who is at work on one shard; what is not known is left out."""
+    heard = None if one.heard is None else format_time(one.heard)
+    said = {"shard": str(one.shard), "holder": one.holder, "heard": heard}
+    return {name: value for name, value in said.items() if value}
 
 
 def counts(summaries: Iterable[Summary]) -> dict[str, int]:

@@ -8,8 +8,10 @@ from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.errors import Right
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
+from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.overview import checkup
 from vworkspace_core.overview.checkup import Finding, Verdict
+from vworkspace_core.overview.replicas import AtWork
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.flux.crds import flux_crds
 
@@ -106,9 +108,20 @@ def test_a_credential_is_looked_at_and_never_shown_SEE_1() -> None:
     assert checkup.credential(None).remedy.startswith("vworkspace-operator register ")
 
 
+LED = (AtWork(WHOLE, "a"),)
+HALF = (AtWork(Shard(0, 2), "a"), AtWork(Shard(1, 2)))
+
+
 def test_whether_it_runs_is_seen_from_its_lease_or_its_deployment_SEE_1() -> None:
     running = {"status": {"availableReplicas": 1}}
-    assert checkup.at_work(None, is_led=True).verdict is Verdict.OK
-    assert checkup.at_work(running, is_led=False).verdict is Verdict.OK
-    assert checkup.at_work({"status": {}}, is_led=False).remedy == "vworkspace-operator logs"
-    assert "manifests --image" in checkup.at_work(None, is_led=False).remedy
+    assert checkup.operator(None, LED).verdict is Verdict.OK
+    assert checkup.operator(running, ()).verdict is Verdict.OK
+    assert checkup.operator({"status": {}}, ()).remedy == "vworkspace-operator logs"
+    assert "manifests --image" in checkup.operator(None, ()).remedy
+
+
+def test_a_shard_on_which_nobody_works_is_named_whatever_the_others_do_SEE_1_RUN_13() -> None:
+    found = checkup.operator({"status": {"availableReplicas": 1}}, HALF)
+    assert (found.verdict, found.told) == (Verdict.FAILED, "nobody works on shard 1/2: its namespaces wait")
+    whole = checkup.operator(None, (HALF[0], AtWork(Shard(1, 2), "b")))
+    assert (whole.verdict, whole.told) == (Verdict.OK, "2 shards are at work")

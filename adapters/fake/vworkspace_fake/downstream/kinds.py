@@ -2,16 +2,17 @@
 
 from typing import Final
 
+from vworkspace_core.apimachinery import resources
 from vworkspace_core.apimachinery.manifest import Kind
 
 BACKUP_STORAGE_LOCATION: Final = Kind("velero.io", "v1", "BackupStorageLocation", "backupstoragelocations")
 DELETE_BACKUP_REQUEST: Final = Kind("velero.io", "v1", "DeleteBackupRequest", "deletebackuprequests")
 WORKFLOW_TEMPLATE: Final = Kind("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates")
 PERSISTENT_VOLUME: Final = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
-SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+SERVICE_ACCOUNT: Final = resources.SERVICE_ACCOUNT
 STORAGE_CLASS: Final = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
-DEPLOYMENT: Final = Kind("apps", "v1", "Deployment", "deployments")
-STATEFUL_SET: Final = Kind("apps", "v1", "StatefulSet", "statefulsets")
-DAEMON_SET: Final = Kind("apps", "v1", "DaemonSet", "daemonsets")
-SERVICE: Final = Kind("", "v1", "Service", "services")
-INGRESS: Final = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
+DEPLOYMENT: Final = resources.DEPLOYMENT
+STATEFUL_SET: Final = resources.STATEFUL_SET
+DAEMON_SET: Final = resources.DAEMON_SET
+SERVICE: Final = resources.SERVICE
+INGRESS: Final = resources.INGRESS
