@@ -28,12 +28,12 @@ from vworkspace_core.graph import (
     CreateRecord,
     Edge,
     Graph,
+    GraphNode,
     Hold,
     HoldCause,
     Hooks,
     Item,
     Marks,
-    Node,
     OnImmutable,
     Owner,
     Plan,
@@ -113,9 +113,9 @@ class NodeSpec:
     roll_on: tuple[str, ...] = ()
     body: Mapping[str, Any] = attrs.field(factory=dict)
 
-    def node(self) -> Node:
+    def node(self) -> GraphNode:
         """As the engine takes it."""
-        return Node(
+        return GraphNode(
             self.id,
             self.kind,
             self._render,

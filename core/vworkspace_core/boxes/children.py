@@ -22,13 +22,13 @@ _ANY: Final = "_"
 
 
 @attrs.frozen
-class Children:
+class ChildNames:
     """The resources by their kinds in small letters: `deployment`."""
 
     by_kind: Mapping[str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, resources: Iterable[tuple[str, str]]) -> "Children":
+    def of(cls, resources: Iterable[tuple[str, str]]) -> "ChildNames":
         """From ids and their kinds."""
         found: dict[str, tuple[str, ...]] = {}
         for identifier, kind in resources:
@@ -97,7 +97,7 @@ def readable(source: str) -> str:
 
 @attrs.frozen
 class _Resolver:
-    children: Children
+    children: ChildNames
     source: str
 
     def visit(self, node: Expression) -> Expression:

@@ -8,7 +8,7 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.problems import index
-from vworkspace_core.boxes.children import Children
+from vworkspace_core.boxes.children import ChildNames
 from vworkspace_core.boxes.edges import Target
 from vworkspace_core.boxes.model import ApplyMode, BoxPhase, BoxResource, OperatorBox, PhaseOn
 from vworkspace_core.boxes.problems import Findings
@@ -175,7 +175,7 @@ def variables_of(
     living: Sequence[Entry],
     model: OperatorBox,
     kinds: Mapping[str, KnownKind],
-    children: Children,
+    children: ChildNames,
     parent: KnownKind,
 ) -> Variables:
     """Everything that a status field may read."""

@@ -30,10 +30,10 @@ from vworkspace_core.graph import (
     ApplyPolicy,
     Edge,
     Graph,
+    GraphNode,
     Hold,
     HoldCause,
     Item,
-    Node,
     OnImmutable,
     PruneTime,
     Removal,
@@ -62,7 +62,7 @@ def graph_of(box: Box) -> Graph:
 @lru_cache(maxsize=256)
 def drains_of(box: Box) -> Graph:
     """What runs to its end when a parent goes: each phase waits for the one before. Raises GraphError."""
-    nodes: list[Node] = []
+    nodes: list[GraphNode] = []
     before: tuple[str, ...] = ()
     for phase in box.drains:
         waits = tuple(Edge(name, Until.READY, declared=True) for name in before)
@@ -72,7 +72,7 @@ def drains_of(box: Box) -> Graph:
     return Graph.of(nodes)
 
 
-def _within(node: Node, phase: Sequence[Node]) -> Iterator[Edge]:
+def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
     """A drain reads what the graph has made as it finds it; it waits for drains only."""
     ids = {other.id for other in phase}
     return (edge for edge in node.edges if edge.to in ids)
@@ -93,7 +93,7 @@ def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str |
     return (where if external.kind.namespaced else None), name
 
 
-def _external(external: ExternalNode) -> Node:
+def _external(external: ExternalNode) -> GraphNode:
     ready = together(external.ready)
 
     def render(scope: Scope) -> Rendered | Hold:
@@ -109,7 +109,7 @@ def _external(external: ExternalNode) -> Node:
     def is_ready(scope: Scope, item: Item, live: Manifest) -> bool | Hold:
         return ready(scope, {external.id: live})
 
-    return Node(
+    return GraphNode(
         external.id,
         external.kind,
         render,
@@ -124,9 +124,9 @@ def _external(external: ExternalNode) -> Node:
 # --- resources -------------------------------------------------------------------------------------------------------
 
 
-def _resource(box: Box, node: BoxNode) -> Node:
+def _resource(box: Box, node: BoxNode) -> GraphNode:
     include = together(node.include)
-    return Node(
+    return GraphNode(
         node.id,
         node.kind,
         _renderer(node, _Touching.of(node)),

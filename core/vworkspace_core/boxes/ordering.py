@@ -9,7 +9,7 @@ from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.boxes.box import BoxNode
 from vworkspace_core.boxes.problems import Findings
 from vworkspace_core.cel import VariablePath
-from vworkspace_core.graph import Cycle, Edge, Graph, Node, Rendered
+from vworkspace_core.graph import Cycle, Edge, Graph, GraphNode, Rendered
 
 _LONGEST_CIRCLE: Final = 12
 """Ids of a circle that a message names."""
@@ -38,10 +38,10 @@ def within(nodes: Sequence[BoxNode], known: set[str]) -> list[BoxNode]:
     return [attrs.evolve(node, edges=tuple(edge for edge in node.edges if edge.to in known)) for node in nodes]
 
 
-def _stand_in(name: str, edges: Sequence[Edge], roll_on: Sequence[str]) -> Node:
+def _stand_in(name: str, edges: Sequence[Edge], roll_on: Sequence[str]) -> GraphNode:
     """A node for the order alone."""
     kind = Kind("", "v1", "Order", "orders")
-    return Node(name, kind, lambda scope: Rendered(), tuple(edges), roll_on=tuple(roll_on))
+    return GraphNode(name, kind, lambda scope: Rendered(), tuple(edges), roll_on=tuple(roll_on))
 
 
 def _circle(path: Sequence[str]) -> str:

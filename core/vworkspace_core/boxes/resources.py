@@ -6,7 +6,7 @@ import attrs
 
 from vworkspace_core.apimachinery.problems import index
 from vworkspace_core.boxes.box import BoxNode, ExternalNode, Iteration
-from vworkspace_core.boxes.children import Children, list_name
+from vworkspace_core.boxes.children import ChildNames, list_name
 from vworkspace_core.boxes.edges import UNTIL, Target, inferred
 from vworkspace_core.boxes.entries import (
     TAKEN,
@@ -46,7 +46,7 @@ class Resources:
     kinds: Mapping[str, KnownKind]
     """By id, those that are known."""
     parent: KnownKind
-    children: Children
+    children: ChildNames
     variables: Variables
     """Everything that a status field may read."""
     templates: TemplateCompiler
@@ -63,7 +63,7 @@ class Resources:
         entries = unique(tuple(entries_of(model)), model, findings)
         kinds = kinds_of(entries, model, schemas, findings)
         living = [entry for entry in entries if entry.drain is None]
-        children = Children.of((entry.id, kinds[entry.id].kind.kind) for entry in living if entry.id in kinds)
+        children = ChildNames.of((entry.id, kinds[entry.id].kind.kind) for entry in living if entry.id in kinds)
         variables = variables_of(living, model, kinds, children, crd.stored)
         lists = {list_name(kind): list_of(kinds[ids[0]].type) for kind, ids in children.by_kind.items()}
         expressions = ExpressionCompiler(findings, children, lists, crd.where)

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from vworkspace_core.boxes.children import Children, readable
+from vworkspace_core.boxes.children import ChildNames, readable
 from vworkspace_core.boxes.expressions import BoxExpression
 from vworkspace_core.boxes.functions import FUNCTIONS
 from vworkspace_core.boxes.problems import Findings
@@ -70,7 +70,7 @@ class ExpressionCompiler:
     """Compiles the expressions of one box and tells what is wrong with them."""
 
     findings: Findings
-    children: Children
+    children: ChildNames
     lists: Mapping[str, CelType]
     """Types of the lists of all children of a kind."""
     where: Callable[..., str]

@@ -11,9 +11,9 @@ from vworkspace_core.graph.node import (
     NOWHERE,
     ApplyPolicy,
     Edge,
+    GraphNode,
     Hold,
     HoldCause,
-    Node,
     OnImmutable,
     PruneTime,
     Removal,
@@ -23,7 +23,7 @@ from vworkspace_core.graph.node import (
 from vworkspace_core.graph.once import CreateRecord
 from vworkspace_core.graph.owner import Marks, Owner
 from vworkspace_core.graph.plan import Plan, plan
-from vworkspace_core.graph.scope import Child, Children, Item, Knowledge, Scope
+from vworkspace_core.graph.scope import Child, Item, Knowledge, NodeChildren, Scope
 from vworkspace_core.graph.states import NodeState, Observation
 from vworkspace_core.graph.teardown import Hooks, Teardown, TeardownStep, let_go, teardown
 
@@ -31,13 +31,13 @@ __all__ = [
     "NOWHERE",
     "ApplyPolicy",
     "Child",
-    "Children",
     "CreateRecord",
     "Cycle",
     "DuplicateNode",
     "Edge",
     "Graph",
     "GraphError",
+    "GraphNode",
     "GraphReason",
     "Hold",
     "HoldCause",
@@ -45,7 +45,7 @@ __all__ = [
     "Item",
     "Knowledge",
     "Marks",
-    "Node",
+    "NodeChildren",
     "NodeState",
     "Observation",
     "OnImmutable",

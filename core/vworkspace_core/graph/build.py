@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 import attrs
 
 from vworkspace_core.apimachinery.places import Place
-from vworkspace_core.graph.node import NOWHERE, ApplyPolicy, Edge, Node, Until
+from vworkspace_core.graph.node import NOWHERE, ApplyPolicy, Edge, GraphNode, Until
 
 
 class GraphError(Exception):
@@ -51,17 +51,17 @@ class Graph:
     node, and those that follow from `roll_on`.
     """
 
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, GraphNode]
     waves: Mapping[str, int]
     edges: Mapping[str, tuple[Edge, ...]]
 
     @classmethod
-    def of(cls, nodes: Iterable[Node]) -> "Graph":
+    def of(cls, nodes: Iterable[GraphNode]) -> "Graph":
         """The graph of `nodes`, which are independent of each other where no edge says otherwise.
 
         Raises DuplicateNode, UnknownNode, Cycle.
         """
-        by_id: dict[str, Node] = {}
+        by_id: dict[str, GraphNode] = {}
         for node in nodes:
             if node.id in by_id:
                 raise DuplicateNode(node.id, node.place)
@@ -79,7 +79,7 @@ class Graph:
         return max(self.waves.values(), default=-1) + 1
 
 
-def _edges_of(node: Node, nodes: Mapping[str, Node]) -> tuple[Edge, ...]:
+def _edges_of(node: GraphNode, nodes: Mapping[str, GraphNode]) -> tuple[Edge, ...]:
     edges = list(node.edges)
     for target in node.roll_on:
         rendered = target in nodes and nodes[target].policy is ApplyPolicy.ALWAYS

@@ -13,10 +13,10 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, content_h
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.controller.ownership import controller_of
 from vworkspace_core.graph.build import Graph
-from vworkspace_core.graph.node import ApplyPolicy, Edge, Hold, HoldCause, Node, Rendered, Until
+from vworkspace_core.graph.node import ApplyPolicy, Edge, GraphNode, Hold, HoldCause, Rendered, Until
 from vworkspace_core.graph.once import CreateRecord
 from vworkspace_core.graph.owner import Owner, label_text
-from vworkspace_core.graph.scope import Child, Children, Item, Knowledge, Scope
+from vworkspace_core.graph.scope import Child, Item, Knowledge, NodeChildren, Scope
 
 _NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
@@ -43,7 +43,7 @@ class WantedItem:
 class WantedNode:
     """What a node wants: items; or nothing, because it is excluded by `excluded_by`; or what could not be evaluated."""
 
-    node: Node
+    node: GraphNode
     knowledge: Knowledge
     items: tuple[WantedItem, ...] = ()
     edges: tuple[Edge, ...] = ()
@@ -61,19 +61,19 @@ def evaluate(
     for node in graph.nodes.values():
         wanted = evaluation.wanted(node)
         evaluation.found[node.id] = wanted
-        nodes[node.id] = Children(wanted.knowledge, tuple(map(_child, wanted.items)))
+        nodes[node.id] = NodeChildren(wanted.knowledge, tuple(map(_child, wanted.items)))
     return whole, evaluation.found
 
 
-def _found_by_labels(graph: Graph, owner: Owner, held: Sequence[tuple[ObjectRef, Manifest]]) -> dict[str, Children]:
+def _found_by_labels(graph: Graph, owner: Owner, held: Sequence[tuple[ObjectRef, Manifest]]) -> dict[str, NodeChildren]:
     """What exists of each node, for those that look at it before it is rendered."""
     found: dict[str, list[Child]] = {}
     for ref, live in held:
         key = str(get_path(live, "metadata", "labels", owner.marks.item) or "")
         found.setdefault(owner.node_of(live), []).append(Child(key, ref, live=live))
-    nothing = Children()
+    nothing = NodeChildren()
     return {
-        node_id: Children(items=tuple(found[label])) if (label := label_text(node_id)) in found else nothing
+        node_id: NodeChildren(items=tuple(found[label])) if (label := label_text(node_id)) in found else nothing
         for node_id in graph.nodes
     }
 
@@ -91,11 +91,11 @@ class _Evaluation:
     owner: Owner
     observed: Snapshot
     scope: Scope
-    nodes: dict[str, Children]
+    nodes: dict[str, NodeChildren]
     found: dict[str, WantedNode] = attrs.field(factory=dict)
     claimed: dict[ObjectRef, str] = attrs.field(factory=dict)
 
-    def wanted(self, node: Node) -> WantedNode:
+    def wanted(self, node: GraphNode) -> WantedNode:
         """Whether it is to exist, and its items."""
         included = node.include(self.scope)
         if isinstance(included, Hold) and included.cause is not HoldCause.NO:
@@ -117,12 +117,12 @@ class _Evaluation:
         items = tuple(self._item(node, item, roll) for item in answer.items)
         return WantedNode(node, Knowledge.RENDERED, items, edges)
 
-    def _counting(self, node: Node, touched: Any) -> tuple[Edge, ...]:
+    def _counting(self, node: GraphNode, touched: Any) -> tuple[Edge, ...]:
         """The edges that hold something up: the declared ones, and of the inferred what the evaluation read."""
         edges = (edge for edge in self.graph.edges[node.id] if edge.until is not Until.NOTHING)
         return tuple(edge for edge in edges if edge.declared or touched is None or edge in touched)
 
-    def _item(self, node: Node, item: Item, roll: str) -> WantedItem:
+    def _item(self, node: GraphNode, item: Item, roll: str) -> WantedItem:
         record = self._record(node, item) if node.policy is ApplyPolicy.ONCE else None
         if record is not None:
             item = _under(item, record)
@@ -135,31 +135,31 @@ class _Evaluation:
         is_foreign = live is not None and not self._may_write(node, live)
         return WantedItem(item, ref, manifest, live, is_foreign, record, problem)
 
-    def _may_write(self, node: Node, live: Manifest) -> bool:
+    def _may_write(self, node: GraphNode, live: Manifest) -> bool:
         """Ours; or nobody's, where that is to be taken over, or only has to be there."""
         if self.owner.is_ours(live):
             return True
         return controller_of(live) is None and (node.adopt or node.policy is ApplyPolicy.IF_ABSENT)
 
-    def _record(self, node: Node, item: Item) -> CreateRecord | None:
+    def _record(self, node: GraphNode, item: Item) -> CreateRecord | None:
         return next(
             (record for record in self.owner.records if (record.node, record.item) == (node.id, item.key)), None
         )
 
-    def _claim(self, node: Node, ref: ObjectRef) -> str:
+    def _claim(self, node: GraphNode, ref: ObjectRef) -> str:
         """Why the object is somebody else's in this graph; empty where nobody wants it yet."""
         if ref in self.claimed:
             return f"{self.claimed[ref]} wants this object already"
         self.claimed[ref] = node.id
         return ""
 
-    def _roll_hash(self, node: Node) -> str:
+    def _roll_hash(self, node: GraphNode) -> str:
         """Hash of what the pods are to be rolled on: what we render, or what exists where others decide that."""
         if not node.roll_on:
             return ""
         return content_hash([self._content(self.graph.nodes[target], self.nodes[target]) for target in node.roll_on])
 
-    def _content(self, node: Node, children: Children) -> list[Any]:
+    def _content(self, node: GraphNode, children: NodeChildren) -> list[Any]:
         rendered = node.policy is ApplyPolicy.ALWAYS
         manifests = (child.rendered if rendered else child.live for child in children.items)
         return [{key: value for key, value in (one or {}).items() if key not in _NOT_CONTENT} for one in manifests]
@@ -180,7 +180,7 @@ def _under(item: Item, record: CreateRecord) -> Item:
     return attrs.evolve(item, manifest={**item.manifest, "metadata": {**metadata(item.manifest), **place}})
 
 
-def _problem(node: Node, item: Item, ref: ObjectRef) -> str:
+def _problem(node: GraphNode, item: Item, ref: ObjectRef) -> str:
     """Why there can be no such object; empty where there can."""
     given = (item.manifest.get("apiVersion"), item.manifest.get("kind"))
     if given != (node.kind.api_version, node.kind.kind):

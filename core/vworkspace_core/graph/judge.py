@@ -24,9 +24,9 @@ from vworkspace_core.graph.node import (
     NOWHERE,
     ApplyPolicy,
     Edge,
+    GraphNode,
     Hold,
     HoldCause,
-    Node,
     OnImmutable,
     Until,
 )
@@ -79,7 +79,7 @@ class _NodeJudgement:
 
     work: Judgement
     wanted: WantedNode
-    node: Node
+    node: GraphNode
 
     def observations(self) -> tuple[Observation, ...]:
         """By what is known of it, then item by item."""
@@ -374,7 +374,7 @@ def _whose(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
     )
 
 
-def _schema_of(node: Node) -> Schema | None:
+def _schema_of(node: GraphNode) -> Schema | None:
     return node.schema if node.schema is not None else built_in_schema(node.kind.api_version, node.kind.kind)
 
 

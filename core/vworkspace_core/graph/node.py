@@ -118,7 +118,7 @@ Question: TypeAlias = Callable[[Scope], bool | Hold]
 
 
 @attrs.frozen(eq=False)
-class Node:
+class GraphNode:
     """One resource: none, one or many objects of one kind.
 
     `include`: should it exist; False prunes, a Hold holds. `render`: its items. `gate`: may we act now; False or a

@@ -16,7 +16,7 @@ from vworkspace_core.apimachinery.names import is_label_value
 from vworkspace_core.controller.decision import MergePatch, Snapshot
 from vworkspace_core.controller.drift import stamp
 from vworkspace_core.controller.ownership import controller_of, owner_reference, owners_without
-from vworkspace_core.graph.node import ApplyPolicy, Node, Removal
+from vworkspace_core.graph.node import ApplyPolicy, GraphNode, Removal
 from vworkspace_core.graph.once import CreateRecord, is_locked, unlocked_finalizers
 from vworkspace_core.graph.scope import Item
 
@@ -144,7 +144,7 @@ class Owner:
         """Whether it is let go of instead of deleted."""
         return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
 
-    def dressed(self, node: Node, item: Item, wave: int, roll: str = "") -> dict[str, Any]:
+    def dressed(self, node: GraphNode, item: Item, wave: int, roll: str = "") -> dict[str, Any]:
         """The whole manifest of an item as it is sent, with its hash where it is applied."""
         ref = self.ref_of(node.kind, item.manifest)
         meta = {**metadata(item.manifest), **({"namespace": ref.namespace} if ref.namespace else {})}

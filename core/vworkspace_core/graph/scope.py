@@ -54,7 +54,7 @@ class Knowledge(Enum):
 
 
 @attrs.frozen
-class Children:
+class NodeChildren:
     """What is known of one node, its items in the order in which they were rendered."""
 
     knowledge: Knowledge = Knowledge.NOT_YET
@@ -70,4 +70,4 @@ class Scope:
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)
-    nodes: Mapping[str, Children] = attrs.field(factory=dict)
+    nodes: Mapping[str, NodeChildren] = attrs.field(factory=dict)

@@ -14,7 +14,7 @@ import attrs
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.controller.decision import Decision, Snapshot
 from vworkspace_core.graph.build import Graph
-from vworkspace_core.graph.node import ApplyPolicy, Node
+from vworkspace_core.graph.node import ApplyPolicy, GraphNode
 from vworkspace_core.graph.once import CreateRecord
 from vworkspace_core.graph.owner import Owner, label_text
 from vworkspace_core.graph.plan import Plan, plan_without_prune
@@ -35,7 +35,7 @@ class Hooks:
     scope: Scope
 
     @classmethod
-    def of(cls, nodes: Iterable[Node], scope: Scope) -> "Hooks":
+    def of(cls, nodes: Iterable[GraphNode], scope: Scope) -> "Hooks":
         """Each hook is created once: it has run when the owner's status says so, whatever is left of it.
 
         Raises what `Graph.of` raises.

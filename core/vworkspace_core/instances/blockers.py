@@ -16,7 +16,7 @@ from vworkspace_core.controller.ownership import is_controlled_by
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import InstanceObserved, Settings
-from vworkspace_core.instances.desired import Desired, source_kind
+from vworkspace_core.instances.desired import DesiredObjects, source_kind
 from vworkspace_core.instances.helm_storage import foreign_release
 from vworkspace_core.instances.intent import Intent, remembered
 from vworkspace_core.instances.ownership import is_ours, name_taken
@@ -104,7 +104,7 @@ def _missing(source: ApplicationInstance, observed: InstanceObserved) -> Blocker
     return Blocker(Reason.MISSING_DEPENDENCIES, not_installed(missing), requeue=Requeue.SLOW)
 
 
-def name_blocker(source: ApplicationInstance, desired: Desired, observed: InstanceObserved) -> Blocker | None:
+def name_blocker(source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved) -> Blocker | None:
     """Every name that we want must be free or ours: server-side apply alone would take it over silently (REC-4).
 
     The HelmRelease's first: it is what two instances with the same release quarrel about.

@@ -41,7 +41,7 @@ _CHART_LAYER = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzi
 
 
 @attrs.frozen
-class Desired:
+class DesiredObjects:
     """Whole manifests in the order they are applied, and the names a decision needs from them."""
 
     applies: tuple[Apply, ...]
@@ -71,7 +71,7 @@ def desired_objects(
     override: ReleaseOverride | None,
     objects: Mapping[ObjectRef, Manifest],
     settings: Settings,
-) -> Desired:
+) -> DesiredObjects:
     """What is to exist downstream of an instance that has a chart and a release.
 
     What was made under the former names stays as long as it is exactly what is wanted: moving it would start a new
@@ -203,16 +203,16 @@ class _Wanted:
         return ObjectRef(HELM_RELEASE, self.instance.metadata.namespace, self.release.name)
 
     @cached_property
-    def current(self) -> Desired:
+    def current(self) -> DesiredObjects:
         """Whole manifests."""
         return self._objects(self.names)
 
     @cached_property
-    def former(self) -> Desired:
+    def former(self) -> DesiredObjects:
         """The same under the names that were given before."""
         return self._objects(former_names(self.release))
 
-    def _objects(self, names: Names) -> Desired:
+    def _objects(self, names: Names) -> DesiredObjects:
         kind = source_kind(self.chart)
         spec = _release_spec(self, ObjectRef(kind, self.release.namespace, names.source))
         beneath = names.fragment if _needs_config_map(self.instance) else ""
@@ -220,7 +220,7 @@ class _Wanted:
         helm_release = self.wrap(HELM_RELEASE, self.release.name, {"spec": spec})
         source = self.wrap(kind, names.source, {"spec": _source_spec(self.chart, self.version, self.settings)})
         between = (_config_map(self, beneath),) if beneath else ()
-        return Desired(
+        return DesiredObjects(
             applies=one_after_another((source, *between, helm_release)),
             release=helm_release.ref,
             source=source.ref,

@@ -42,7 +42,7 @@ from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.blockers import intent_blocker, name_blocker
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.deletion import decide_deletion
-from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, Desired, desired_objects
+from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, DesiredObjects, desired_objects
 from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts
 from vworkspace_core.instances.ownership import adoption, is_ours
 from vworkspace_core.instances.refused_writes import TransientFailure, meaning
@@ -123,7 +123,11 @@ def _managed(
 
 
 def _release_status(
-    desired: Desired, chart: ChartSource, live_release: Manifest | None, observed: InstanceObserved, context: Context
+    desired: DesiredObjects,
+    chart: ChartSource,
+    live_release: Manifest | None,
+    observed: InstanceObserved,
+    context: Context,
 ) -> ClassifiedRelease:
     settings = context.settings
     return flux.classify(
@@ -171,7 +175,7 @@ def _requested(release_status: ClassifiedRelease, source: ApplicationInstance) -
 
 def _after_failure(
     source: ApplicationInstance,
-    desired: Desired,
+    desired: DesiredObjects,
     release_status: ClassifiedRelease,
     observed: InstanceObserved,
     context: Context,
@@ -194,7 +198,9 @@ def _after_failure(
             assert_never(meant)
 
 
-def _adoptions(source: ApplicationInstance, desired: Desired, observed: InstanceObserved) -> tuple[MergePatch, ...]:
+def _adoptions(
+    source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved
+) -> tuple[MergePatch, ...]:
     """What an earlier incarnation has left, and this one does not want: made ours, so that it is pruned in time."""
     wanted = desired.refs
     if observed.objects.keys() <= wanted:
@@ -210,7 +216,7 @@ def _adoptions(source: ApplicationInstance, desired: Desired, observed: Instance
 
 
 def _prunes(
-    source: ApplicationInstance, desired: Desired, observed: InstanceObserved, *, in_use: bool
+    source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved, *, in_use: bool
 ) -> tuple[Delete, ...]:
     """What we control and want no longer, once the new is in use (REC-14, PH-3).
 
@@ -228,7 +234,7 @@ def _prunes(
 def _fields(
     source: ApplicationInstance,
     chart: ChartSource,
-    desired: Desired,
+    desired: DesiredObjects,
     override: ReleaseOverride | None,
     in_force: ReleaseOverride | None,
 ) -> StatusFields:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.graph_world import PART
 from vworkspace_core.apimachinery.places import Place
-from vworkspace_core.graph import Cycle, DuplicateNode, Edge, Graph, Node, Rendered, UnknownNode, Until
+from vworkspace_core.graph import Cycle, DuplicateNode, Edge, Graph, GraphNode, Rendered, UnknownNode, Until
 
 IDS = "abcdefg"
 EDGES = st.dictionaries(
@@ -17,10 +17,10 @@ EDGES = st.dictionaries(
 )
 
 
-def nodes_of(edges: Mapping[str, Mapping[str, Until]], ids: Sequence[str] = IDS) -> list[Node]:
+def nodes_of(edges: Mapping[str, Mapping[str, Until]], ids: Sequence[str] = IDS) -> list[GraphNode]:
     """Nodes with these edges."""
     return [
-        Node(
+        GraphNode(
             one,
             PART,
             lambda scope: Rendered(),
@@ -42,7 +42,7 @@ def reaches(edges: Mapping[str, Mapping[str, Until]], start: str) -> set[str]:
     return found
 
 
-def built_of(nodes: list[Node]) -> Graph | Cycle:
+def built_of(nodes: list[GraphNode]) -> Graph | Cycle:
     """The graph, or why there is none."""
     try:
         return Graph.of(nodes)

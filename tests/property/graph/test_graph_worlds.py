@@ -15,7 +15,7 @@ from tests.support.graph_world import MANAGER, PART, GraphWorld, NodeSpec, conte
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import canonical_json, metadata
 from vworkspace_core.controller.render import as_data
-from vworkspace_core.graph import Edge, Graph, Hold, Item, Node, Rendered, Scope, Until, conditions_of, plan
+from vworkspace_core.graph import Edge, Graph, GraphNode, Hold, Item, Rendered, Scope, Until, conditions_of, plan
 
 
 def descendants(nodes: Sequence[NodeSpec], of: str) -> set[str]:
@@ -130,14 +130,14 @@ def test_graph_decides_the_same_in_every_process() -> None:
     assert b"e is unknown" in answers.pop()
 
 
-def soft(node_id: str, other: str) -> Node:
+def soft(node_id: str, other: str) -> GraphNode:
     """It puts what the other says into its own, where that is there."""
 
     def render(scope: Scope) -> Rendered | Hold:
         seen = [(child.live or {}).get("status", {}).get("value") for child in scope.nodes[other].items]
         return Rendered((Item("", {**PART.manifest(node_id), "spec": {"seen": [value for value in seen if value]}}),))
 
-    return Node(node_id, PART, render, (Edge(other, Until.NOTHING),))
+    return GraphNode(node_id, PART, render, (Edge(other, Until.NOTHING),))
 
 
 def test_graph_soft_references_may_go_in_a_circle() -> None:

@@ -15,10 +15,10 @@ from vworkspace_core.graph import (
     ApplyPolicy,
     Edge,
     Graph,
+    GraphNode,
     Hold,
     HoldCause,
     Item,
-    Node,
     OnImmutable,
     PruneTime,
     Removal,
@@ -354,13 +354,15 @@ def test_pods_are_rolled_on_the_content_of_others() -> None:
     assert list(world.objects) == [secret]
 
 
-def nodes_of(answer: Rendered | Hold, *, included: bool = True) -> list[Node]:
+def nodes_of(answer: Rendered | Hold, *, included: bool = True) -> list[GraphNode]:
     """Two nodes, the second of which answers so and has an inferred and a declared edge to the first."""
-    first = Node("a", PART, lambda scope: Rendered((Item("", PART.manifest("a")),)), include=lambda scope: included)
-    return [first, Node("b", PART, lambda scope: answer, (Edge("a", Until.READY),))]
+    first = GraphNode(
+        "a", PART, lambda scope: Rendered((Item("", PART.manifest("a")),)), include=lambda scope: included
+    )
+    return [first, GraphNode("b", PART, lambda scope: answer, (Edge("a", Until.READY),))]
 
 
-def states(nodes: list[Node]) -> list[str]:
+def states(nodes: list[GraphNode]) -> list[str]:
     """How they stand in an empty world."""
     world = GraphWorld.of()
     planned = plan(Graph.of(nodes), owner_of(world.shop), world.snapshot(), Scope())
