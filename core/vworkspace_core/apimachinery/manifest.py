@@ -130,9 +130,9 @@ def merge_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str
     for key, value in patch.items():
         if value is None:
             patched.pop(key, None)
-        elif isinstance(value, Mapping):
+        elif type(value) is dict or isinstance(value, Mapping):
             under = patched.get(key)
-            patched[key] = merge_patch(under if isinstance(under, Mapping) else {}, value)
+            patched[key] = merge_patch(under if type(under) is dict or isinstance(under, Mapping) else {}, value)
         else:
             patched[key] = value
     return patched

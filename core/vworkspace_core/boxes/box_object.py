@@ -1,6 +1,7 @@
 """The object that a box is run for, and what is recorded on it: which kinds it has children of, what it made once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 
 import attrs
 import msgspec
@@ -55,7 +56,8 @@ def recorded_kinds(parent: BoxObject) -> tuple[Kind, ...]:
     return tuple(kind for text in said if (kind := _kind_of(text)) is not None)
 
 
-def kinds_annotation(kinds: Iterable[Kind]) -> str:
+@lru_cache(maxsize=256)
+def kinds_annotation(kinds: tuple[Kind, ...]) -> str:
     """Kinds as the annotation has them: `Ingress/ingresses.v1.networking.k8s.io`, behind it `/` for no namespace."""
     return " ".join(sorted(f"{kind.kind}/{_resource(kind)}{'' if kind.namespaced else '/'}" for kind in kinds))
 
@@ -72,6 +74,7 @@ def _kind_of(text: str) -> Kind | None:
     return Kind(group, version, name, plural, not slash) if name and plural and version else None
 
 
+@lru_cache(maxsize=256)
 def child_kinds(box: Box) -> tuple[Kind, ...]:
     """The kinds that a box makes objects of, and those that it declares: an earlier file may have made some."""
     nodes = (*box.nodes, *(node for phase in box.drains for node in phase))

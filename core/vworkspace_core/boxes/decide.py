@@ -105,6 +105,8 @@ def _seconds_until(due: datetime | None, now: datetime) -> float | None:
 def _kinds(box: Box, parent: BoxObject, observed: Snapshot) -> tuple[Kind, ...]:
     """Those of the box, and those of an earlier one as long as something of them is left."""
     now = child_kinds(box)
+    if parent.metadata.annotations.get(KINDS) == kinds_annotation(now):
+        return now
     uid = parent.metadata.uid
     left = {
         ref.kind

@@ -37,6 +37,13 @@ class BoxExpression:
         except CelError as error:
             raise self.failure(error) from error
 
+    def evaluate_in(self, scope: dict[Any, Any]) -> Any:
+        """The same in a scope that `cel.prepared` has made."""
+        try:
+            return self.program.evaluate_in(scope)
+        except CelError as error:
+            raise self.failure(error) from error
+
     def failure(self, error: CelError) -> ExpressionFailure:
         """What is told of an evaluation that ended so."""
         return ExpressionFailure(self.place, type(error)(_HIDDEN) if self.is_secret else error)

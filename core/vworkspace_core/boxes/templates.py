@@ -15,7 +15,7 @@ import attrs
 from vworkspace_core.apimachinery.problems import index, join
 from vworkspace_core.boxes.expressions import BoxExpression
 from vworkspace_core.boxes.problems import offset_of
-from vworkspace_core.cel import Budget, CelSyntaxError, EvaluationError
+from vworkspace_core.cel import Budget, CelSyntaxError, EvaluationError, prepared
 from vworkspace_core.cel.durations import duration_text, timestamp_text
 from vworkspace_core.cel.lexer import tokens
 from vworkspace_core.cel.values import ABSENT, Duration, OptionalValue, Timestamp, type_name
@@ -72,8 +72,8 @@ def whole(text: str) -> Piece | None:
     return found[0] if len(found) == 1 and found[0].is_expression else None
 
 
-Render: TypeAlias = Callable[[Mapping[str, Any], Budget], Any]
-"""A value, `ABSENT` where there is none. Raises ExpressionFailure."""
+Render: TypeAlias = Callable[[dict[Any, Any]], Any]
+"""A value of a prepared scope, `ABSENT` where there is none. Raises ExpressionFailure."""
 
 Compile: TypeAlias = Callable[[str, Piece, bool], BoxExpression | None]
 """Makes an expression of a piece at a path; told whether the text around it makes it a part of a text. None where it
@@ -90,7 +90,7 @@ class Template:
 
     def render(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """The value, as JSON; `ABSENT` where the whole is an optional without value. Raises ExpressionFailure."""
-        return self.run(scope, Budget() if budget is None else budget)
+        return self.run(prepared(scope, Budget() if budget is None else budget))
 
 
 @attrs.frozen
@@ -104,8 +104,25 @@ class TemplateProblem:
 def compile_template(raw: Any, path: str, compile_piece: Compile) -> tuple[Template, list[TemplateProblem]]:
     """A template, with every text whose expressions cannot be told apart. Such a text is left as it is."""
     builder = _Builder(compile_piece)
-    run = builder.value(raw, path)
+    run = _as_render(builder.value(raw, path))
     return Template(raw, tuple(builder.expressions), run), builder.problems
+
+
+@attrs.frozen
+class _Scalar:
+    """A value without expressions that nobody can change."""
+
+    value: Any
+
+
+_Part: TypeAlias = _Scalar | Render
+
+
+def _as_render(part: _Part) -> Render:
+    if not isinstance(part, _Scalar):
+        return part
+    value = part.value
+    return lambda scope: value
 
 
 class _Builder:
@@ -114,7 +131,7 @@ class _Builder:
         self.expressions: list[BoxExpression] = []
         self.problems: list[TemplateProblem] = []
 
-    def value(self, raw: Any, path: str) -> Render:
+    def value(self, raw: Any, path: str) -> _Part:
         match raw:
             case str():
                 return self._text(raw, path)
@@ -124,35 +141,34 @@ class _Builder:
                 ]
                 return _mapping(entries)
             case list() | tuple():
-                return _list([self.value(item, index(path, at)) for at, item in enumerate(raw)])
+                return _list([_as_render(self.value(item, index(path, at))) for at, item in enumerate(raw)])
             case _:
-                return lambda scope, budget: raw
+                return _Scalar(raw)
 
-    def _key(self, key: str, path: str) -> Render:
+    def _key(self, key: str, path: str) -> _Part:
         return self._text(key, path, is_key=True)
 
-    def _text(self, text: str, path: str, *, is_key: bool = False) -> Render:
+    def _text(self, text: str, path: str, *, is_key: bool = False) -> _Part:
         if "$" not in text:
-            return lambda scope, budget: text
+            return _Scalar(text)
         try:
             found = pieces(text)
             piece = None if is_key else whole(text)
         except CelSyntaxError as error:
             self.problems.append(TemplateProblem(path, error))
-            return lambda scope, budget: text
+            return _Scalar(text)
         if piece is not None:
             return self._whole(piece, path)
         parts = [self._part(part, path) for part in found]
         if all(isinstance(part, str) for part in parts):
-            plain = "".join(part for part in parts if isinstance(part, str))
-            return lambda scope, budget: plain
+            return _Scalar("".join(part for part in parts if isinstance(part, str)))
         return _text_of(parts)
 
-    def _whole(self, piece: Piece, path: str) -> Render:
+    def _whole(self, piece: Piece, path: str) -> _Part:
         expression = self._made(piece, path, in_text=False)
         if expression is None:
-            return lambda scope, budget: None
-        return lambda scope, budget: _value_of(expression, scope, budget)
+            return _Scalar(None)
+        return lambda scope: _value_of(expression, scope)
 
     def _part(self, piece: Piece, path: str) -> str | BoxExpression:
         if not piece.is_expression:
@@ -166,8 +182,10 @@ class _Builder:
         return expression
 
 
-def _value_of(expression: BoxExpression, scope: Mapping[str, Any], budget: Budget) -> Any:
-    value = expression.evaluate(scope, budget)
+def _value_of(expression: BoxExpression, scope: dict[Any, Any]) -> Any:
+    value = expression.evaluate_in(scope)
+    if type(value) is str:
+        return value
     if isinstance(value, OptionalValue):
         if not value.present:
             return ABSENT
@@ -179,10 +197,10 @@ def _value_of(expression: BoxExpression, scope: Mapping[str, Any], budget: Budge
 
 
 def _text_of(parts: list[str | BoxExpression]) -> Render:
-    def run(scope: Mapping[str, Any], budget: Budget) -> Any:
+    def run(scope: dict[Any, Any]) -> Any:
         texts: list[str] = []
         for part in parts:
-            text = part if isinstance(part, str) else part.evaluate(scope, budget)
+            text = part if isinstance(part, str) else part.evaluate_in(scope)
             if not isinstance(text, str):
                 assert not isinstance(part, str)
                 error = EvaluationError(f"text is made of texts, not of {type_name(text)}: write string(…)")
@@ -193,21 +211,42 @@ def _text_of(parts: list[str | BoxExpression]) -> Render:
     return run
 
 
-def _mapping(entries: list[tuple[Render, Render]]) -> Render:
-    def run(scope: Mapping[str, Any], budget: Budget) -> Any:
+def _mapping(entries: list[tuple[_Part, _Part]]) -> Render:
+    """A new object each time. Most keys are plain, and many values: only the others are asked for."""
+    named = [(key.value, item) for key, item in entries if isinstance(key, _Scalar)]
+    if len(named) < len(entries):
+        return _mapping_of_any_keys([(_as_render(key), _as_render(item)) for key, item in entries])
+    plain = {key: item.value if isinstance(item, _Scalar) else None for key, item in named}
+    asked = [(key, item) for key, item in named if not isinstance(item, _Scalar)]
+
+    def run(scope: dict[Any, Any]) -> Any:
+        out = plain.copy()
+        for key, item in asked:
+            value = item(scope)
+            if value is ABSENT:
+                del out[key]
+            else:
+                out[key] = value
+        return out
+
+    return run
+
+
+def _mapping_of_any_keys(entries: list[tuple[Render, Render]]) -> Render:
+    def run(scope: dict[Any, Any]) -> Any:
         out = {}
         for key, item in entries:
-            value = item(scope, budget)
+            value = item(scope)
             if value is not ABSENT:
-                out[key(scope, budget)] = value
+                out[key(scope)] = value
         return out
 
     return run
 
 
 def _list(items: list[Render]) -> Render:
-    def run(scope: Mapping[str, Any], budget: Budget) -> Any:
-        return [value for item in items if (value := item(scope, budget)) is not ABSENT]
+    def run(scope: dict[Any, Any]) -> Any:
+        return [value for item in items if (value := item(scope)) is not ABSENT]
 
     return run
 

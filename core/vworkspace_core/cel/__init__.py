@@ -9,7 +9,7 @@ from vworkspace_core.cel.check import ITEM, Absence, Checked, Read, VariablePath
 from vworkspace_core.cel.errors import CelError, CelSyntaxError, EvaluationError, LimitExceeded, Missing
 from vworkspace_core.cel.library import FUNCTIONS, LIBRARIES
 from vworkspace_core.cel.limits import LIMITS, Budget, Limits
-from vworkspace_core.cel.program import Environment, Program, compile_expression
+from vworkspace_core.cel.program import Environment, Program, compile_expression, prepared
 from vworkspace_core.cel.types import (
     BOOL,
     BYTES,
@@ -62,4 +62,5 @@ __all__ = [
     "list_of",
     "map_of",
     "optional_of",
+    "prepared",
 ]

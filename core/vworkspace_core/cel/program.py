@@ -51,11 +51,19 @@ class Program:
 
         A budget that is given is shared with whatever else spends from it.
         """
-        scope: dict[Any, Any] = {**variables, None: Budget.of(self.limits) if budget is None else budget}
+        return self.evaluate_in(prepared(variables, Budget.of(self.limits) if budget is None else budget))
+
+    def evaluate_in(self, scope: dict[Any, Any]) -> Any:
+        """Its value in a scope that `prepared` has made. Raises as `evaluate`."""
         try:
             return self.run(scope)
         except RecursionError as error:
             raise LimitExceeded("the data is nested too deeply") from error
+
+
+def prepared(variables: Mapping[str, Any], budget: Budget) -> dict[Any, Any]:
+    """A scope that several programs are evaluated in; all of them spend from the budget."""
+    return {**variables, None: budget}
 
 
 def compile_expression(text: str, environment: Environment, *, checked: bool = True) -> Program:

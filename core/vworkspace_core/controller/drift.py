@@ -45,9 +45,11 @@ def needs_apply(
         return True
     if schema is None and not drops_empty:
         return _differs(desired, live, encoded)
-    fields = ((key, value) for key, value in desired.items() if key != "metadata")
     by_schema = _BySchema(drops_empty)
-    return not all(by_schema.covers_field(live, key, value, schema and schema.child(key)) for key, value in fields)
+    for key, value in desired.items():
+        if key != "metadata" and not by_schema.covers_field(live, key, value, schema and schema.child(key)):
+            return True
+    return False
 
 
 def _differs(desired: Manifest, live: Manifest, encoded: Mapping[str, bytes]) -> bool:
@@ -115,18 +117,22 @@ class _BySchema:
             # A null asks for nothing. What is as good as empty says nothing where the server keeps no such fields.
             return desired is None or (self.drops_empty and not desired)
         there = live[key]
-        if isinstance(desired, dict | list) and canonical_json(there) == canonical_json(desired):
+        if type(desired) is str and desired == there:
+            return True
+        # Byte for byte the same, asked only where that may be: what the server has given defaults is longer.
+        if isinstance(desired, dict | list) and there == desired and canonical_json(there) == canonical_json(desired):
             return True
         return self.covers(there, desired, schema)
 
     def covers(self, live: Any, desired: Any, schema: Schema | None) -> bool:
         if isinstance(desired, dict):
-            return isinstance(live, dict) and all(
-                self.covers_field(live, key, value, schema and schema.child(key)) for key, value in desired.items()
-            )
+            return isinstance(live, dict) and self._covers_fields(live, desired, schema)
         if isinstance(desired, list):
             return isinstance(live, list) and self._covers_list(live, desired, schema)
         return _equal(live, desired) or (schema is not None and schema.int_or_string and _same_quantity(live, desired))
+
+    def _covers_fields(self, live: Manifest, desired: Manifest, schema: Schema | None) -> bool:
+        return all(self.covers_field(live, key, value, schema and schema.child(key)) for key, value in desired.items())
 
     def _covers_list(self, live: list[Any], desired: list[Any], schema: Schema | None) -> bool:
         items = schema.items if schema is not None else None

@@ -131,7 +131,7 @@ class _Evaluation:
         if node.policy is ApplyPolicy.NEVER:
             return WantedItem(item, ref, item.manifest, live, problem=_problem(node, item, ref))
         problem = _problem(node, item, ref) or self._claim(node, ref)
-        manifest = self.owner.dressed(node, item, self.graph.waves[node.id], roll)
+        manifest = self.owner.dressed(node, item, ref, self.graph.waves[node.id], roll)
         is_foreign = live is not None and not self._may_write(node, live)
         return WantedItem(item, ref, manifest, live, is_foreign, record, problem)
 

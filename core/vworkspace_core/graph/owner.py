@@ -5,7 +5,7 @@ legal.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import attrs
@@ -42,32 +42,32 @@ class Marks:
     domain: str
     applied_hash: str = "vworkspace.io/applied-hash"
 
-    @property
+    @cached_property
     def owner_uid(self) -> str:
         """Label: uid of the owner."""
         return f"{self.domain}/owner-uid"
 
-    @property
+    @cached_property
     def node(self) -> str:
         """Label: id of the node."""
         return f"{self.domain}/node"
 
-    @property
+    @cached_property
     def item(self) -> str:
         """Label: key of the item, where the node has a list of them."""
         return f"{self.domain}/item"
 
-    @property
+    @cached_property
     def wave(self) -> str:
         """Annotation: the wave in which it was applied."""
         return f"{self.domain}/wave"
 
-    @property
+    @cached_property
     def removal(self) -> str:
         """Annotation: `Orphan` on what is let go of instead of deleted."""
         return f"{self.domain}/on-delete"
 
-    @property
+    @cached_property
     def roll(self) -> str:
         """Annotation of a pod template: hash of what it is to be rolled on."""
         return f"{self.domain}/roll-hash"
@@ -121,7 +121,7 @@ class Owner:
 
     def held(self, observed: Snapshot) -> Iterator[tuple[ObjectRef, Manifest]]:
         """All that it has, in an order that depends on names alone."""
-        for ref in sorted(observed.objects):
+        for ref in sorted(observed.objects, key=_by_name):
             if self.holds(ref, live := observed.objects[ref]):
                 yield ref, live
 
@@ -144,9 +144,8 @@ class Owner:
         """Whether it is let go of instead of deleted."""
         return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
 
-    def dressed(self, node: GraphNode, item: Item, wave: int, roll: str = "") -> dict[str, Any]:
-        """The whole manifest of an item as it is sent, with its hash where it is applied."""
-        ref = self.ref_of(node.kind, item.manifest)
+    def dressed(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:
+        """The whole manifest of an item, which lives at `ref`, as it is sent: with its hash where it is applied."""
         meta = {**metadata(item.manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
         item_label = {self.marks.item: label_text(item.key)} if item.key else {}
         mine = {self.marks.owner_uid: self.label, self.marks.node: label_text(node.id), **item_label}
@@ -168,6 +167,12 @@ class Owner:
             **({"finalizers": unlocked_finalizers(live)} if is_locked(live) else {}),
         }
         return MergePatch(ref, {"metadata": meta})
+
+
+def _by_name(ref: ObjectRef) -> tuple[str, ...]:
+    # The order of the class itself builds tuples for each comparison.
+    kind = ref.kind
+    return (kind.group, kind.version, kind.kind, kind.plural, ref.namespace or "", ref.name)
 
 
 def _rolled(manifest: dict[str, Any], annotation: str, value: str) -> dict[str, Any]:
