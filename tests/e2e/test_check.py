@@ -1,5 +1,6 @@
 """`check` of a cluster with the printed roles: what is there is well, what was taken away is named (SEE-1, RUN-7)."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ async def found(world: World) -> dict[str, Finding]:
     """What an administrator is told, by point."""
     assert world.reached is not None
     async with KubeApiClient(world.reached.admin) as api:
-        return {finding.point: finding async for finding in installed(api, OPTIONS)}
+        return {finding.point: finding async for finding in installed(api, OPTIONS, datetime.now(UTC))}
 
 
 def test_every_printed_right_is_asked_for_and_one_that_is_taken_away_is_named_SEE_1_RUN_7() -> None:

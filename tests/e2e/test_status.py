@@ -118,7 +118,7 @@ def test_the_command_prints_it_folded_to_the_screen_and_whole_into_a_pipe_SEE_1(
         kubeconfig = kubeconfig_of(world.reached.operator, tmp_path)
         fleet = run("status", "--kubeconfig", kubeconfig)
         assert fleet.status == 0, fleet.err
-        assert any(line.split()[:3] == [NS, f"applicationinstance/{NAME}", "Ready"] for line in fleet.out.splitlines())
+        assert any(line.split()[:3] == [NS, f"appinst/{NAME}", "Ready"] for line in fleet.out.splitlines())
         narrow = run("status", NAME, "-n", NS, "--kubeconfig", kubeconfig, COLUMNS="60")
         assert narrow.status == 0, narrow.err
         assert max(map(len, narrow.out.splitlines())) <= 60

@@ -19,18 +19,25 @@ def status(
     output: Annotated[
         Literal["table", "yaml", "json"], Parameter(name=("--output", "-o"), help="table (and tree), yaml or json.")
     ] = "table",
+    box: Annotated[
+        list[str] | None,
+        Parameter(
+            help="File with a box: every node of its objects is told; repeatable.", negative="", consume_multiple=False
+        ),
+    ] = None,
     system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show how instances, Operations and the cluster stand, why, since when, and what would help.
+    """Show how instances, Operations, the cluster and objects of boxes stand, why, since when, and what would help.
 
-    For one object: who asked for it, everything that was made of it, and its last events. It works without an operator
-    that runs, and says so. Examples:
+    For one object: who asked for it, everything that was made of it, and its last events; for one of a box with its
+    file also the nodes that wait, and for what. It works without an operator that runs, and says so. Examples:
 
         vworkspace-operator status
         vworkspace-operator status -w
         vworkspace-operator status nextcloud-myteam
         vworkspace-operator status operation/nightly-backup -n org-myteam -o json
+        vworkspace-operator status webapp/shop --box webapp.yaml
     """
     from vworkspace_app.commands.status import StatusOptions, run_status
 
@@ -40,6 +47,7 @@ def status(
             namespace=namespace or None,
             watch=watch,
             form=None if output == "table" else Format(output),
+            boxes=box or (),
             system_namespace=system_namespace,
             kubeconfig=kubeconfig,
         )

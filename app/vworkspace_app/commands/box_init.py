@@ -56,6 +56,7 @@ apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
   name: {plural}.{group}
+  labels: {{box.vworkspace.io/name: {name}}}       # `vworkspace-operator status` shows these objects
 spec:
   group: {group}
   scope: Namespaced

@@ -10,6 +10,7 @@ from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format, dump, read_text
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.labels import BOX_NAME
 
 
 def render_rbac(file: str, crds: Sequence[Path], options: BoxInstallOptions, output: Format) -> str:
@@ -46,9 +47,14 @@ def _files(file: str, loaded: LoadedBox) -> Mapping[str, str]:
 
 
 def definition_of(box: Box) -> Manifest:
-    """The CRD with the box's rules and literal values, as far as a CRD can hold them."""
+    """The CRD with the box's rules and literal values, as far as a CRD can hold them.
+
+    Its label tells `status` that objects of the kind are a box's.
+    """
     stored = [_with_rules(version, box) if version.get("storage") else version for version in _versions(box)]
-    return {**box.crd, "spec": {**box.crd["spec"], "versions": stored}}
+    meta = box.crd["metadata"]
+    labelled = {**meta, "labels": {**(meta.get("labels") or {}), BOX_NAME: box.name}}
+    return {**box.crd, "metadata": labelled, "spec": {**box.crd["spec"], "versions": stored}}
 
 
 def _versions(box: Box) -> Sequence[Mapping[str, Any]]:

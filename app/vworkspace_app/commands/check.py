@@ -2,19 +2,19 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import anyio
 import attrs
 
+from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
-from vworkspace_app.process.errors import FAILURE, CommandError
+from vworkspace_app.process.errors import FAILURE
 from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.overview.checkup import Finding, Verdict
-from vworkspace_kube import KubeApiClient, load_config
+from vworkspace_kube import KubeApiClient
 
 _COLOURS: Final = {Verdict.OK: "32", Verdict.FAILED: "31", Verdict.WARNING: "35", Verdict.UNKNOWN: "35"}
 
@@ -34,10 +34,7 @@ class CheckOptions:
 
 def run_check(options: CheckOptions) -> int:
     """Print every finding as it is made; the exit status. Raises CommandError where nothing can be looked at."""
-    try:
-        findings: Sequence[Finding] = anyio.run(_run, options, load_config(options.kubeconfig))
-    except OperatorError as error:
-        raise CommandError(error.message) from error
+    findings = at_cluster(options.kubeconfig, partial(_run, options))
     if options.form is not None:
         print(dump([[finding_data(finding) for finding in findings]], options.form), end="")
     else:
@@ -45,7 +42,7 @@ def run_check(options: CheckOptions) -> int:
     return FAILURE if any(finding.verdict is Verdict.FAILED for finding in findings) else 0
 
 
-async def _run(options: CheckOptions, config: Any) -> list[Finding]:
+async def _run(options: CheckOptions, api: KubeApiClient) -> list[Finding]:
     install = InstallOptions(
         namespace=options.system_namespace,
         velero_namespace=options.velero_namespace,
@@ -53,11 +50,10 @@ async def _run(options: CheckOptions, config: Any) -> list[Finding]:
         agent=options.agent,
     )
     findings = []
-    async with KubeApiClient(config) as api:
-        async for finding in before_installing(api) if options.pre else installed(api, install):
-            findings.append(finding)
-            if options.form is None:
-                print(finding_text(finding, colour=sys.stdout.isatty()), flush=True)
+    async for finding in before_installing(api) if options.pre else installed(api, install, now()):
+        findings.append(finding)
+        if options.form is None:
+            print(finding_text(finding, colour=sys.stdout.isatty()), flush=True)
     return findings
 
 

@@ -2,25 +2,23 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import anyio
 import attrs
 
 from vworkspace_app.commands import plan_output
 from vworkspace_app.commands.plan import PlanRequest, plan_of
+from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.overview.differences import Difference, difference, overlaid
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import read_documents
-from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.controller.decision import Decision
-from vworkspace_kube import KubeApiClient, load_config
+from vworkspace_kube import KubeApiClient
 
 SAME, DIFFERS, FAILED = 0, 1, 2
 """Exit statuses, as those of diff and of kubectl diff."""
@@ -44,25 +42,22 @@ def run_diff(options: DiffOptions) -> int:
     try:
         if options.offline is not None:
             return _offline(options.files, options.offline)
-        return int(anyio.run(_online, options.files, load_config(options.kubeconfig)))
+        return at_cluster(options.kubeconfig, partial(_online, options.files))
     except CommandError as error:
         raise CommandError(error.message, status=FAILED) from error
-    except OperatorError as error:
-        raise CommandError(error.message, status=FAILED) from error
 
 
-async def _online(files: Sequence[str], config: Any) -> int:
+async def _online(files: Sequence[str], api: KubeApiClient) -> int:
     statuses = [SAME]
-    async with KubeApiClient(config) as api:
-        for kind, manifest in applied(read_documents(files)):
-            try:
-                found = await difference(api, kind, manifest, datetime.now(UTC))
-            except ValidationProblems as error:
-                told = "; ".join(map(str, error.problems))
-                raise CommandError(f"{ref_of(manifest, kind)} cannot be read: {told}") from error
-            print(text(found, colour=sys.stdout.isatty()), end="")
-            print(f"diff: {ref_of(manifest, kind)}: {said(found)}", file=sys.stderr)
-            statuses.append(status_of(found))
+    for kind, manifest in applied(read_documents(files)):
+        try:
+            found = await difference(api, kind, manifest, now())
+        except ValidationProblems as error:
+            told = "; ".join(map(str, error.problems))
+            raise CommandError(f"{ref_of(manifest, kind)} cannot be read: {told}") from error
+        print(text(found, colour=sys.stdout.isatty()), end="")
+        print(f"diff: {ref_of(manifest, kind)}: {said(found)}", file=sys.stderr)
+        statuses.append(status_of(found))
     return max(statuses)
 
 

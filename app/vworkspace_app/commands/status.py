@@ -2,38 +2,44 @@
 
 import os
 import sys
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import attrs
 
-from vworkspace_app.controller.named_objects import the_one
+from vworkspace_app.boxes.installed import installed_definitions, missing_definitions
+from vworkspace_app.boxes.load import load_boxes, runnable
+from vworkspace_app.commands import session
+from vworkspace_app.controller.named_objects import is_known, the_one
 from vworkspace_app.install.options import NAME
-from vworkspace_app.overview.reading import Fleet, Surroundings, read_fleet, surroundings
+from vworkspace_app.overview.box_kinds import kinds_by_word, kinds_of_boxes
+from vworkspace_app.overview.reading import Fleet, Reader, Surroundings, read_fleet, surroundings
 from vworkspace_app.overview.text import WIDEST, console, fleet_table, footer, object_report
 from vworkspace_app.overview.watching import Following
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.boxes.box import Box
 from vworkspace_core.overview.data import branch_data, counts, shard_data, summary_data
 from vworkspace_core.overview.replicas import at_work
 from vworkspace_core.overview.summary import Summary, summary_of
-from vworkspace_core.overview.tree import origin_of, tree_of
+from vworkspace_core.overview.tree import origin_of
 from vworkspace_core.ports import KubeApi
-from vworkspace_kube import KubeApiClient, load_config
 
 
 @attrs.frozen
 class StatusOptions:
-    """The options of `status`; `form` is None for tables and trees."""
+    """The options of `status`; `form` is None for tables and trees, `boxes` are files."""
 
     name: str
     namespace: str | None
     watch: bool
     form: Format | None
+    boxes: Sequence[str]
     system_namespace: str
     kubeconfig: Path | None
 
@@ -42,40 +48,65 @@ def run_status(options: StatusOptions) -> None:
     """Print it, once or until a signal. Raises CommandError."""
     if options.watch and options.form is not None:
         raise CommandError("--watch prints tables; leave -o away, or watch with kubectl", status=USAGE)
-    try:
-        config = load_config(options.kubeconfig)
-        anyio.run(_run, options, config)
-    except OperatorError as error:
-        raise CommandError(error.message) from error
+    session.at_cluster(options.kubeconfig, partial(_run, options))
 
 
-async def _run(options: StatusOptions, config: Any) -> None:
-    async with KubeApiClient(config) as api:
-        if options.name:
-            await _tell_object(api, options)
-        elif options.watch:
-            await _follow_fleet(api, options)
-        else:
-            fleet = await read_fleet(api, namespace=options.namespace, system_namespace=options.system_namespace)
-            print(fleet_text(fleet, options.form, datetime.now(UTC), width=columns()), end="")
+async def _run(options: StatusOptions, api: KubeApi) -> None:
+    boxes = await _loaded(api, options.boxes)
+    if options.name:
+        await _tell_object(api, options, boxes)
+    elif options.watch:
+        await _follow_fleet(api, options, await _kinds(api, boxes))
+    else:
+        fleet = await read_fleet(
+            api,
+            namespace=options.namespace,
+            system_namespace=options.system_namespace,
+            boxes=await _kinds(api, boxes),
+        )
+        print(fleet_text(fleet, options.form, session.now(), width=columns()), end="")
 
 
-async def _follow_fleet(api: KubeApi, options: StatusOptions) -> None:
+async def _loaded(api: KubeApi, files: Sequence[str]) -> list[Box]:
+    """The boxes of the files; a CRD that no file brings is the cluster's. Raises CommandError."""
+    loaded = load_boxes(files)
+    if names := missing_definitions(loaded):
+        loaded = load_boxes(files, installed=await installed_definitions(api, names))
+    return runnable(loaded)
+
+
+async def _kinds(api: KubeApi, boxes: Sequence[Box]) -> tuple[Kind, ...]:
+    """Those of the boxes that are given, and of those that the cluster's definitions tell of."""
+    return tuple(dict.fromkeys((*(box.kind for box in boxes), *await kinds_of_boxes(Reader(api)))))
+
+
+async def _follow_fleet(api: KubeApi, options: StatusOptions, boxes: Sequence[Kind]) -> None:
     def show(fleet: Fleet) -> None:
         clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else ""
-        print(clear + fleet_text(fleet, None, datetime.now(UTC), width=columns()), flush=True)
+        print(clear + fleet_text(fleet, None, session.now(), width=columns()), flush=True)
 
-    await Following(api, options.namespace, options.system_namespace).run(show)
+    await Following(api, options.namespace, options.system_namespace, boxes).run(show)
 
 
-async def _tell_object(api: KubeApi, options: StatusOptions) -> None:
+async def _tell_object(api: KubeApi, options: StatusOptions, boxes: Sequence[Box]) -> None:
+    words = await _words(api, options.name, boxes)
     while True:
-        around = await surroundings(api, *await the_one(api, options.name, options.namespace))
-        print(object_text(around, options.form, datetime.now(UTC), width=columns()), end="", flush=True)
+        kind, manifest = await the_one(api, options.name, options.namespace, words)
+        box = next((each for each in boxes if each.kind.crd_name == kind.crd_name), None)
+        around = await surroundings(api, kind, manifest, box)
+        print(object_text(around, options.form, session.now(), width=columns()), end="", flush=True)
         if not options.watch:
             return
         await anyio.sleep(2.0)
         print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "")
+
+
+async def _words(api: KubeApi, name: str, boxes: Sequence[Box]) -> Mapping[str, Kind]:
+    """Kinds beside our own, by what people call them."""
+    word, slash, _ = name.lower().partition("/")
+    if slash:
+        return {} if is_known(word) else await kinds_by_word(Reader(api), word)
+    return {kind.plural: kind for kind in await _kinds(api, boxes)}
 
 
 def fleet_text(fleet: Fleet, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
@@ -95,7 +126,7 @@ def _table_if_any(summaries: Sequence[Summary], now: datetime) -> Sequence[Any]:
 
 def object_text(around: Surroundings, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
     """One object as it is asked for, folded to so many columns."""
-    branch = tree_of(around.kind, around.manifest, around.objects)
+    branch = around.tree(now)
     if form is not None:
         origin = origin_of(around.manifest)
         asked = {"job": origin.job} if origin.job else {"manager": origin.manager}

@@ -1,19 +1,17 @@
 """`uninstall`: take the operator out of a cluster, telling each step; the applications with it, or without them."""
 
 import sys
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-import anyio
 import attrs
 
+from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.uninstall import Inventory, Stuck, steps_of, take_inventory
-from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.overview.replicas import is_held
 from vworkspace_core.ports import KubeApi
-from vworkspace_kube import KubeApiClient, load_config
 
 
 @attrs.frozen
@@ -30,32 +28,27 @@ class UninstallOptions:
 
 def run_uninstall(options: UninstallOptions) -> None:
     """Uninstall, or tell what that would be. Raises CommandError."""
-    try:
-        config = load_config(options.kubeconfig)
-        anyio.run(_run, options, config)
-    except OperatorError as error:
-        raise CommandError(error.message) from error
+    at_cluster(options.kubeconfig, partial(_run, options))
 
 
-async def _run(options: UninstallOptions, config: object) -> None:
-    async with KubeApiClient(config) as api:  # type: ignore[arg-type]
-        inventory = await take_inventory(api, options.system_namespace)
-        if inventory.is_empty:
-            print("nothing of the operator is installed here")
-            return
-        if not options.dry_run:
-            _refuse_without_operator(options, inventory)
-            _confirm(options, inventory)
-        await _carry_out(api, options, inventory)
-        _tell_what_stays(options, inventory)
+async def _run(options: UninstallOptions, api: KubeApi) -> None:
+    inventory = await take_inventory(api, options.system_namespace)
+    if inventory.is_empty:
+        print("nothing of the operator is installed here")
+        return
+    if not options.dry_run:
+        _refuse_without_operator(options, inventory)
+        _confirm(options, inventory)
+    await _carry_out(api, options, inventory)
+    _tell_what_stays(options, inventory)
 
 
 def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) -> None:
     """Before anything is deleted: what would then be left half gone, waiting for an operator that is not there."""
     if options.keep_applications or not inventory.applications:
         return
-    now = datetime.now(UTC)
-    if inventory.leases and not any(is_held(lease, now) for lease in inventory.leases):
+    at = now()
+    if inventory.leases and not any(is_held(lease, at) for lease in inventory.leases):
         since = max(str(get_path(lease, "spec", "renewTime") or "") for lease in inventory.leases) or "a while"
         raise CommandError(
             f"no operator runs in {options.system_namespace} (its Lease was last renewed at {since}), and without one "
@@ -83,7 +76,7 @@ def _confirm(options: UninstallOptions, inventory: Inventory) -> None:
 
 
 async def _carry_out(api: KubeApi, options: UninstallOptions, inventory: Inventory) -> None:
-    steps = steps_of(api, inventory, keep_applications=options.keep_applications, patience=options.timeout)
+    steps = steps_of(api, inventory, keep_applications=options.keep_applications, patience=options.timeout, now=now)
     for number, step in enumerate(steps, 1):
         print(f"{number}. {'would ' if options.dry_run else ''}{step.title}", flush=True)
         if options.dry_run:

@@ -2,21 +2,20 @@
 
 import platform
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 from vworkspace_app import VERSION
+from vworkspace_app.commands.session import at_cluster
 from vworkspace_app.controller.lookups import find
 from vworkspace_app.install.options import NAME
 from vworkspace_app.overview.reading import Reader
-from vworkspace_app.process.errors import FAILURE
+from vworkspace_app.process.errors import FAILURE, CommandError
 from vworkspace_app.process.yaml_documents import Format, dump
-from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, OWN_KINDS
-from vworkspace_kube import KubeApiClient, load_config
+from vworkspace_kube import KubeApiClient
 
 
 def run_version(form: Format | None, kubeconfig: Path | None, system_namespace: str, *, client: bool) -> int:
@@ -25,8 +24,8 @@ def run_version(form: Format | None, kubeconfig: Path | None, system_namespace: 
     problem = ""
     if not client:
         try:
-            told |= anyio.run(_of_cluster, system_namespace, load_config(kubeconfig))
-        except OperatorError as error:
+            told |= at_cluster(kubeconfig, partial(_of_cluster, system_namespace))
+        except CommandError as error:
             problem = error.message
     print(dump([told], form) if form is not None else text(told), end="")
     if problem:
@@ -34,13 +33,12 @@ def run_version(form: Format | None, kubeconfig: Path | None, system_namespace: 
     return FAILURE if problem else 0
 
 
-async def _of_cluster(system_namespace: str, config: Any) -> dict[str, Any]:
-    async with KubeApiClient(config) as api:
-        server = await api.server_version()
-        refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in OWN_KINDS]
-        definitions = {ref.name: served(await find(api, ref)) for ref in refs}
-        deployment = await Reader(api).one(ObjectRef(DEPLOYMENT, system_namespace, NAME))
-        return {"server": {"version": server}, "definitions": definitions, "operator": operator_in(deployment)}
+async def _of_cluster(system_namespace: str, api: KubeApiClient) -> dict[str, Any]:
+    server = await api.server_version()
+    refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in OWN_KINDS]
+    definitions = {ref.name: served(await find(api, ref)) for ref in refs}
+    deployment = await Reader(api).one(ObjectRef(DEPLOYMENT, system_namespace, NAME))
+    return {"server": {"version": server}, "definitions": definitions, "operator": operator_in(deployment)}
 
 
 def served(definition: Manifest | None) -> list[str]:

@@ -1,6 +1,6 @@
 """Which object people mean by a word on the command line: `NAME`, `op/NAME`, `operation/NAME`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from vworkspace_app.controller.lookups import all_of
@@ -21,23 +21,37 @@ _WORDS: Final = {
 }
 """Kinds, plurals and short names, as kubectl takes them."""
 
+NOTHING: Final[Mapping[str, Kind]] = {}
+"""No kinds beside our own."""
 
-def kinds_named(name: str) -> tuple[tuple[Kind, ...], str]:
-    """The kinds that `NAME` or `KIND/NAME` may mean, and the name. Raises CommandError for an unknown kind."""
+
+def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING) -> tuple[tuple[Kind, ...], str]:
+    """The kinds that `NAME` or `KIND/NAME` may mean, and the name. Raises CommandError for an unknown kind.
+
+    `others`: kinds beside our own, by the words that name them.
+    """
     word, slash, bare = name.partition("/")
     if not slash:
-        return (APPLICATION_INSTANCE, OPERATION, CLUSTER), name
-    if word.lower() not in _WORDS:
-        raise CommandError(f"{word} is no kind of the operator's: give {', '.join(sorted(_WORDS))}", status=USAGE)
-    return (_WORDS[word.lower()],), bare
+        return tuple(dict.fromkeys((APPLICATION_INSTANCE, OPERATION, CLUSTER, *others.values()))), name
+    words = {**others, **_WORDS}
+    if word.lower() not in words:
+        raise CommandError(f"{word} is no kind of the operator's: give {', '.join(sorted(words))}", status=USAGE)
+    return (words[word.lower()],), bare
 
 
-async def the_one(api: KubeApi, name: str, namespace: str | None) -> tuple[Kind, Manifest]:
+def is_known(word: str) -> bool:
+    """Whether it names one of our own kinds."""
+    return word.lower() in _WORDS
+
+
+async def the_one(
+    api: KubeApi, name: str, namespace: str | None, others: Mapping[str, Kind] = NOTHING
+) -> tuple[Kind, Manifest]:
     """The object that is meant by `NAME` or `KIND/NAME`, in one namespace or all.
 
     Raises CommandError where there is none, or several; and what `KubeApi.list` raises.
     """
-    kinds, bare = kinds_named(name)
+    kinds, bare = kinds_named(name, others)
     found = await _candidates(api, kinds, bare, namespace)
     if not found:
         where = f" in namespace {namespace}" if namespace else ""

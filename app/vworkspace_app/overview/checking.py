@@ -1,7 +1,7 @@
 """What `check` reads of a cluster, and asks of its API server (SEE-1). Nothing is written but reviews of rights."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -56,12 +56,12 @@ async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
         yield finding
 
 
-async def installed(api: KubeApiClient, options: InstallOptions) -> AsyncIterator[Finding]:
+async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) -> AsyncIterator[Finding]:
     """Everything that `manifests` with these options puts there, and whether it works."""
     definitions = await _definitions(api)
     for finding in (*checkup.own_definitions(definitions), *checkup.controllers(definitions)):
         yield finding
-    yield await _unless_forbidden("operator", partial(_at_work, api, options))
+    yield await _unless_forbidden("operator", partial(_at_work, api, options, now))
     async for finding in _rights(api, options):
         yield finding
     if options.agent:
@@ -79,8 +79,8 @@ async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) 
         return Finding(point, Verdict.UNKNOWN, error.message)
 
 
-async def _at_work(api: KubeApiClient, options: InstallOptions) -> Finding:
-    shards = at_work(await leases_of(api, options.namespace, NAME), NAME, datetime.now(UTC))
+async def _at_work(api: KubeApiClient, options: InstallOptions, now: datetime) -> Finding:
+    shards = at_work(await leases_of(api, options.namespace, NAME), NAME, now)
     if shards and all(each.holder for each in shards):
         return checkup.operator(None, shards)
     return checkup.operator(await find(api, ObjectRef(DEPLOYMENT, options.namespace, NAME)), shards)

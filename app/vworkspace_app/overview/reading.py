@@ -3,6 +3,8 @@
 Nothing needs an operator that runs. What may not be read is left out and named.
 """
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 import attrs
@@ -38,7 +40,13 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT,
     WORKFLOW,
 )
-from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, refs_of
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.box_object import kinds_recorded, read_object
+from vworkspace_core.boxes.labels import KINDS, MARKS
+from vworkspace_core.boxes.observe import observe_live
+from vworkspace_core.controller.decision import Snapshot
+from vworkspace_core.overview.box_tree import tree_of_box, tree_of_marked
+from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of
 from vworkspace_core.ports import KubeApi
 
 FLEET: Final = (CLUSTER, APPLICATION_INSTANCE, OPERATION)
@@ -93,6 +101,17 @@ class Surroundings:
     objects: dict[ObjectRef, Manifest]
     events: tuple[Manifest, ...]
     unreadable: tuple[str, ...] = ()
+    box: Box | None = None
+    snapshot: Snapshot | None = None
+    """What the box's decision looks at; None without a box, or where not all of it may be read."""
+
+    def tree(self, now: datetime) -> Branch:
+        """The object with everything below it."""
+        if self.box is not None and self.snapshot is not None:
+            return tree_of_box(self.box, self.manifest, self.snapshot, now)
+        if self.kind in FLEET:
+            return tree_of(self.kind, self.manifest, self.objects)
+        return tree_of_marked(self.kind, self.manifest, self.objects)
 
 
 class Reader:
@@ -124,6 +143,14 @@ class Reader:
             self._unreadable[ref.kind.plural] = f"{ref.kind.plural}: {error.message}"
             return None
 
+    async def seen_by(self, box: Box, manifest: Manifest) -> Snapshot | None:
+        """What a box's decision on one object looks at; None where not all of it may be read."""
+        try:
+            return await observe_live(self._api, box, read_object(box, manifest))
+        except Forbidden as error:
+            self._unreadable[box.name] = f"the nodes of box {box.name}: {error.message}"
+            return None
+
     async def leases(self, namespace: str) -> tuple[Manifest, ...]:
         """Those of the operator's replicas; nothing where they may not be listed."""
         try:
@@ -133,15 +160,25 @@ class Reader:
             return ()
 
 
-async def read_fleet(api: KubeApi, *, namespace: str | None, system_namespace: str) -> Fleet:
-    """Everything of our kinds, in one namespace or all. Raises what `KubeApi.list` raises, but for Forbidden."""
+async def read_fleet(
+    api: KubeApi, *, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()
+) -> Fleet:
+    """Everything of our kinds and those of boxes, in one namespace or all.
+
+    Raises what `KubeApi.list` raises, but for Forbidden.
+    """
     reader = Reader(api)
-    objects = [(kind, manifest) for kind in FLEET for manifest in await reader.all(kind, namespace=namespace)]
+    objects = [
+        (kind, manifest) for kind in (*FLEET, *boxes) for manifest in await reader.all(kind, namespace=namespace)
+    ]
     return Fleet(tuple(objects), await reader.leases(system_namespace), reader.unreadable)
 
 
-async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest) -> Surroundings:
-    """The object with what was made of it. Raises what `KubeApi.list` raises, but for Forbidden."""
+async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest, box: Box | None = None) -> Surroundings:
+    """The object with what was made of it; with a `box`, all that its decision looks at.
+
+    Raises what `KubeApi.list` raises, but for Forbidden.
+    """
     reader, uid = Reader(api), bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
     objects: dict[ObjectRef, Manifest] = {}
     if kind == APPLICATION_INSTANCE:
@@ -151,7 +188,17 @@ async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest) -> Surround
     elif kind == OPERATION:
         await _made(reader, OPERATION_UID, uid, objects)
         await _pods(reader, objects)
-    return Surroundings(kind, manifest, objects, await _events(reader, manifest), reader.unreadable)
+    else:
+        await _marked(reader, manifest, objects)
+    snapshot = None if box is None else await reader.seen_by(box, manifest)
+    return Surroundings(kind, manifest, objects, await _events(reader, manifest), reader.unreadable, box, snapshot)
+
+
+async def _marked(reader: Reader, manifest: Manifest, into: dict[ObjectRef, Manifest]) -> None:
+    """Children of a box's object: of the kinds that stand on it, what carries its uid."""
+    uid = get_path(manifest, "metadata", "uid")
+    for kind in kinds_recorded(str(get_path(manifest, "metadata", "annotations", KINDS) or "")):
+        into |= refs_of(kind, await reader.all(kind, selector=f"{MARKS.owner_uid}={uid}"))
 
 
 async def _made(reader: Reader, label: str, uid: str, into: dict[ObjectRef, Manifest]) -> None:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -13,6 +14,7 @@ from vworkspace_app.overview.reading import Surroundings, happened
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.timestamps import parse_time
 from vworkspace_core.overview.data import counts
+from vworkspace_core.overview.remedy import short
 from vworkspace_core.overview.replicas import AtWork
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
 from vworkspace_core.overview.tree import Branch, origin_of
@@ -28,6 +30,7 @@ _COLOURS: Final = {
 }
 """Colours that can be read on light and on dark; the word says the same without them."""
 
+_HEAD: Final = ("NAMESPACE", "OBJECT", "STATE", "SINCE")
 WIDEST: Final = 100_000
 """Columns where nobody looks: nothing is folded."""
 
@@ -37,16 +40,42 @@ def console(width: int) -> Console:
     return Console(width=width, highlight=False, markup=False)
 
 
-def fleet_table(summaries: Sequence[Summary], now: datetime) -> Table:
-    """One row an object. What settles nothing by itself is told with what would help."""
-    table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
-    for column in ("NAMESPACE", "OBJECT", "STATE", "SINCE"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("WHY", overflow="fold")
-    for summary in summaries:
-        ref = summary.ref
-        table.add_row(ref.namespace or "", short(ref), _state(summary), age(summary.since, now), Text(why(summary)))
-    return table
+def fleet_table(summaries: Sequence[Summary], now: datetime) -> RenderableType:
+    """A line for each object; below one that is not well, why, when it is looked at again, and what would help."""
+    rows = [(each.ref.namespace or "", short(each.ref), each.state.value, age(each.since, now)) for each in summaries]
+    widths = [max(len(cell) for cell in column) for column in zip(_HEAD, *rows, strict=True)]
+    parts: list[RenderableType] = [_row(_HEAD, widths, "REASON")]
+    for summary, row in zip(summaries, rows, strict=True):
+        parts.append(_row(row, widths, summary.reason, _COLOURS.get(summary.state, "")))
+        parts += _details(summary)
+    return Group(*parts)
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], reason: str, style: str = "") -> Text:
+    namespace, name, state, since = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    line = Text.assemble(f"{namespace}  {name}  ", (state, style), f"  {since}  {reason}")
+    line.rstrip()
+    return line
+
+
+def _details(summary: Summary) -> list[RenderableType]:
+    """Of what is settled and well nothing."""
+    lines: list[RenderableType] = []
+    if summary.message and not _is_well(summary):
+        lines.append(Padding(Text(summary.message, overflow="fold"), (0, 0, 0, 2)))
+    lines += [_command(f"  -> {command}") for command in summary.remedies]
+    if summary.next_look and not _is_well(summary):
+        lines.append(Padding(Text(f"next look: {summary.next_look}"), (0, 0, 0, 2)))
+    return lines
+
+
+def _command(line: str) -> Text:
+    """Never folded: it is there to be copied."""
+    return Text(line, no_wrap=True, overflow="ignore")
+
+
+def _is_well(summary: Summary) -> bool:
+    return summary.state in SETTLED and summary.state is not OverviewState.FAILED
 
 
 def footer(summaries: Sequence[Summary], shards: Sequence[AtWork], unreadable: Iterable[str], now: datetime) -> str:
@@ -84,29 +113,34 @@ def object_report(branch: Branch, around: Surroundings, now: datetime) -> Render
     if branch.summary.next_look:
         parts.append(Text(f"next look: {branch.summary.next_look}"))
     if remedies := _remedies(branch):
-        parts += [Text("what helps:"), *(Text(f"  {command}") for command in remedies)]
+        parts += [Text("what helps:"), *(_command(f"  {command}") for command in remedies)]
     if around.events:
-        parts += [Text("last events:"), *(Text(f"  {_event(event, now)}") for event in around.events)]
+        parts += [Text("last events:"), *(_event(event, now) for event in around.events)]
     parts += [Text(f"not shown: {each}") for each in around.unreadable]
     return Group(*parts)
 
 
 def _tree(branch: Branch, now: datetime) -> Tree:
-    tree = Tree(_label(branch.summary, now), guide_style="dim")
+    tree = Tree(_label(branch, now), guide_style="dim")
     _grow(tree, branch, now)
     return tree
 
 
 def _grow(tree: Tree, branch: Branch, now: datetime) -> None:
     for child in branch.children:
-        _grow(tree.add(_label(child.summary, now)), child, now)
+        _grow(tree.add(_label(child, now)), child, now)
 
 
-def _label(summary: Summary, now: datetime) -> Text:
-    since = age(summary.since, now)
-    name = Text(f"{short(summary.ref)}  ")
-    said = Text(f"  {why(summary)}" + (f" ({since})" if since else ""))
-    return Text.assemble(name, _state(summary), said)
+def _label(branch: Branch, now: datetime) -> Text:
+    summary, since = branch.summary, age(branch.summary.since, now)
+    node = f"{branch.node}: " if branch.node else ""
+    said = f"  {why(summary)}" + (f" ({since})" if since else "")
+    return Text.assemble(f"{node}{_named(summary.ref)}  ", _state(summary), said.rstrip())
+
+
+def _named(ref: ObjectRef) -> str:
+    """Its kind alone where its name is not known yet."""
+    return short(ref) if ref.name else ref.kind.kind.lower()
 
 
 def _remedies(branch: Branch) -> list[str]:
@@ -121,21 +155,21 @@ def _state(summary: Summary) -> Text:
 
 def why(summary: Summary) -> str:
     """Reason and message; of what is settled and well the reason alone."""
-    if summary.state in SETTLED and summary.state is not OverviewState.FAILED:
+    if _is_well(summary):
         return summary.reason
-    return ": ".join(part for part in (summary.reason, summary.message) if part)
+    reason = "" if summary.reason == summary.state.value else summary.reason
+    return ": ".join(part for part in (reason, summary.message) if part)
 
 
-def short(ref: ObjectRef) -> str:
-    """An object as the command line takes it."""
-    return f"{ref.kind.kind.lower()}/{ref.name}"
-
-
-def _event(event: Manifest, now: datetime) -> str:
+def _event(event: Manifest, now: datetime) -> RenderableType:
     reason, note = (str(get_path(event, field) or "") for field in ("reason", "message"))
     text = happened(event)
     since = age(parse_time(text), now) if text else ""
-    return f"{since:>4}  {reason}: {note}"
+    line = Table.grid(padding=(0, 2, 0, 0))
+    line.add_column(width=6, justify="right")
+    line.add_column(overflow="fold")
+    line.add_row(since, Text(f"{reason}: {note}"))
+    return line
 
 
 def age(since: datetime | None, now: datetime) -> str:

@@ -1,6 +1,6 @@
 """The fleet as it changes: one watch a kind, told anew whenever something was heard (SEE-1, `-w`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
@@ -20,8 +20,9 @@ _PAUSE: Final = 1.0
 class Following:
     """Objects by reference, kept up by watches."""
 
-    def __init__(self, api: KubeApi, namespace: str | None, system_namespace: str) -> None:
+    def __init__(self, api: KubeApi, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()) -> None:
         self._api = api
+        self._kinds = (*FLEET, *boxes)
         self._namespace = namespace
         self._system_namespace = system_namespace
         self._objects: dict[ObjectRef, Manifest] = {}
@@ -31,7 +32,7 @@ class Following:
     async def run(self, show: Callable[[Fleet], None]) -> None:
         """Show the fleet at once and after each change, until it is cancelled."""
         async with anyio.create_task_group() as group:
-            for kind in FLEET:
+            for kind in self._kinds:
                 group.start_soon(self._forever, kind)
             while True:
                 await self._heard.wait()
@@ -43,7 +44,7 @@ class Following:
         reader = Reader(self._api)
         leases = await reader.leases(self._system_namespace)
         objects = [
-            (ref.kind, self._objects[ref]) for kind in FLEET for ref in sorted(self._objects) if ref.kind == kind
+            (ref.kind, self._objects[ref]) for kind in self._kinds for ref in sorted(self._objects) if ref.kind == kind
         ]
         return Fleet(tuple(objects), leases, (*self._troubles.values(), *reader.unreadable))
 

@@ -4,10 +4,9 @@ With applications: while the operator still runs, Operations end, then instances
 nothing else is touched before they are gone. Without: the operator goes first, so that nobody acts on what is let go.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -40,9 +39,11 @@ class Step:
     act: Callable[[], Awaitable[None]] = attrs.field(repr=False)
 
 
-def steps_of(api: KubeApi, inventory: Inventory, *, keep_applications: bool, patience: float) -> Iterator[Step]:
-    """What there is to do in that cluster. `patience` is in seconds, for each thing that is waited for."""
-    work = _Work(api, inventory, patience)
+def steps_of(
+    api: KubeApi, inventory: Inventory, *, keep_applications: bool, patience: float, now: Callable[[], datetime]
+) -> Iterator[Step]:
+    """What there is to do in that cluster. `patience`: seconds for each thing that is waited for; `now`: in UTC."""
+    work = _Work(api, inventory, patience, now)
     yield from work.keeping() if keep_applications else work.with_applications()
     yield from work.the_rest(keep_applications=keep_applications)
 
@@ -52,6 +53,7 @@ class _Work:
     api: KubeApi
     inventory: Inventory
     patience: float
+    now: Callable[[], datetime]
 
     # --- the two beginnings ------------------------------------------------------------------------------------------
 
@@ -98,11 +100,11 @@ class _Work:
 
     async def _delete_all(self, kind: Kind) -> None:
         """And whatever somebody made meanwhile, until there is none."""
-        limit = time.monotonic() + self.patience
+        limit = anyio.current_time() + self.patience
         while left := await all_of(self.api, kind):
             for manifest in left:
                 await self._want_gone(manifest, kind)
-            if time.monotonic() >= limit:
+            if anyio.current_time() >= limit:
                 raise Stuck(f"{_listed(kind, left)}: not gone within {self.patience:g} seconds; {_said(left[0])}")
             await anyio.sleep(_POLL_SECONDS)
 
@@ -127,7 +129,7 @@ class _Work:
 
         async def leading() -> tuple[Manifest, ...]:
             leases = await leases_of(self.api, self.inventory.system_namespace, NAME)
-            return tuple(lease for lease in leases if is_held(lease, datetime.now(UTC)))
+            return tuple(lease for lease in leases if is_held(lease, self.now()))
 
         await self._until_gone(leading, "the leader's Lease is still renewed: a replica runs somewhere else")
 
@@ -161,9 +163,9 @@ class _Work:
             await self.api.delete(ref)
 
     async def _until_gone(self, look: Callable[[], Awaitable[Iterable[Manifest]]], what: str) -> None:
-        limit = time.monotonic() + self.patience
+        limit = anyio.current_time() + self.patience
         while await look():
-            if time.monotonic() >= limit:
+            if anyio.current_time() >= limit:
                 raise Stuck(f"{what}: not gone within {self.patience:g} seconds")
             await anyio.sleep(_POLL_SECONDS)
 

@@ -52,8 +52,12 @@ def read_object(box: Box, manifest: Manifest) -> BoxObject:
 
 def recorded_kinds(parent: BoxObject) -> tuple[Kind, ...]:
     """The kinds that an earlier pass, maybe with another file, recorded."""
-    said = parent.metadata.annotations.get(KINDS, "").split()
-    return tuple(kind for text in said if (kind := _kind_of(text)) is not None)
+    return kinds_recorded(parent.metadata.annotations.get(KINDS, ""))
+
+
+def kinds_recorded(annotation: str) -> tuple[Kind, ...]:
+    """The kinds that an annotation of `kinds_annotation` names, as far as it can be read."""
+    return tuple(kind for text in annotation.split() if (kind := _kind_of(text)) is not None)
 
 
 @lru_cache(maxsize=256)

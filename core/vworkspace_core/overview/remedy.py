@@ -6,9 +6,13 @@ from typing import Final
 
 from vworkspace_core.api.reasons import InstanceReason, OperationReason
 from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 
 _COMMAND: Final = re.compile(r"(?:kubectl|vworkspace-operator|flux|velero) [a-z](?:(?!\. [A-Z]|[`)]|\Z).)*", re.DOTALL)
 """A command inside a message ends with the sentence, or with what encloses it."""
+
+_SHORT: Final = {APPLICATION_INSTANCE: "appinst", OPERATION: "op"}
+"""As their definitions say."""
 
 _MANUAL: Final[Mapping[str, str]] = {
     InstanceReason.RETRIES_EXCEEDED: "retry",
@@ -31,7 +35,11 @@ def commands_in(message: str) -> tuple[str, ...]:
     return tuple(match.group().rstrip(" .") for match in _COMMAND.finditer(message))
 
 
+def short(ref: ObjectRef) -> str:
+    """An object in a word, with the short name of its kind where that is ours."""
+    return f"{_SHORT.get(ref.kind, ref.kind.kind.lower())}/{ref.name}"
+
+
 def spelled(ref: ObjectRef) -> str:
     """An object as the command line takes it."""
-    where = f" -n {ref.namespace}" if ref.namespace else ""
-    return f"{ref.kind.kind.lower()}/{ref.name}{where}"
+    return short(ref) + (f" -n {ref.namespace}" if ref.namespace else "")

@@ -34,6 +34,8 @@ class OverviewState(StrEnum):
     FAILED = "Failed"
     CANCELLED = "Cancelled"
     NOT_READY = "NotReady"
+    EXCLUDED = "Excluded"
+    """It is not to exist, as the box says for this object."""
     UNSEEN = "Unseen"
     """Nobody has said anything of it yet."""
 
@@ -45,9 +47,13 @@ SETTLED: Final = frozenset(
         OverviewState.FAILED,
         OverviewState.CANCELLED,
         OverviewState.SUSPENDED,
+        OverviewState.EXCLUDED,
     }
 )
 """Where nothing happens until somebody wants something else."""
+
+
+_ENDED: Final = SETTLED - {OverviewState.SUSPENDED}
 
 
 @attrs.frozen
@@ -65,7 +71,7 @@ class Summary:
     def next_look(self) -> str:
         """When the operator looks at it again; empty where nothing is to come of it."""
         match self.state:
-            case OverviewState.READY | OverviewState.SUCCEEDED | OverviewState.FAILED | OverviewState.CANCELLED:
+            case _ if self.state in _ENDED:
                 return ""
             case OverviewState.WAITING:
                 return "as soon as that changes, and in a minute at the latest"

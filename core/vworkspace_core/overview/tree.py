@@ -29,10 +29,15 @@ _ORDER: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, OPER
 
 @attrs.frozen
 class Branch:
-    """One object and what stands below it."""
+    """One object and what stands below it.
+
+    `node`: what the box calls it, of an object that a box makes; `waits_for`: the nodes that are in its way.
+    """
 
     summary: Summary
     children: tuple["Branch", ...] = ()
+    node: str = ""
+    waits_for: tuple[str, ...] = ()
 
 
 @attrs.frozen

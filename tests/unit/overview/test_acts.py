@@ -35,7 +35,7 @@ def test_a_retry_is_a_token_that_admission_takes_REC_14() -> None:
     token = (asked.patch or {})["metadata"]["annotations"][RETRY]
     assert token == "2026-06-01T12:00:00.250000Z"
     assert is_retry_token(token)
-    assert asked.told.endswith(f"vworkspace-operator status applicationinstance/{NAME} -n {NAMESPACE} -w")
+    assert asked.told.endswith(f"vworkspace-operator status appinst/{NAME} -n {NAMESPACE} -w")
 
 
 @pytest.mark.parametrize(

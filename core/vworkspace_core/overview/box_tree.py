@@ -1,0 +1,94 @@
+"""An object of a box as a tree: how each node stands, and the gate or the node that it waits for (SEE-1, PH-2).
+
+Decided by the engine that reconciles it, on what is there now; without the box's file, from what is there alone.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.box_object import BoxObject, read_object
+from vworkspace_core.boxes.decide import owner_of
+from vworkspace_core.boxes.evaluation import Evaluation
+from vworkspace_core.boxes.labels import MARKS
+from vworkspace_core.boxes.nodes import graph_of
+from vworkspace_core.controller.decision import Snapshot
+from vworkspace_core.graph import NodeState, Observation, plan
+from vworkspace_core.overview.remedy import remedies_for
+from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
+from vworkspace_core.overview.tree import Branch
+
+_STATES: Final[Mapping[NodeState, OverviewState]] = {
+    NodeState.MISSING_KIND: OverviewState.WAITING,
+    NodeState.ERROR: OverviewState.STALLED,
+    NodeState.WAITING: OverviewState.WAITING,
+    NodeState.EXCLUDED: OverviewState.EXCLUDED,
+    NodeState.FOREIGN: OverviewState.STALLED,
+    NodeState.LEAVING: OverviewState.DELETING,
+    NodeState.HELD: OverviewState.WAITING,
+    NodeState.LEFT: OverviewState.EXCLUDED,
+    NodeState.CONFLICT: OverviewState.STALLED,
+    NodeState.REFUSED: OverviewState.STALLED,
+    NodeState.DENIED: OverviewState.WAITING,
+    NodeState.RETRYING: OverviewState.WAITING,
+    NodeState.PENDING: OverviewState.PROGRESSING,
+    NodeState.FAILED: OverviewState.FAILED,
+    NodeState.PROGRESSING: OverviewState.PROGRESSING,
+    NodeState.READY: OverviewState.READY,
+}
+_PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAILED})
+"""States that say no more than the word of the overview."""
+
+
+def tree_of_box(box: Box, manifest: Manifest, observed: Snapshot, now: datetime) -> Branch:
+    """The object with every node of the box, also those that do not exist yet. While it goes: what is left of it."""
+    if metadata(manifest).get("deletionTimestamp"):
+        return tree_of_marked(box.kind, manifest, observed.objects)
+    parent = read_object(box, manifest)
+    evaluation = Evaluation(box, manifest, now)
+    found = plan(graph_of(box), owner_of(box, parent), observed, evaluation.scope())
+    children = [_branch(box, parent, one) for one in (*found.everything, *found.going)]
+    return Branch(summary_of(box.kind, manifest), tuple(children))
+
+
+def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
+    """The object with what carries its uid, each under the name of its node."""
+    uid = bounded_name(str(metadata(manifest).get("uid") or ""))
+    children = [
+        Branch(summary_of_child(ref.kind, live), node=_named(_label(live, MARKS.node), _label(live, MARKS.item)))
+        for ref, live in sorted(objects.items())
+        if uid and _label(live, MARKS.owner_uid) == uid
+    ]
+    return Branch(summary_of(kind, manifest), tuple(children))
+
+
+def _branch(box: Box, parent: BoxObject, one: Observation) -> Branch:
+    ref = one.ref or ObjectRef(_kind(box, one), parent.namespace, "")
+    reason = one.reason or ("" if one.state in _PLAIN else one.state.value)
+    since = None if one.live is None else summary_of_child(ref.kind, one.live).since
+    told = Summary(ref, _STATES[one.state], reason, _message(one), since)
+    told = attrs.evolve(told, remedies=remedies_for(ref, reason, one.message))
+    return Branch(told, node=_named(one.node, one.key), waits_for=one.waits_for)
+
+
+def _kind(box: Box, one: Observation) -> Kind:
+    node = box.node(one.node)
+    return node.kind if node is not None else next(each.kind for each in box.externals if each.id == one.node)
+
+
+def _message(one: Observation) -> str:
+    place = f" ({one.place})" if one.message and str(one.place) else ""
+    return f"{one.message}{place}"
+
+
+def _named(node: str, item: str) -> str:
+    return f"{node}[{item}]" if item else node
+
+
+def _label(manifest: Manifest, name: str) -> str:
+    return str(get_path(manifest, "metadata", "labels", name) or "")

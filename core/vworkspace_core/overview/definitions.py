@@ -1,0 +1,30 @@
+"""Kinds that a cluster has by a CustomResourceDefinition, and the words that people name them by (SEE-1)."""
+
+from collections.abc import Iterator
+
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
+
+
+def kind_of(definition: Manifest) -> Kind | None:
+    """The kind in the version that is stored; None where the definition cannot be read."""
+    spec = get_path(definition, "spec")
+    group, kind, plural = (get_path(spec, *path) for path in (("group",), ("names", "kind"), ("names", "plural")))
+    version = next((get_path(each, "name") for each in _versions(spec) if get_path(each, "storage") is True), None)
+    if not all(isinstance(text, str) and text for text in (group, version, kind, plural)):
+        return None
+    return Kind(str(group), str(version), str(kind), str(plural), namespaced=get_path(spec, "scope") != "Cluster")
+
+
+def words_of(definition: Manifest) -> Iterator[str]:
+    """Kind, plural, singular, short names, as kubectl takes them, in lower case; the plural with its group, too."""
+    names = get_path(definition, "spec", "names")
+    short = get_path(names, "shortNames")
+    said = [get_path(names, field) for field in ("kind", "plural", "singular")]
+    for word in (*said, *(short if isinstance(short, list) else ()), get_path(definition, "metadata", "name")):
+        if isinstance(word, str) and word:
+            yield word.lower()
+
+
+def _versions(spec: object) -> list[Manifest]:
+    versions = get_path(spec, "versions")
+    return versions if isinstance(versions, list) else []

@@ -1,0 +1,74 @@
+"""`status` of boxes: their objects in the fleet, and each node with the gate that it waits for (SEE-1, PH-2)."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+
+from tests.e2e.test_box_run import SHOP
+from tests.support.box_site import NS, BoxSite, example, in_process
+from vworkspace_app.commands.box_manifests import definition_of
+from vworkspace_app.commands.status import fleet_text, object_text
+from vworkspace_app.controller.named_objects import the_one
+from vworkspace_app.overview.box_kinds import kinds_by_word, kinds_of_boxes
+from vworkspace_app.overview.reading import Reader, read_fleet, surroundings
+from vworkspace_app.process.yaml_documents import Format
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.overview.summary import OverviewState
+from vworkspace_fake.downstream import DownstreamBehaviour, WorkloadBehaviour
+
+NOW = datetime(2026, 1, 1, 13, tzinfo=UTC)
+NEVER = DownstreamBehaviour(workloads=WorkloadBehaviour(ready_seconds=86_400.0))
+WEBAPP = example("webapp")
+
+
+async def told(site: BoxSite, name: str, box: Box | None) -> dict[str, Any]:
+    """What `status NAME -o json` says, with or without the file of the box."""
+    words = await kinds_by_word(Reader(site.admin), name.partition("/")[0])
+    around = await surroundings(site.admin, *await the_one(site.admin, name, None, words), box)
+    print(object_text(around, None, NOW, width=80))
+    found: dict[str, Any] = json.loads(object_text(around, Format.JSON, NOW))
+    return found
+
+
+async def held(site: BoxSite) -> None:
+    """An object whose Deployment does not become ready."""
+    await site.install(WEBAPP.crd)
+    await site.namespace()
+    shop = await site.create(WEBAPP.kind, "shop", spec=SHOP)
+    await site.until_reason(shop, "ResourceNotReady")
+
+
+def test_with_its_file_every_node_is_told_and_the_gate_that_it_waits_for_SEE_1() -> None:
+    async def story(site: BoxSite) -> None:
+        async with site.running(WEBAPP):
+            await held(site)
+            found = await told(site, "webapp/shop", WEBAPP)
+        web, service, ingress = found["children"]
+        assert (web["node"], web["kind"], web["state"]) == ("web", "Deployment", "Progressing")
+        assert (service["node"], service["state"], service["reason"]) == ("service", "Waiting", "GateClosed")
+        assert "children.deployment.status.readyReplicas" in service["message"]
+        assert (ingress["state"], ingress["waitsFor"]) == ("Waiting", ["service"])
+
+    in_process(story, NEVER)
+
+
+def test_without_a_file_the_fleet_has_its_objects_and_the_tree_what_there_is_SEE_1() -> None:
+    async def story(site: BoxSite) -> None:
+        async with site.running(WEBAPP):
+            await held(site)
+        kinds = await kinds_of_boxes(Reader(site.admin))
+        assert kinds == (WEBAPP.kind,)
+        fleet = await read_fleet(site.admin, namespace=NS, system_namespace="none", boxes=kinds)
+        assert "team       webapp/shop  Progressing" in fleet_text(fleet, None, NOW)
+        found = await told(site, "webapps/shop", None)
+        assert [(each["node"], each["kind"]) for each in found["children"]] == [("web", "Deployment")]
+        assert found["state"] == OverviewState.PROGRESSING
+
+    in_process(story, NEVER)
+
+
+def test_the_definition_that_is_printed_carries_the_label_whatever_the_file_says_SEE_1() -> None:
+    bare = attrs.evolve(WEBAPP, crd={**WEBAPP.crd, "metadata": {"name": "webapps.example.com", "labels": {"a": "b"}}})
+    assert definition_of(bare)["metadata"]["labels"] == {"a": "b", "box.vworkspace.io/name": "webapp"}
