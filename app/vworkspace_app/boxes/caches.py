@@ -1,10 +1,11 @@
 """What a box watches: its own kind whole, its children by their label, externals as far as they are read (RUN-1)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from vworkspace_app.controller.definitions import slim_definition
 from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.controller.projection import projected
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, metadata
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.boxes.box import Box, ExternalNode
@@ -71,37 +72,6 @@ def slim_child(manifest: Manifest) -> Manifest:
     return {**plain, "metadata": {**metadata(plain), "annotations": left}}
 
 
-def projected(paths: Iterable[tuple[str, ...]]) -> Callable[[Manifest], Manifest]:
-    """An external with its identity, and with the fields at `paths` only; the empty path is all of it."""
-    wanted = [*dict.fromkeys(paths)]
-    if () in wanted:
-        return without_managed_fields
-
-    def slim(manifest: Manifest) -> Manifest:
-        meta = metadata(manifest)
-        out: dict[str, Any] = {key: manifest[key] for key in ("apiVersion", "kind") if key in manifest}
-        out["metadata"] = {key: meta[key] for key in _IDENTITY if key in meta}
-        for path in wanted:
-            _copy(manifest, out, path)
-        return out
-
-    return slim
-
-
-def _copy(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
-    """One path; a step into anything but a mapping takes the whole of it."""
-    for step in path[:-1]:
-        if not isinstance(source.get(step), Mapping):
-            break
-        if not isinstance(target.get(step), dict):
-            target[step] = {}
-        source, target = source[step], target[step]
-    else:
-        step = path[-1]
-    if step in source:
-        target[step] = source[step]
-
-
 def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float], box: Box) -> Iterator[InformerRunner]:
     """One informer a kind: nothing is added while the box runs, since kinds are literals of its file."""
 
@@ -140,7 +110,7 @@ def external_informers(api: KubeApi, clock: Clock, random: Callable[[], float], 
             watched.setdefault(external.kind, []).append(external)
     for kind, externals in watched.items():
         selectors = {_selector_text(external) for external in externals}
-        store = ObjectStore(kind, transform=projected(path for one in externals for path in one.fields))
+        store = ObjectStore(kind, transform=projected((path for one in externals for path in one.fields), _IDENTITY))
         selector = selectors.pop() if len(selectors) == 1 else ""
         yield InformerRunner(api, kind, clock=clock, random=random, label_selector=selector, store=store)
 

@@ -88,7 +88,7 @@ class ReconcileResult:
         match self.requeue.pace:
             case RequeuePace.IMMEDIATE:
                 return ResultLabel.REQUEUE
-            case RequeuePace.BACKOFF | RequeuePace.REFUSED:
+            case RequeuePace.BACKOFF | RequeuePace.REFUSED | RequeuePace.TOLD:
                 return ResultLabel.ERROR
             case _ if self.error is not None:
                 return ResultLabel.TERMINAL

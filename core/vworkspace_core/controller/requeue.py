@@ -22,6 +22,7 @@ class RequeuePace(Enum):
     BACKOFF = "a transient failure: after the key's exponential backoff"
     SLOW = "only outside help can cure it: after a minute; the count starts anew"
     REFUSED = "a right is missing: backoff of half a minute at most, so that it goes on soon after the role came"
+    TOLD = "a failure: after the seconds that are told, or not at all; the count goes on"
     UNDECIDED = "nothing was decided; the count stays as it is"
 
 

@@ -139,6 +139,9 @@ class RateLimiter(Generic[K]):
             case RequeuePace.IMMEDIATE:
                 attempt = self._count(key)
                 return _OVERTAKEN.delay(attempt - 1, jitter_of(key, attempt)) if attempt > 1 else 0.0
+            case RequeuePace.TOLD:
+                self._count(key)
+                return requeue.after
             case RequeuePace.UNDECIDED:
                 return requeue.after
             case _:

@@ -1,0 +1,144 @@
+"""The `KubeApi` that a controller asked for: what it declared, and no more (RUN-7).
+
+A role is printed from the declaration, so a call that it does not cover is refused here already: by the name of the
+class attribute that is missing, and in tests too, where no role stands in the way.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+from vworkspace_core.apimachinery.errors import Forbidden
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
+from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
+from vworkspace_core.ports import KubeApi, ListPage, PatchType, Propagation, WatchEvent
+
+IN_HAND: Final[ContextVar[ObjectRef | None]] = ContextVar("object in hand", default=None)
+"""The object that a call is about, in the tasks that it starts too."""
+
+
+class DeclaredApi:
+    """`api` as far as `verbs` allow. `on_write` is told of each write, with the object in hand."""
+
+    def __init__(self, api: KubeApi, name: str, verbs: Mapping[Kind, frozenset[str]]) -> None:
+        self._api = api
+        self._verbs = verbs
+        self.name = name
+        self.on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
+
+    def _ask(self, verb: str, kind: Kind) -> None:
+        allowed = self._verbs.get(kind, frozenset())
+        if verb not in allowed:
+            may = f"it may {', '.join(sorted(allowed))}" if allowed else "it names neither in owns nor in reads"
+            raise Forbidden(f"{self.name} may not {verb} {kind.crd_name.rstrip('.')}, of which {may}")
+
+    def _written(self, ref: ObjectRef, manifest: Manifest | None) -> None:
+        key = IN_HAND.get()
+        if key is not None and manifest is not None:
+            self.on_write(key, (ref, str(metadata(manifest).get("resourceVersion", ""))))
+
+    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
+        """See `KubeApi.get`."""
+        self._ask("get", ref.kind)
+        return await self._api.get(ref, resource_version=resource_version)
+
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> ListPage:
+        """See `KubeApi.list`."""
+        self._ask("list", kind)
+        return await self._api.list(
+            kind,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            continue_token=continue_token,
+            resource_version=resource_version,
+        )
+
+    def watch(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        timeout_seconds: int = 300,
+    ) -> AsyncIterator[WatchEvent]:
+        """See `KubeApi.watch`."""
+        self._ask("watch", kind)
+        return self._api.watch(
+            kind,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            resource_version=resource_version,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        """See `KubeApi.create`."""
+        self._ask("create", kind)
+        answer = await self._api.create(manifest, kind=kind, field_manager=field_manager)
+        self._written(ref_of(answer, kind), answer)
+        return answer
+
+    async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
+        """See `KubeApi.update`."""
+        self._ask("update", kind)
+        answer = await self._api.update(manifest, kind=kind, field_manager=field_manager)
+        self._written(ref_of(answer, kind), answer)
+        return answer
+
+    async def apply(
+        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False, dry_run: bool = False
+    ) -> Manifest:
+        """See `KubeApi.apply`."""
+        self._ask("patch", kind)
+        self._ask("create", kind)  # what is not there yet
+        answer = await self._api.apply(manifest, kind=kind, field_manager=field_manager, force=force, dry_run=dry_run)
+        if not dry_run:
+            self._written(ref_of(answer, kind), answer)
+        return answer
+
+    async def apply_status(
+        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
+    ) -> Manifest:
+        """See `KubeApi.apply_status`. No controller may: its own status is what it returns."""
+        self._ask("patch status", kind)
+        return await self._api.apply_status(manifest, kind=kind, field_manager=field_manager, force=force)
+
+    async def patch(
+        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
+    ) -> Manifest:
+        """See `KubeApi.patch`."""
+        self._ask(f"patch {subresource}" if subresource else "patch", ref.kind)
+        answer = await self._api.patch(
+            ref, patch, patch_type=patch_type, field_manager=field_manager, subresource=subresource
+        )
+        self._written(ref, answer)
+        return answer
+
+    async def delete(
+        self,
+        ref: ObjectRef,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation = Propagation.BACKGROUND,
+    ) -> Manifest | None:
+        """See `KubeApi.delete`."""
+        self._ask("delete", ref.kind)
+        answer = await self._api.delete(ref, uid=uid, resource_version=resource_version, propagation=propagation)
+        self._written(ref, answer)
+        return answer

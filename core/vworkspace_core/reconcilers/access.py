@@ -1,0 +1,64 @@
+"""What controllers do to which kind: the verbs that their roles grant, and no other (RUN-7, L25).
+
+The verbs of the first part stand here because the passes of controllers use them; those of `owns` and `reads` because
+the API that a controller is given allows these and refuses all else.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.access import Access
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.reconcilers.controllers import (
+    AnyController,
+    Promise,
+    Reconciler,
+    kind_of,
+    promises_of,
+    resource_of,
+    watched_of,
+)
+
+_FOLLOWED: Final = ("list", "watch")
+_READ: Final = frozenset(("get", "list", "watch"))
+_MADE: Final = _READ | {"create", "update", "patch", "delete"}
+
+
+def declared_verbs(controller: AnyController) -> Mapping[Kind, frozenset[str]]:
+    """What a controller may do by the API that it asks for."""
+    verbs = {kind_of(controller): _READ}
+    verbs |= {one.kind: _READ for one in watched_of(controller.reads)}
+    return verbs | {one.kind: _MADE for one in watched_of(controller.owns)}
+
+
+def asks_for_api(controller: AnyController | type[AnyController]) -> bool:
+    """Whether it has a field `api`."""
+    cls = controller if isinstance(controller, type) else type(controller)
+    return any(field.name == "api" for field in getattr(cls, "__attrs_attrs__", ()))
+
+
+def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...]:
+    """The verbs that controllers use together, beside the Lease of the process."""
+    everywhere = [Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED), Access(known.EVENT, ("create", "patch"))]
+    for controller in controllers:
+        everywhere += _of_passes(controller)
+        for kind, verbs in declared_verbs(controller).items() if asks_for_api(controller) else ():
+            everywhere.append(Access(kind, tuple(sorted(verbs))))
+        everywhere += (Access(one.kind, _FOLLOWED) for one in watched_of((*controller.owns, *controller.reads)))
+    return tuple(everywhere)
+
+
+def _of_passes(controller: AnyController) -> Iterator[Access]:
+    """Its own kind: informers follow it, finalizers and the status are written, an overtaken copy is read again."""
+    kind, promises = kind_of(controller), promises_of(controller)
+    yield Access(kind, _FOLLOWED)
+    if not controller.watch.is_whole:
+        yield Access(kind, ("get",))
+    if Promise.FINALIZER in promises:
+        yield Access(kind, ("patch",))
+    if isinstance(controller, Reconciler) and resource_of(controller) is not None:
+        yield Access(kind, ("get",))
+        yield Access(kind, ("patch",), "status")
+    if controller.owns:
+        yield Access(kind, ("update",), "finalizers")

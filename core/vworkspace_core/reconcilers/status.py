@@ -1,0 +1,134 @@
+"""The status of an object that a reconciler works on: its own fields and conditions beside those of the outcome."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.api.codec import read_own_conditions
+from vworkspace_core.apimachinery.conditions import Transition, Wanted
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata, ref_of, same_json
+from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.controller.managed_fields import StatusOwner
+from vworkspace_core.controller.status import LiveStatus, event_of, status_change
+from vworkspace_core.ports import KubernetesEvent
+from vworkspace_core.reconcilers.controllers import (
+    STANDARD,
+    AnyController,
+    Promise,
+    Reconciler,
+    kind_of,
+    manager_of,
+    promises_of,
+    resource_of,
+)
+from vworkspace_core.reconcilers.outcome import FAILED, READY, STALLED, TIMED_OUT
+from vworkspace_core.reconcilers.request import Result
+
+_ENGINE: Final = ("observedGeneration", "conditions")
+_TOLD: Final = (READY, STALLED)
+"""Conditions whose changes are told by an Event."""
+_BAD: Final = (FAILED, TIMED_OUT)
+
+
+@attrs.frozen
+class StatusWrite:
+    """A status that says something new, as it is applied, and the Events that tell of it."""
+
+    manifest: Manifest
+    transitions: tuple[Transition, ...] = ()
+    events: tuple[KubernetesEvent, ...] = ()
+
+
+def status_owner(controller: AnyController) -> StatusOwner:
+    """Whose the status of its kind is."""
+    return StatusOwner(manager_of(controller), {kind_of(controller): frozenset(_types(controller))})
+
+
+def _types(controller: AnyController) -> tuple[str, ...]:
+    own = controller.conditions if isinstance(controller, Reconciler) else ()
+    return (*STANDARD, *own)
+
+
+def is_ready(manifest: Manifest) -> bool:
+    """Whether the object says Ready at the generation that it has."""
+    generation, status = get_path(manifest, "metadata", "generation"), manifest.get("status")
+    if generation is None or get_path(status, "observedGeneration") != generation:
+        return False
+    ready = next((one for one in get_path(status, "conditions") or () if get_path(one, "type") == READY), None)
+    return bool(get_path(ready, "status") == "True" and get_path(ready, "observedGeneration") == generation)
+
+
+def status_to_write(
+    controller: AnyController,
+    manifest: Manifest,
+    conditions: tuple[Wanted, ...] | None,
+    result: Result[Any] | None,
+    generation: int,
+    now: datetime,
+) -> StatusWrite | None:
+    """What to write on this copy of the object; None where it says so already, or nothing is to be said.
+
+    `conditions` are those of the outcome, None where the object is about to go; `result` None where the call failed:
+    what it said before stands. `generation` is the one that was worked on.
+    """
+    resource = resource_of(controller)
+    if resource is None or not isinstance(controller, Reconciler) or conditions is None:
+        return None
+    before = _fields_before(controller, manifest)
+    status = None if result is None else result.status
+    fields = before if status is None else resource.status_json(status)
+    if Promise.CONDITIONS not in promises_of(controller):
+        return None if status is None else _fields_only(controller, manifest, before, fields)
+    live = _live(controller, manifest, before, generation)
+    kept = (one for one in live.conditions if one.type not in STANDARD) if result is None else ()
+    change = status_change(live, (*conditions, *kept), fields, now)
+    if change is None:
+        return None
+    events = tuple(_events(live, str(metadata(manifest).get("uid", "")), change.transitions))
+    return StatusWrite(change.manifest, change.transitions, events)
+
+
+def _fields_before(controller: AnyController, manifest: Manifest) -> Mapping[str, Any]:
+    """The fields of the status that are ours: what somebody else wrote of them is left to them."""
+    status = manifest.get("status")
+    held = status_owner(controller).held_fields(manifest)
+    fields = status if isinstance(status, Mapping) else {}
+    return {name: value for name, value in fields.items() if name not in _ENGINE and name not in held}
+
+
+def _live(controller: AnyController, manifest: Manifest, fields: Mapping[str, Any], generation: int) -> LiveStatus:
+    ours = status_owner(controller).without_foreign_conditions(manifest)
+    observed = get_path(manifest, "status", "observedGeneration")
+    return LiveStatus(
+        ref_of(manifest, kind_of(controller)),
+        str(metadata(manifest).get("resourceVersion", "")),
+        generation,
+        observed if isinstance(observed, int) else None,
+        read_own_conditions(ours, _types(controller)),
+        fields,
+    )
+
+
+def _fields_only(
+    controller: AnyController, manifest: Manifest, before: Mapping[str, Any], fields: Mapping[str, Any]
+) -> StatusWrite | None:
+    """Without conditions nothing says of which generation the fields speak."""
+    if all(same_json(before.get(name), value) for name, value in fields.items()):
+        return None
+    ref = ref_of(manifest, kind_of(controller))
+    body = ref.kind.manifest(ref.name, ref.namespace)
+    body["metadata"]["resourceVersion"] = metadata(manifest).get("resourceVersion")
+    return StatusWrite({**body, "status": dict(fields)})
+
+
+def _events(live: LiveStatus, uid: str, changes: tuple[Transition, ...]) -> Iterator[KubernetesEvent]:
+    for change in changes:
+        condition, is_true = change.condition, change.condition.status is ConditionStatus.TRUE
+        failed = condition.type == READY and condition.reason in _BAD
+        was = None if change.previous is None else change.previous.status
+        is_news = is_true or failed or (was is not None and (condition.type == READY or was is ConditionStatus.TRUE))
+        if condition.type in _TOLD and is_news:
+            bad = failed or (condition.type == STALLED and is_true)
+            yield event_of(change, live.ref, uid, warning=bad)

@@ -1,0 +1,156 @@
+"""A cluster in which controllers run as in a process, under virtual time: informers, queues, workers, Events (PH-7)."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any, Final
+
+import anyio
+import attrs
+
+from tests.support.patience import PATIENCE
+from tests.support.virtual_time import run as run_in_virtual_time
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_app.reconcilers.running import ControllerOptions, Controllers
+from vworkspace_app.trials.faults import FaultyKube
+from vworkspace_core.apimachinery.errors import NotFound
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
+from vworkspace_core.ports import Clock, KubeApi, PatchType
+from vworkspace_core.reconcilers import Resource, resource
+from vworkspace_fake.clock import VirtualClock
+
+NS: Final = "team"
+_OPERATOR: Final = Caller("system:serviceaccount:vworkspace-system:controllers", agent="controllers/1")
+
+
+@attrs.frozen
+class ShopSpec:
+    """A shop."""
+
+    image: str = "web:1"
+    replicas: int = 1
+
+
+@attrs.frozen
+class ShopStatus:
+    """What came of it."""
+
+    remote_id: str = ""
+    seen: int = 0
+
+
+SHOP: Final[Resource[ShopSpec, ShopStatus]] = resource("example.com", "v1", "Shop", ShopSpec, ShopStatus)
+
+
+@attrs.define
+class ControllerSite:
+    """`admin` is whoever acts, `api` what controllers run on, whose calls fail as `faults` says."""
+
+    admin: KubeApi
+    api: KubeApi
+    clock: Clock
+    faults: FaultyKube
+    server: ApiServer
+
+    @asynccontextmanager
+    async def running(self, *controllers: Any) -> AsyncIterator[Controllers]:
+        """Controllers at work while the block runs: a process that starts, and is gone without a word after it."""
+        events = BackgroundEvents(self.api, self.clock, instance="test")
+        made = Controllers(self.api, self.clock, controllers, events, ControllerOptions(Random(0).random))
+        async with anyio.create_task_group() as group:
+            group.start_soon(events.run)
+            group.start_soon(made.run, _at_once)
+            await made.wait_ready()
+            yield made
+            group.cancel_scope.cancel()
+
+    async def install(self, *resources: Resource[Any, Any]) -> None:
+        """Their CRDs."""
+        for one in resources:
+            await self.admin.create(one.crd(), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup")
+
+    async def create(self, name: str = "shop", kind: Kind = SHOP.kind, **fields: Any) -> ObjectRef:
+        """Somebody creates an object."""
+        fields = fields or {"spec": {}}
+        await self.admin.create({**kind.manifest(name, NS), **fields}, kind=kind, field_manager="kubectl")
+        return ObjectRef(kind, NS, name)
+
+    async def edit(self, ref: ObjectRef, patch: Mapping[str, Any]) -> Manifest:
+        """A merge patch by somebody."""
+        return await self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit")
+
+    async def get(self, ref: ObjectRef) -> Manifest | None:
+        """An object; None where there is none."""
+        try:
+            return await self.admin.get(ref)
+        except NotFound:
+            return None
+
+    async def condition(self, ref: ObjectRef, kind: str = "Ready") -> tuple[str, str, str]:
+        """Status, reason and message of a condition; empty where it has none."""
+        for one in get_path(await self.get(ref), "status", "conditions") or ():
+            if one["type"] == kind:
+                return one["status"], one["reason"], one["message"]
+        return "", "", ""
+
+    async def finalizers(self, ref: ObjectRef) -> Sequence[str]:
+        """Those of an object."""
+        return get_path(await self.get(ref), "metadata", "finalizers") or ()
+
+    async def events(self, reason: str = "") -> list[str]:
+        """The notes of the Events of a reason."""
+        page = await self.admin.list(EVENT)
+        return [one["note"] for one in page.items if not reason or one["reason"] == reason]
+
+    async def until(self, holds: Callable[[], Awaitable[Any]], within: float = PATIENCE) -> None:
+        """Wait for something to come about. Raises TimeoutError."""
+        with anyio.fail_after(within):
+            while not await holds():
+                await self.clock.sleep(0.05)
+
+    async def until_gone(self, ref: ObjectRef) -> None:
+        """Wait until it is not there."""
+
+        async def is_gone() -> bool:
+            return await self.get(ref) is None
+
+        await self.until(is_gone)
+
+    async def until_ready(self, ref: ObjectRef, status: str = "True") -> None:
+        """Wait for a status of Ready at the present generation."""
+
+        async def says_so() -> bool:
+            live = await self.get(ref)
+            conditions = get_path(live, "status", "conditions") or ()
+            return any(
+                one["type"] == "Ready"
+                and one["status"] == status
+                and one["observedGeneration"] == get_path(live, "metadata", "generation")
+                for one in conditions
+            )
+
+        await self.until(says_so)
+
+
+async def _at_once() -> None:
+    return None
+
+
+def play(story: Callable[[ControllerSite], Awaitable[None]], *, rbac: bool = False) -> None:
+    """Run a story in a world of its own, with shops installed."""
+
+    async def main() -> None:
+        clock = VirtualClock()
+        server = ApiServer(now=clock.now, collects=True, rbac=rbac)
+        admin = InProcessKube(server, sleep=clock.sleep)
+        faults = FaultyKube(InProcessKube(server, caller=_OPERATOR, sleep=clock.sleep))
+        site = ControllerSite(admin, faults, clock, faults, server)
+        await site.install(SHOP)
+        await admin.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup")
+        await story(site)
+
+    run_in_virtual_time(main)
