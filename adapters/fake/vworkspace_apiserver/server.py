@@ -36,6 +36,7 @@ from vworkspace_apiserver.model.calls import (
     RequestVerb,
     WriteOptions,
 )
+from vworkspace_apiserver.model.conversion import AskWebhook, Conversions
 from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.model.identity import Identities
 from vworkspace_apiserver.model.replies import Listed, Reply
@@ -47,6 +48,7 @@ from vworkspace_apiserver.storage.selectors import name_selected
 from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.storage.streams import Streams
 from vworkspace_apiserver.storage.watch_stream import WatchStream
+from vworkspace_apiserver.writes.metadata import check_common
 from vworkspace_apiserver.writes.remover import Remover
 from vworkspace_apiserver.writes.writer import Prepared, WriteCall, Writer
 from vworkspace_core.apimachinery.manifest import Kind
@@ -66,7 +68,8 @@ class ApiServer:
     bindings in the store decide what callers may do; without it they may do everything. `window` is how many
     changes the history holds, `audit_limit` how many requests the audit log.
 
-    Admission webhooks are asked by the HTTP handler; whoever calls the methods here goes past them.
+    Admission webhooks are asked by the HTTP handler; whoever calls the methods here goes past them. Conversion webhooks
+    of CRDs are asked by `ask`; the HTTP handler asks them itself.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class ApiServer:
         collects: bool = False,
         rbac: bool = False,
         audit_limit: int = 100_000,
+        ask: AskWebhook | None = None,
     ) -> None:
         self.now = now
         self.collects = collects
@@ -85,13 +89,14 @@ class ApiServer:
         self.store = Store(window=window)
         self.registry = Registry(builtin_resources())
         self.streams = Streams(self.store)
+        self.conversions = Conversions(ask, check_common)
         self.rbac = Rbac(self.store)
         self.gate = AccessGate(self.store, self.audit, now, self.rbac.allows if rbac else None)
         namespaces = Namespaces(self.store)
         self._reader = Reader(self.store, self.streams)
         self._writer = Writer(self.store, namespaces, Identities(seed), now)
         self._remover = Remover(self.store, now)
-        self._definitions = CustomDefinitions(self.store, self.registry, self.streams, now)
+        self._definitions = CustomDefinitions(self.store, self.registry, self.streams, self.conversions, now)
         self._controllers = Controllers(self.store, self.registry, namespaces, self)
         self._reviewer = Reviewer(self.rbac, self.gate)
         self._collecting = False

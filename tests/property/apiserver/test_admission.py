@@ -12,6 +12,7 @@ from vworkspace_apiserver.admission.request import AdmissionAttributes
 from vworkspace_apiserver.admission.webhooks import Webhook, denial, patch_of, unreachable
 from vworkspace_apiserver.model.calls import ADMIN, PLAIN_WRITE, RequestVerb, WriteOptions
 from vworkspace_apiserver.model.failure import ApiFailure
+from vworkspace_apiserver.model.webhook_client import WebhookClient
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_apiserver.writes.writer import WriteCall
 from vworkspace_core.apimachinery.manifest import Kind
@@ -22,7 +23,7 @@ GROUP = "admissionregistration.k8s.io"
 VALIDATING = Kind(GROUP, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False)
 MUTATING = Kind(GROUP, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False)
 RULE = {"apiGroups": ["tests.example"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["gizmos"]}
-HOOK = Webhook("check.tests.example", False, "https://h/", None, "", False, 1.0, "v1")
+HOOK = Webhook("check.tests.example", False, WebhookClient("https://h/", None, "", 1.0), False, "v1")
 
 
 def configure(server: ApiServer, name: str, kind: Kind = VALIDATING, **fields: Any) -> None:
@@ -118,7 +119,7 @@ def test_a_webhook_that_cannot_be_asked_stops_the_write_unless_it_says_ignore() 
     failure = unreachable(HOOK, "connection refused")
     assert failure is not None
     assert (failure.status, failure.reason) == (500, "InternalError")
-    assert unreachable(Webhook("h", False, "u", None, "", True, 1.0, "v1"), "connection refused") is None
+    assert unreachable(Webhook("h", False, WebhookClient("u", None, "", 1.0), True, "v1"), "connection refused") is None
 
 
 def test_patches_are_base64_json() -> None:

@@ -7,6 +7,7 @@ from typing import TypeVar, assert_never
 from vworkspace_apiserver.access.audit import AuditEntry, AuditLog
 from vworkspace_apiserver.access.authorization import Authorize, attributes_of, denied
 from vworkspace_apiserver.model.calls import Caller, RequestTarget, RequestVerb, WriteOptions
+from vworkspace_apiserver.model.conversion import ConversionNeeded
 from vworkspace_apiserver.model.failure import ApiFailure, method_not_allowed, not_found, not_served
 from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.writes.options import manager_of
@@ -53,8 +54,12 @@ class AccessGate:
         except ApiFailure as failure:
             status, failure.audited = failure.status, True
             raise
+        except ConversionNeeded:
+            status = 0  # the same request comes again
+            raise
         finally:
-            self._log(verb, target, caller, options, status, before)
+            if status:
+                self._log(verb, target, caller, options, status, before)
 
     def refused(
         self, verb: RequestVerb, target: RequestTarget, caller: Caller, options: WriteOptions, failure: ApiFailure

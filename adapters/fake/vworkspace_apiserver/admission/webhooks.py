@@ -15,6 +15,7 @@ from vworkspace_apiserver.admission.matching import concerns, conditions_hold
 from vworkspace_apiserver.admission.request import AdmissionAttributes
 from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.model.records import GroupResource
+from vworkspace_apiserver.model.webhook_client import WebhookClient, client_of
 
 _GROUP: Final = "admissionregistration.k8s.io"
 CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (
@@ -28,15 +29,12 @@ Manifest = Mapping[str, Any]
 
 @attrs.frozen
 class Webhook:
-    """One webhook to ask. `ca` is the PEM bundle it is trusted by; `service` (namespace, name) when it is no URL."""
+    """One webhook to ask."""
 
     name: str
     mutating: bool
-    url: str
-    service: tuple[str, str] | None
-    ca: str
+    client: WebhookClient
     ignores_failure: bool
-    timeout: float
     version: str
 
 
@@ -97,18 +95,11 @@ def patch_of(response: Mapping[str, Any]) -> Any:
 
 
 def _webhook(declared: Manifest, mutating: bool) -> Webhook:
-    client = declared["clientConfig"]
-    service = client.get("service")
-    where = (service["namespace"], service["name"]) if service else None
-    path = f":{service.get('port', 443)}{service.get('path') or '/'}" if service else ""
     return Webhook(
         name=declared["name"],
         mutating=mutating,
-        url=client.get("url") or path,
-        service=where,
-        ca=b64decode(client.get("caBundle") or "").decode(),
+        client=client_of(declared["clientConfig"], float(declared.get("timeoutSeconds") or 10)),
         ignores_failure=declared.get("failurePolicy") == "Ignore",
-        timeout=float(declared.get("timeoutSeconds") or 10),
         version=next(
             (version for version in declared["admissionReviewVersions"] if version in ("v1", "v1beta1")), "v1"
         ),

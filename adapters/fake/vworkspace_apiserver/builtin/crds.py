@@ -10,9 +10,10 @@ from vworkspace_apiserver.model.definition import definitions_of_crd
 from vworkspace_apiserver.model.failure import bad_request
 from vworkspace_apiserver.writes.metadata import name_problems
 from vworkspace_core.apimachinery.errors import StatusCause
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.schema.builtin import crds as schemas
-from vworkspace_core.schema.causes import invalid_value, required
+from vworkspace_core.schema.causes import forbidden_value, invalid_value, required
 from vworkspace_core.schema.keyword_types import mistyped_keywords
 from vworkspace_core.schema.node import SchemaError
 
@@ -22,10 +23,29 @@ Manifest = Mapping[str, Any]
 def _read(manifest: Manifest) -> Manifest:
     _require_readable_schemas(manifest)
     spec = filled(manifest.get("spec") or {}, conversion={"strategy": "None"})
+    spec["conversion"] = _with_port(spec["conversion"])
     names = spec.get("names")
     if isinstance(names, Mapping) and isinstance(names.get("kind"), str):
         spec["names"] = filled(names, singular=names["kind"].lower(), listKind=names["kind"] + "List")
-    return {**manifest, "spec": spec}
+    return _with_stored_versions({**manifest, "spec": spec})
+
+
+def _with_stored_versions(manifest: Manifest) -> Manifest:
+    """A status never says that nothing is stored: it names the storage version at least."""
+    status = manifest.get("status")
+    if not isinstance(status, Mapping) or status.get("storedVersions") != []:
+        return manifest
+    stored = [version.get("name") for version in manifest["spec"].get("versions") or () if version.get("storage")]
+    return {**manifest, "status": {**status, "storedVersions": stored}}
+
+
+def _with_port(conversion: Any) -> Any:
+    """The port of a service that is asked has a default."""
+    service = get_path(conversion, "webhook", "clientConfig", "service")
+    if not isinstance(service, Mapping) or "port" in service:
+        return conversion
+    client = {**conversion["webhook"]["clientConfig"], "service": {**service, "port": 443}}
+    return {**conversion, "webhook": {**conversion["webhook"], "clientConfig": client}}
 
 
 def _require_readable_schemas(manifest: Manifest) -> None:
@@ -54,7 +74,43 @@ def _check(manifest: Manifest) -> list[StatusCause]:
         causes.append(invalid_value("spec.versions", listed, "must contain unique version names"))
     for index, version in enumerate(versions):
         causes += _check_version(version, f"spec.versions[{index}]")
+    causes += _check_conversion(spec.get("conversion") or {})
     return causes or _compiled(manifest)
+
+
+_WEBHOOK: Final = "spec.conversion.webhookClientConfig"
+_REVIEWS: Final = "spec.conversion.conversionReviewVersions"
+"""As a real server calls them in its messages."""
+
+
+def _check_conversion(conversion: Mapping[str, Any]) -> list[StatusCause]:
+    """A webhook is named exactly where it is to be asked, in a way that it can be."""
+    webhook = conversion.get("webhook") or {}
+    client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
+    if conversion.get("strategy") != "Webhook":
+        given = ((_WEBHOOK, client), (_REVIEWS, versions))
+        text = "should not be set when strategy is not set to Webhook"
+        return [forbidden_value(path, text) for path, value in given if value]
+    causes = (
+        [required(_WEBHOOK, "required when strategy is set to Webhook")] if client is None else _check_client(client)
+    )
+    if not versions:
+        causes.append(required(_REVIEWS))
+    elif not {"v1", "v1beta1"} & set(versions):
+        causes.append(invalid_value(_REVIEWS, versions, "must include at least one of v1, v1beta1"))
+    return causes
+
+
+def _check_client(client: Mapping[str, Any]) -> list[StatusCause]:
+    url, service = client.get("url"), client.get("service")
+    if (url is None) == (service is None):
+        return [required(_WEBHOOK, "exactly one of url or service is required")]
+    if url is not None:
+        scheme = str(url).partition("://")[0]
+        text = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
+        return [] if scheme == "https" else [invalid_value(f"{_WEBHOOK}.url", scheme, text)]
+    missing = [name for name in ("name", "namespace") if not get_path(service, name)]
+    return [required(f"{_WEBHOOK}.service.name") for _ in missing]  # a real server says so of the namespace too
 
 
 def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[StatusCause]:
@@ -109,7 +165,22 @@ def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
             now, before = now.get(step), before.get(step)
         if now != before:
             causes.append(invalid_value("spec." + ".".join(path), now, "field is immutable"))
-    return causes
+    return causes or _check_stored_versions(new)
+
+
+def _check_stored_versions(manifest: Manifest) -> list[StatusCause]:
+    """A version that objects may still be stored in stays declared: nobody could read them otherwise."""
+    declared = [version.get("name") for version in manifest["spec"]["versions"]]
+    stored = (manifest.get("status") or {}).get("storedVersions") or ()
+    told = (
+        "missing from spec.versions; {0} was previously a storage version, and must remain in spec.versions until a "
+        "storage migration ensures no data remains persisted in {0} and removes {0} from status.storedVersions"
+    )
+    return [
+        invalid_value(f"status.storedVersions[{index}]", name, told.format(name))
+        for index, name in enumerate(stored)
+        if name not in declared
+    ]
 
 
 CRDS: Final = (

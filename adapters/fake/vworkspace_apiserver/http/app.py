@@ -1,6 +1,7 @@
 """The HTTP handler: an ASGI application around an `ApiServer`."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -9,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from vworkspace_apiserver.http import discovery
 from vworkspace_apiserver.http.answers import compressed, document, failed, shown, warn
+from vworkspace_apiserver.http.conversions import converted
 from vworkspace_apiserver.http.negotiation import AcceptedForm, AnswerForm, wanted_form, wants_gzip
 from vworkspace_apiserver.http.objects import (
     OBJECT_FORMS,
@@ -30,7 +32,7 @@ from vworkspace_apiserver.http.origins import refuse_web_pages
 from vworkspace_apiserver.http.paths import ResourcePath, parse_path
 from vworkspace_apiserver.http.queries import list_options
 from vworkspace_apiserver.http.watches import send_watch
-from vworkspace_apiserver.http.webhooks import Services
+from vworkspace_apiserver.http.webhook_calls import Services
 from vworkspace_apiserver.model.calls import ADMIN, Caller, RequestTarget, RequestVerb
 from vworkspace_apiserver.model.failure import ApiFailure, bad_request, method_not_allowed, not_served, unauthorized
 from vworkspace_apiserver.model.records import decode, encode
@@ -170,11 +172,17 @@ class HttpHandler:
     async def _watch(self, request: Request, send: Send, target: RequestTarget, caller: Caller) -> None:
         wanted = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
         options = list_options(request.query_params)
-        stream = self._server.watch(target, options, caller)
+        services = self._services
+        stream = await converted(self._server, partial(self._server.watch, target, options, caller), services)
+
+        async def take() -> list[Line]:
+            return await converted(self._server, stream.take, services) if target.resource.converts else stream.take()
+
         await send_watch(
             stream,
             request.receive,
             send,
+            take=take,
             render=self._renderer(target, wanted, include_object(request.query_params)),
             content_type=wanted.content_type.encode(),
             timeout=watch_timeout(options.timeout_seconds),

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -10,15 +11,17 @@ from starlette.responses import Response
 from vworkspace_apiserver.http import webhooks
 from vworkspace_apiserver.http.answers import list_answer, object_answer
 from vworkspace_apiserver.http.bodies import Body, check_size, inflate, read_json, read_yaml
+from vworkspace_apiserver.http.conversions import converted
 from vworkspace_apiserver.http.negotiation import AcceptedForm, AnswerForm, media_type, wanted_form
 from vworkspace_apiserver.http.protobuf.messages import CONTENT_TYPE as PROTOBUF
 from vworkspace_apiserver.http.protobuf.messages import decode_object
 from vworkspace_apiserver.http.queries import flag, list_options
-from vworkspace_apiserver.http.webhooks import Services
-from vworkspace_apiserver.model.calls import Caller, RequestTarget, RequestVerb, WriteOptions
+from vworkspace_apiserver.http.webhook_calls import Services
+from vworkspace_apiserver.model.calls import Caller, DeleteOptions, RequestTarget, RequestVerb, WriteOptions
 from vworkspace_apiserver.model.failure import ApiFailure, bad_request, method_not_allowed, unsupported_media_type
 from vworkspace_apiserver.model.requests import FieldValidation
 from vworkspace_apiserver.server import ApiServer
+from vworkspace_apiserver.storage.listing import ListOptions
 from vworkspace_apiserver.writes.deletion import delete_options
 from vworkspace_apiserver.writes.options import write_options
 from vworkspace_apiserver.writes.writer import WriteCall
@@ -65,7 +68,7 @@ async def answer(
     call = _Call(server, request, target, caller, raw, wanted, services)
     match request.method:
         case "GET" | "HEAD":
-            return call.read()
+            return await converted(server, call.read, services)
         case "POST" if not target.name:
             return await call.create()
         case "PUT" if target.name:
@@ -135,7 +138,7 @@ class _Call:
         patch_type: PatchType | None = None,
     ) -> Response:
         call = WriteCall(verb, self._target, body, options, self._caller, patch_type)
-        if self._server.has_webhooks:
+        if self._server.has_webhooks or self._target.resource.converts:
             return self._object(await webhooks.perform(self._server, call, self._services), warnings)
         return self._object(self._server.perform(call), warnings)
 
@@ -148,6 +151,9 @@ class _Call:
         if self._server.has_webhooks:
             asked = webhooks.DeleteCall(self._target, selector, options, self._caller)
             await webhooks.admit_delete(self._server, asked, self._services)
+        return await converted(self._server, partial(self._deleted, selector, options), self._services)
+
+    def _deleted(self, selector: ListOptions, options: DeleteOptions) -> Response:
         if self._target.name:
             return self._object(self._server.delete(self._target, options, self._caller))
         listed = self._server.delete_collection(self._target, selector, options, self._caller)

@@ -12,7 +12,7 @@ import uvicorn
 from vworkspace_apiserver.http.app import HttpHandler
 from vworkspace_apiserver.http.certificates import Certificates
 from vworkspace_apiserver.http.listener import bind, serve_until_cancelled, url_of
-from vworkspace_apiserver.http.webhooks import Services
+from vworkspace_apiserver.http.webhook_calls import Services
 from vworkspace_apiserver.model.calls import Caller
 from vworkspace_apiserver.model.records import GroupResource, StoredChange
 from vworkspace_apiserver.server import ApiServer

@@ -1,12 +1,12 @@
 """A watch as a chunked answer: one JSON line per event, sent as soon as it happened."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.types import Receive, Send
 
-from vworkspace_apiserver.model.failure import status_body
+from vworkspace_apiserver.model.failure import ApiFailure, status_body
 from vworkspace_apiserver.model.records import encode
 from vworkspace_apiserver.storage.watch_stream import Line, WatchStream
 
@@ -19,6 +19,7 @@ async def send_watch(
     receive: Receive,
     send: Send,
     *,
+    take: Callable[[], Awaitable[list[Line]]],
     render: RenderLine,
     content_type: bytes,
     timeout: float,
@@ -27,8 +28,9 @@ async def send_watch(
 ) -> None:
     """Send `stream` until it ends, `timeout` seconds have passed or the client goes.
 
-    `bookmark` queues a bookmark on the stream; it is called every `bookmark_interval` seconds and once more
-    before a timeout ends the stream.
+    `take` gets the lines that are pending, in the version that was asked for; a refusal ends the stream. `bookmark`
+    queues a bookmark on the stream; it is called every `bookmark_interval` seconds and once more before a timeout ends
+    the stream.
     """
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
@@ -43,7 +45,7 @@ async def send_watch(
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         while True:
             ready.clear()
-            lines = stream.take()
+            lines = await _taken(stream, take)
             if lines:
                 await send({"type": "http.response.body", "body": b"".join(map(render, lines)), "more_body": True})
             elif stream.ended:
@@ -56,6 +58,14 @@ async def send_watch(
         gone.cancel()
         for timer in timers:
             timer.cancel()
+
+
+async def _taken(stream: WatchStream, take: Callable[[], Awaitable[list[Line]]]) -> list[Line]:
+    try:
+        return await take()
+    except ApiFailure as failure:
+        stream.fail(failure)
+        return []
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -91,7 +91,7 @@ class Controllers:
         """Act on a node. What admission or validation refuses stays as it is; the audit log has the refusal."""
         where, (namespace, name) = node
         with suppress(ApiFailure):
-            act(RequestTarget(self._registry.of_group(*where)[0], namespace or None, name))
+            act(RequestTarget(self._registry.of_group(*where)[0].as_stored(), namespace or None, name))
 
     def _empty(self, namespace: str) -> None:
         """Delete what is in a terminating namespace; when nothing is left, let the namespace go."""
@@ -108,4 +108,6 @@ class Controllers:
 
     def _namespaced(self) -> list[Resource]:
         """One resource for every table of namespaced objects."""
-        return list({resource.storage: resource for resource in self._registry if resource.namespaced}.values())
+        return [
+            resource.as_stored() for resource in {one.storage: one for one in self._registry if one.namespaced}.values()
+        ]

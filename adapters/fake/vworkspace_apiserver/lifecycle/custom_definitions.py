@@ -11,6 +11,7 @@ from typing import Any
 
 from vworkspace_apiserver.lifecycle.ending_definitions import CLEANUP, DEFINITIONS, in_progress
 from vworkspace_apiserver.lifecycle.registry import Registry
+from vworkspace_apiserver.model.conversion import Conversions
 from vworkspace_apiserver.model.records import GroupResource, ObjectKey, Record, StoredChange
 from vworkspace_apiserver.model.resources import Resource, resources_of_crd
 from vworkspace_apiserver.storage.store import Store
@@ -25,10 +26,18 @@ DeleteAll = Callable[[Resource], None]
 class CustomDefinitions:
     """Keeps the registry in step with the CRD objects in the store."""
 
-    def __init__(self, store: Store, registry: Registry, streams: Streams, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        streams: Streams,
+        conversions: Conversions,
+        now: Callable[[], datetime],
+    ) -> None:
         self._store = store
         self._registry = registry
         self._streams = streams
+        self._conversions = conversions
         self._now = now
         self._generations: dict[str, int] = {}
         self._touched: dict[str, None] = {}
@@ -64,7 +73,7 @@ class CustomDefinitions:
             return
         known = record.key[1] in self._generations
         where = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
-        resources, problem = _compiled(crd)
+        resources, problem = _compiled(crd, self._conversions)
         for resource in self._registry.of_group(*where):
             self._registry.remove(resource)
         for resource in resources:
@@ -82,7 +91,7 @@ class CustomDefinitions:
         self._dying[where] = record.key[1]
         self._store.put(DEFINITIONS, in_progress(record.object(), self._now()))
         for resource in self._registry.of_group(*where)[:1]:
-            delete_all(resource)
+            delete_all(resource.as_stored())
         if where in self._dying:  # the deletes settle too, and may have finished it
             self._finish(where)
 
@@ -113,13 +122,13 @@ class CustomDefinitions:
         self._store.drop((group, plural))
 
 
-def _compiled(crd: Mapping[str, Any]) -> tuple[tuple[Resource, ...], str]:
+def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[Resource, ...], str]:
     """What the definition serves; nothing, and why, when its schema got past validation and is still unusable.
 
     A schema is anybody's JSON: whatever shape it has, it must not take the server down with it.
     """
     try:
-        return resources_of_crd(crd), ""
+        return resources_of_crd(crd, conversions), ""
     except (SchemaError, KeyError, TypeError, ValueError, AttributeError) as error:
         return (), f"the schema cannot be used: {error}"
 

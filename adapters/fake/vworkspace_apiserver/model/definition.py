@@ -12,6 +12,8 @@ import attrs
 import msgspec
 
 from vworkspace_apiserver.model.behaviour import CUSTOM, Behaviour
+from vworkspace_apiserver.model.conversion import Conversions, conversion_webhook
+from vworkspace_apiserver.model.versions import KindVersions
 from vworkspace_apiserver.ssa.fieldset import EMPTY, FieldSet
 from vworkspace_core.apimachinery.manifest import Kind, canonical_json
 from vworkspace_core.schema.compile import compile_schema
@@ -55,6 +57,8 @@ class Definition:
     selectable_fields: tuple[str, ...] = ()
     storage: bool = True
     deprecated: bool = False
+    versions: KindVersions | None = attrs.field(default=None, repr=False)
+    """Where a CRD declares several versions: all of them."""
 
     @property
     def api_version(self) -> str:
@@ -84,47 +88,69 @@ class Definition:
             return _NOT_STATUS
         return EMPTY if subresource else _STATUS
 
+    def schema_of(self, api_version: str) -> Schema:
+        """The schema of one of the served versions."""
+        return self.schema if self.versions is None else self.versions.schemas[api_version]
+
+    def in_version(self, manifest: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
+        """`manifest` in another served version. Raises ApiFailure, ConversionNeeded and UntypedError."""
+        return manifest if self.versions is None else self.versions.typed(manifest, api_version)
+
     def empty(self) -> dict[str, Any]:
         """The object before its creation."""
         return {"apiVersion": self.api_version, "kind": self.kind.kind, **self.behaviour.skeleton}
 
 
-def definitions_of_crd(crd: Mapping[str, Any]) -> tuple[Definition, ...]:
-    """One definition per served version of a CustomResourceDefinition.
+def definitions_of_crd(crd: Mapping[str, Any], conversions: Conversions | None = None) -> tuple[Definition, ...]:
+    """One definition per served version of a CustomResourceDefinition; `conversions` are of use with several versions.
 
     Raises SchemaError with the problems of all versions.
     """
     spec = crd["spec"]
+    schemas = _schemas(spec)
     served = [version for version in spec["versions"] if version.get("served")]
     names = frozenset(f"{spec['group']}/{version['name']}" for version in served)
-    definitions: list[Definition] = []
+    versions = None
+    if len(schemas) > 1 and conversions is not None:
+        stored = next(version["name"] for version in spec["versions"] if version["storage"])
+        versions = KindVersions(schemas, f"{spec['group']}/{stored}", conversion_webhook(spec), conversions)
+    return tuple(_of_version(spec, version, names, schemas, versions) for version in served)
+
+
+def _schemas(spec: Mapping[str, Any]) -> dict[str, Schema]:
+    """The schemas of all versions by apiVersion. Raises SchemaError with the problems of all."""
+    schemas: dict[str, Schema] = {}
     problems: list[SchemaProblem] = []
     for index, version in enumerate(spec["versions"]):
         try:
-            definition = _of_version(spec, version, names)
+            openapi = version["schema"]["openAPIV3Schema"]
+            schemas[f"{spec['group']}/{version['name']}"] = _compiled(canonical_json(openapi))
         except SchemaError as error:
             prefix = f"spec.versions[{index}].schema.openAPIV3Schema"
             problems += [SchemaProblem(_below(prefix, problem.path), problem.message) for problem in error.problems]
-            continue
-        if version.get("served"):
-            definitions.append(definition)
     if problems:
         raise SchemaError(problems)
-    return tuple(definitions)
+    return schemas
 
 
 def _below(prefix: str, path: str) -> str:
     return f"{prefix}.{path}" if path else prefix
 
 
-def _of_version(spec: Mapping[str, Any], version: Mapping[str, Any], served: frozenset[str]) -> Definition:
+def _of_version(
+    spec: Mapping[str, Any],
+    version: Mapping[str, Any],
+    served: frozenset[str],
+    schemas: Mapping[str, Schema],
+    versions: KindVersions | None,
+) -> Definition:
     names = spec["names"]
     openapi = version["schema"]["openAPIV3Schema"]
     subresources = version.get("subresources") or {}
     kind = Kind(spec["group"], version["name"], names["kind"], names["plural"], spec.get("scope") == "Namespaced")
     return Definition(
         kind=kind,
-        schema=_compiled(canonical_json(openapi)),
+        schema=schemas[kind.api_version],
         openapi=openapi,
         served_versions=served,
         status_subresource="status" in subresources,
@@ -137,6 +163,7 @@ def _of_version(spec: Mapping[str, Any], version: Mapping[str, Any], served: fro
         selectable_fields=tuple(field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()),
         storage=bool(version.get("storage")),
         deprecated=bool(version.get("deprecated")),
+        versions=versions,
     )
 
 

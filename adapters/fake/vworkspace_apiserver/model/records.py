@@ -34,7 +34,7 @@ class Record:
 
     `owners` maps the uid of each owner reference to whether it blocks the owner's foreground deletion.
     `lacks_status` tells that readers see a default status that no write has stored yet. `schema` is what found it
-    valid, None where nothing did.
+    valid, None where nothing did. `api_version` is the one that it is stored in.
     """
 
     key: ObjectKey
@@ -47,6 +47,7 @@ class Record:
     raw: bytes
     lacks_status: bool = False
     schema: Schema | None = attrs.field(default=None, repr=False)
+    api_version: str = ""
 
     def object(self) -> dict[str, Any]:
         """A private copy of the object."""
@@ -70,6 +71,7 @@ def record_of(
         raw=encode({**manifest, "metadata": meta}),
         lacks_status=lacks_status,
         schema=schema,
+        api_version=manifest["apiVersion"],
     )
 
 
@@ -81,11 +83,11 @@ def owners_of(meta: Mapping[str, Any]) -> Mapping[str, bool]:
     return {ref["uid"]: bool(ref.get("blockOwnerDeletion")) for ref in references}
 
 
-def with_version(record: Record, version: int) -> bytes:
-    """The object's bytes with another resourceVersion: the last state of what was deleted at `version` (W-17)."""
+def with_version(record: Record, version: int) -> Record:
+    """The object with another resourceVersion: the last state of what was deleted at `version` (W-17)."""
     manifest = record.object()
     manifest["metadata"]["resourceVersion"] = str(version)
-    return encode(manifest)
+    return attrs.evolve(record, raw=encode(manifest))
 
 
 @attrs.frozen(eq=False)
@@ -97,13 +99,13 @@ class StoredChange:
     after: Record | None
 
 
-def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, bytes] | None:
+def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, Record] | None:
     """What a watch shows of a change, given whether its selector matches the state before and after (W-18)."""
     match (was, now):
         case (False, True) if change.after is not None:
-            return WatchEventType.ADDED, change.after.raw
+            return WatchEventType.ADDED, change.after
         case (True, True) if change.after is not None:
-            return WatchEventType.MODIFIED, change.after.raw
+            return WatchEventType.MODIFIED, change.after
         case (True, False) if change.before is not None:
             return WatchEventType.DELETED, with_version(change.before, change.version)
         case _:

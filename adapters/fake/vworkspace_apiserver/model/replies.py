@@ -51,7 +51,7 @@ class Listed:
 
     def raws(self) -> list[bytes]:
         """Every object's bytes, in the version that was asked for."""
-        return [self.resource.render(record.raw) for record in self.page.records]
+        return [self.resource.render(record) for record in self.page.records]
 
     def objects(self) -> list[Mapping[str, Any]]:
         """Private copies of the objects."""

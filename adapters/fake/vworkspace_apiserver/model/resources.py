@@ -1,10 +1,11 @@
 """A served resource: one version of one kind, with what discovery, storage and tables need to know of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import attrs
 
+from vworkspace_apiserver.model.conversion import Conversions, for_each
 from vworkspace_apiserver.model.definition import Definition, definitions_of_crd
 from vworkspace_apiserver.model.records import GroupResource, Record, decode, encode
 from vworkspace_core.apimachinery.manifest import Kind
@@ -102,9 +103,23 @@ class Resource:
         """Kind and apiVersion of the objects."""
         return {"kind": self.kind, "apiVersion": self.api_version}
 
-    def render(self, raw: bytes) -> bytes:
-        """Stored bytes as bytes of this version."""
-        return raw if self.to_served is unchanged else encode(self.to_served(decode(raw)))
+    @property
+    def converts(self) -> bool:
+        """Whether an object may be stored in another version: reading it may raise ApiFailure or ConversionNeeded."""
+        return self.definition.versions is not None
+
+    def require(self, records: Iterable[Record]) -> None:
+        """Raise one ConversionNeeded for all of the records that are not known in this version."""
+        if self.converts:
+            for_each(records, self.render)
+
+    def render(self, record: Record) -> bytes:
+        """A stored object as bytes of this version."""
+        return record.raw if self.to_served is unchanged else encode(self.to_served(decode(record.raw)))
+
+    def as_stored(self) -> "Resource":
+        """The same without conversion, for what looks at metadata only."""
+        return attrs.evolve(self, to_stored=unchanged, to_served=unchanged) if self.converts else self
 
     def live(self, record: Record) -> Mapping[str, Any]:
         """A private copy of a stored object in this version."""
@@ -124,23 +139,20 @@ def resource_of(definition: Definition, **more: Any) -> Resource:
     )
 
 
-def resources_of_crd(crd: Mapping[str, Any]) -> tuple[Resource, ...]:
+def resources_of_crd(crd: Mapping[str, Any], conversions: Conversions) -> tuple[Resource, ...]:
     """Every served version of a CustomResourceDefinition, all kept in its storage version. Raises SchemaError."""
-    spec = crd["spec"]
-    stored = next(version["name"] for version in spec["versions"] if version["storage"])
-    api_version = f"{spec['group']}/{stored}"
-    return tuple(_resource_in(definition, api_version) for definition in definitions_of_crd(crd))
+    return tuple(map(_resource_in, definitions_of_crd(crd, conversions)))
 
 
-def _resource_in(definition: Definition, stored: str) -> Resource:
-    if definition.api_version == stored:
+def _resource_in(definition: Definition) -> Resource:
+    versions = definition.versions
+    if versions is None:
         return resource_of(definition)
-    return resource_of(definition, to_stored=_renamed(stored), to_served=_renamed(definition.api_version))
-
-
-def _renamed(api_version: str) -> Conversion:
-    """The `None` conversion strategy of CRDs: only the apiVersion changes."""
-    return lambda manifest: {**manifest, "apiVersion": api_version}
+    return resource_of(
+        definition,
+        to_stored=versions.written,
+        to_served=lambda stored: versions.read(stored, definition.api_version),
+    )
 
 
 def _column(declared: Mapping[str, Any]) -> Column:

@@ -4,7 +4,7 @@ Pure functions over plain objects, which are never changed. Defaults, validation
 come after them, in the pipeline.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from vworkspace_apiserver.ssa.conform import misfit_text, misfits
@@ -27,7 +27,7 @@ from vworkspace_apiserver.ssa.managers import (
     key_of,
 )
 from vworkspace_apiserver.ssa.merge import merge
-from vworkspace_apiserver.ssa.ownership import Rules, current, settle, without_metadata
+from vworkspace_apiserver.ssa.ownership import Rules, UntypedError, Versioned, current, settle, without_metadata
 from vworkspace_apiserver.ssa.remove import remove, with_named_fields
 from vworkspace_apiserver.ssa.typed import ItemError, field_set
 from vworkspace_core.apimachinery.errors import OperatorError
@@ -41,24 +41,12 @@ class TypedPatchError(OperatorError):
     """An applied configuration that does not fit the schema: HTTP 500 without a reason (S-15 to S-17)."""
 
 
-class Kindred(Protocol):
+class Kindred(Versioned, Protocol):
     """What server-side apply needs to know of a kind; `Definition` is one."""
-
-    @property
-    def schema(self) -> Schema:
-        """The compiled schema of the version in which the request speaks."""
-
-    @property
-    def api_version(self) -> str:
-        """`group/version` of the request."""
 
     @property
     def kind_name(self) -> str:
         """`kind` of the objects."""
-
-    @property
-    def served_versions(self) -> frozenset[str]:
-        """Every `group/version` in which the kind is served."""
 
     def reset_fields(self, subresource: str) -> FieldSet:
         """Fields that writes to this endpoint cannot change."""
@@ -94,7 +82,7 @@ def apply(
     before = _bare(live)
     try:
         new, managers = _merged(rules, before, _bare(config), managers, key, force)
-    except ItemError as error:
+    except (ItemError, UntypedError) as error:
         raise TypedPatchError(f"failed to create typed live object ({_named(definition, live)}): {error}") from error
     changed = not equal(before, new)
     if changed and key in managers:
@@ -135,7 +123,7 @@ def _merged(
     after = dict(managers)
     after[key] = _claim(last, owned, rules.api_version)
     if last is not None and after[key] is not last:
-        new = _drop(rules.schema, new, last.fields, [entry.fields for entry in after.values()])
+        new = _drop(rules, new, last, after.values())
     after, _ = settle(rules, live, new, after, key, force=force)
     mine = without_metadata(after[key].fields)
     if mine:
@@ -155,24 +143,35 @@ def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -
     return ManagedFieldsEntry(owned, api_version, last.time)
 
 
-def _drop(schema: Schema, merged: Any, last: FieldSet, owned: list[FieldSet]) -> Any:
+def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable[ManagedFieldsEntry]) -> Any:
     """`merged` without what the applier owned and no longer sends, unless others own it (S-37 to S-44).
 
     An item that nobody owns as a whole goes with everything in it (S-41); a field below something that stays
-    and that the applier did not own stays too (S-43).
+    and that the applier did not own stays too (S-43). What is owned is looked for in the version it is said in.
     """
-    everybody: FieldSet = EMPTY
-    for fields in owned:
-        everybody = union(everybody, fields)
-    if not difference(last, everybody):
+    owned: dict[str, FieldSet] = {last.api_version: EMPTY}
+    for entry in entries:
+        owned[entry.api_version] = union(owned.get(entry.api_version, EMPTY), entry.fields)
+    if not difference(last.fields, owned[last.api_version]):
         return merged
-    last = with_named_fields(schema, last)
-    everybody = with_named_fields(schema, everybody)
-    present = _named_set(schema, merged)
-    remainder = _named_set(schema, remove(schema, merged, last))
-    pruned = remove(schema, merged, difference(present, union(remainder, everybody)))
-    gone = intersection(difference(present, _named_set(schema, pruned)), last)
-    return remove(schema, merged, gone)
+    kind, version = rules.kind, last.api_version
+    schema = kind.schema_of(version)
+    merged = kind.in_version(merged, version)
+    fields = with_named_fields(schema, last.fields)
+    pruned: Any = remove(schema, merged, fields)
+    whole = merged
+    for at, everybody in owned.items():
+        whole, pruned = kind.in_version(whole, at), kind.in_version(pruned, at)
+        pruned = _without_unowned(kind.schema_of(at), whole, pruned, everybody)
+    pruned = kind.in_version(pruned, version)
+    gone = intersection(difference(_named_set(schema, merged), _named_set(schema, pruned)), fields)
+    return kind.in_version(remove(schema, merged, gone), rules.api_version)
+
+
+def _without_unowned(schema: Schema, whole: Any, pruned: Any, everybody: FieldSet) -> Any:
+    """`whole` without what `pruned` lacks and nobody owns."""
+    kept = union(_named_set(schema, pruned), with_named_fields(schema, everybody))
+    return remove(schema, whole, difference(_named_set(schema, whole), kept))
 
 
 def _named_set(schema: Schema, value: Any) -> FieldSet:
@@ -194,7 +193,8 @@ def track_update(
     Takes every changed field and removes it from others (S-47), adds nothing for what did not change (S-48),
     and drops what is gone from everybody (S-49). `managers` are those to start from, by default those of
     `before`; an existing object without any is not tracked until its first apply (S-54, S-68). An object whose
-    list items cannot be told apart changes no ownership: validation has its say on it.
+    list items cannot be told apart changes no ownership: validation has its say on it. One that a conversion fills with
+    fields which the other version does not know loses all ownership, as on a real server.
     """
     rules = _rules(definition, subresource)
     held = current(rules, _managers_of(before) if managers is None else managers)
@@ -206,6 +206,8 @@ def track_update(
         out = _updated(rules, _bare(old), _bare(after), held, key, now)
     except ItemError:
         return with_managed_fields(after, _managers_of(before))
+    except UntypedError:
+        return with_managed_fields(after, {})
     return with_managed_fields(after, cap_updaters(out))
 
 
@@ -227,12 +229,7 @@ def _adopt(definition: Kindred, rules: Rules, live: Mapping[str, Any], subresour
 
 
 def _rules(definition: Kindred, subresource: str) -> Rules:
-    return Rules(
-        definition.schema,
-        definition.api_version,
-        definition.served_versions,
-        definition.reset_fields(subresource),
-    )
+    return Rules(definition, definition.reset_fields(subresource))
 
 
 def _managers_of(live: Mapping[str, Any] | None) -> Managers:

@@ -1,7 +1,7 @@
 """What a write does to the field sets of everybody else, and which conflicts it meets."""
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 
@@ -34,26 +34,65 @@ NEVER_OWNED: Final[FieldSet] = {
 """Fields that belong to the system or to the identity of the object (S-24)."""
 
 
+class UntypedError(ValueError):
+    """An object that a conversion made, with fields that its version does not know."""
+
+
+class Versioned(Protocol):
+    """A kind in its versions: what somebody owns is said in the version that was written in."""
+
+    @property
+    def schema(self) -> Schema:
+        """The compiled schema of the version in which the request speaks."""
+
+    @property
+    def api_version(self) -> str:
+        """`group/version` of the request."""
+
+    @property
+    def served_versions(self) -> frozenset[str]:
+        """Every `group/version` in which the kind is served."""
+
+    def schema_of(self, api_version: str) -> Schema:
+        """The schema of one of the served versions."""
+
+    def in_version(self, manifest: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
+        """An object in another served version. Raises UntypedError."""
+
+
 @attrs.frozen
 class Rules:
     """What ownership needs to know of a kind.
 
-    `api_version` is the version of the request, `served` all versions that are served, `ignored` the fields
-    that the endpoint resets, whose changes count for nobody (S-26).
+    `ignored` are the fields that the endpoint resets, whose changes count for nobody (S-26).
     """
 
-    schema: Schema
-    api_version: str
-    served: frozenset[str]
+    kind: Versioned
     ignored: FieldSet
+
+    @property
+    def schema(self) -> Schema:
+        """That of the version of the request."""
+        return self.kind.schema
+
+    @property
+    def api_version(self) -> str:
+        """The version of the request."""
+        return self.kind.api_version
+
+    def compare(self, old: Any, new: Any, api_version: str) -> Comparison:
+        """What changed between two objects, as another version has them."""
+        kind = self.kind
+        before, after = (kind.in_version(manifest, api_version) for manifest in (old, new))
+        return compare(kind.schema_of(api_version), before, after).without(self.ignored)
 
 
 def current(rules: Rules, managers: Mapping[ManagerKey, ManagedFieldsEntry]) -> dict[ManagerKey, ManagedFieldsEntry]:
     """Entries that still count: of served versions (S-71), and as they count under today's schema (S-60)."""
     return {
-        key: entry.owning(reconcile_fields(rules.schema, entry.fields))
+        key: entry.owning(reconcile_fields(rules.kind.schema_of(entry.api_version), entry.fields))
         for key, entry in managers.items()
-        if entry.api_version in rules.served
+        if entry.api_version in rules.kind.served_versions
     }
 
 
@@ -73,17 +112,20 @@ def settle(
     changes = compare(rules.schema, old, new).without(rules.ignored)
     if changes.same:
         return dict(managers), changes
-    taken = changes.changed
+    compared = {rules.api_version: changes}
     out: dict[ManagerKey, ManagedFieldsEntry] = {}
     clashes: dict[ManagerKey, FieldSet] = {}
     for key, entry in managers.items():
         if key == writer:
             out[key] = entry
             continue
-        clash = intersection(entry.fields, taken)
+        version = entry.api_version
+        if version not in compared:
+            compared[version] = rules.compare(old, new, version)
+        clash = intersection(entry.fields, compared[version].changed)
         if clash:
             clashes[key] = clash
-        left = difference(difference(entry.fields, clash), changes.removed)
+        left = difference(difference(entry.fields, clash), compared[version].removed)
         if left:
             out[key] = entry.owning(left)
     if clashes and not force:

@@ -1,12 +1,13 @@
 """Lists: which version to read, from where, how many, and the token to go on with (W-01 to W-06)."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import attrs
 import msgspec
 
+from vworkspace_apiserver.model.conversion import for_each
 from vworkspace_apiserver.model.failure import ApiFailure, FailureCause, bad_request, expired, internal, invalid
 from vworkspace_apiserver.model.records import ObjectKey, Record
 from vworkspace_apiserver.model.replies import ListedPage
@@ -67,6 +68,12 @@ class Selection:
         if self.labels and not self.labels.matches(record.labels):
             return False
         return all(term.holds(self.read_field(record, term.path)) for term in self.fields)
+
+    def of(self, records: Iterable[Record]) -> list[Record]:
+        """The selected ones. Raises one ConversionNeeded for all whose fields are not known in this version."""
+        if not self.fields:
+            return [record for record in records if self.matches(record)]
+        return [record for record in for_each(records, lambda one: one if self.matches(one) else None) if record]
 
 
 def plan_list(options: ListOptions, current: int, floor: int) -> ReadPlan:

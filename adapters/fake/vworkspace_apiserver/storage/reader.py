@@ -24,7 +24,7 @@ class Reader:
         record = self._store.get(target.resource.storage, target.key)
         if record is None:
             raise not_found(target.resource.group, target.resource.plural, target.name)
-        raw = target.resource.render(record.raw)
+        raw = target.resource.render(record)
         if target.subresource == "scale":
             raw = encode(scale_of(target.resource.definition, decode(raw)))
         return Reply(200, raw)
@@ -38,10 +38,12 @@ class Reader:
             records = self._store.scan(resource.storage, target.namespace, plan.after)
         else:
             records = iter(self._store.past(resource.storage, plan.version, target.namespace, plan.after))
-        selected = [record for record in records if selection.matches(record)]
+        selected = selection.of(records)
         version = self._store.version if plan.version is None else plan.version
         selective = bool(options.label_selector or options.field_selector)
-        return Listed(resource, page_of(selected, plan, version, selective))
+        page = page_of(selected, plan, version, selective)
+        resource.require(page.records)
+        return Listed(resource, page)
 
     def watch(self, target: RequestTarget, options: ListOptions) -> WatchStream:
         """Open a watch (W-10 to W-18)."""

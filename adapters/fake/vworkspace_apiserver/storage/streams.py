@@ -35,6 +35,7 @@ class Streams:
             render=resource.render,
             type_meta=resource.type_meta,
             bookmarks=options.allow_bookmarks,
+            later=resource.converts,
         )
         if initial:
             if version is not None and version > self._store.version:

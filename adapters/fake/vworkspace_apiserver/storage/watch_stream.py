@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from vworkspace_apiserver.model.conversion import for_each
 from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.model.records import Record, StoredChange, decode, encode, seen
 from vworkspace_core.ports import WatchEvent, WatchEventType
@@ -26,14 +27,16 @@ class WatchStream:
         *,
         after: int,
         matches: Callable[[Record], bool],
-        render: Callable[[bytes], bytes],
+        render: Callable[[Record], bytes],
         type_meta: Mapping[str, str],
         bookmarks: bool,
+        later: bool = False,
     ) -> None:
         """Show changes beyond resourceVersion `after` of objects that `matches` selects.
 
-        `render` turns stored bytes into those of the version that was asked for; `type_meta` is the
-        apiVersion and kind that bookmarks carry.
+        `render` turns a stored object into bytes of the version that was asked for; `type_meta` is the
+        apiVersion and kind that bookmarks carry. `later`: objects may have to be converted, so they are looked at
+        when the lines are taken, and not within the write that made them.
         """
         self.failure: ApiFailure | None = None
         self.ended = False
@@ -43,22 +46,33 @@ class WatchStream:
         self._matches = matches
         self._render = render
         self._type_meta = type_meta
-        self._pending: deque[Line] = deque()
+        self._later = later
+        self._pending: deque[Line | Callable[[], Line | None]] = deque()
 
     def offer(self, change: StoredChange) -> None:
         """Take one change of the watched resource; what the watch does not show leaves no trace."""
         if self.ended or change.version <= self._after:
             return
-        was = change.before is not None and self._matches(change.before)
-        now = change.after is not None and self._matches(change.after)
-        line = seen(change, was, now)
-        if line is not None:
-            self._push(line[0], self._render(line[1]))
+        if self._later:
+            self._add(lambda: self._line_of(change))
+        elif (line := self._line_of(change)) is not None:
+            self._add(line)
 
     def start_with(self, record: Record) -> None:
         """Queue a synthetic ADDED for an object that was there before the watch (W-10)."""
-        if self._matches(record):
-            self._push(WatchEventType.ADDED, self._render(record.raw))
+        if self._later:
+            self._add(lambda: self._first_line(record))
+        elif (line := self._first_line(record)) is not None:
+            self._add(line)
+
+    def _first_line(self, record: Record) -> Line | None:
+        return (WatchEventType.ADDED, self._render(record)) if self._matches(record) else None
+
+    def _line_of(self, change: StoredChange) -> Line | None:
+        was = change.before is not None and self._matches(change.before)
+        now = change.after is not None and self._matches(change.after)
+        event = seen(change, was, now)
+        return None if event is None else (event[0], self._render(event[1]))
 
     def bookmark(self, version: int, *, initial_events_end: bool = False) -> None:
         """Queue a BOOKMARK for resourceVersion `version`, if the watch allows bookmarks."""
@@ -67,7 +81,7 @@ class WatchStream:
         meta: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
         if initial_events_end:
             meta["annotations"] = {INITIAL_EVENTS_END: "true"}
-        self._push(WatchEventType.BOOKMARK, encode({**self._type_meta, "metadata": meta}))
+        self._add((WatchEventType.BOOKMARK, encode({**self._type_meta, "metadata": meta})))
 
     def end(self) -> None:
         """End cleanly: what is pending can still be taken, nothing comes after it."""
@@ -80,17 +94,17 @@ class WatchStream:
         self.end()
 
     def take(self) -> list[Line]:
-        """Everything pending, as bytes."""
-        lines = list(self._pending)
+        """Everything pending, as bytes. Raises ApiFailure and ConversionNeeded; nothing is lost then."""
+        lines = for_each(self._pending, lambda line: line() if callable(line) else line)
         self._pending.clear()
-        return lines
+        return [line for line in lines if line is not None]
 
     def drain(self) -> list[WatchEvent]:
         """Everything pending, decoded. Look at `failure` and `ended` afterwards."""
         return [WatchEvent(kind, decode(raw)) for kind, raw in self.take()]
 
-    def _push(self, kind: WatchEventType, raw: bytes) -> None:
-        self._pending.append((kind, raw))
+    def _add(self, line: "Line | Callable[[], Line | None]") -> None:
+        self._pending.append(line)
         self._notify()
 
     def _notify(self) -> None:

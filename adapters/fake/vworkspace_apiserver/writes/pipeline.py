@@ -102,7 +102,9 @@ def apply(definition: Definition, live: Manifest | None, body: Any, write: Write
     config = _config(definition, body, write)
     if live is None and write.subresource:
         raise not_found(definition.kind.group, definition.kind.plural, write.name)
-    merged = completed(definition, _applied(definition, live, config, write), live)
+    merged = _applied(definition, live, config, write)
+    if live is None or not _same_content(merged, live):
+        merged = completed(definition, merged, live)
     merged, warnings = _one_owner_each(merged)
     if live is not None:
         check_place(definition, merged, write)
@@ -112,6 +114,16 @@ def apply(definition: Definition, live: Manifest | None, body: Any, write: Write
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise stale(definition.kind.group, definition.kind.plural, write.name, why)
     return finalize_create(definition, placed(definition, merged, write), write, warnings)
+
+
+def _same_content(merged: Manifest, live: Manifest) -> bool:
+    """Whether an apply changed nothing but ownership: what is stored in another version gets no defaults then."""
+    rest = [(merged.get(key), live.get(key)) for key in {*merged, *live} - {"metadata"}]
+    return all(one is other for one, other in rest) and not [
+        key
+        for key in {*merged["metadata"], *live["metadata"]} - {"managedFields"}
+        if merged["metadata"].get(key) is not live["metadata"].get(key)
+    ]
 
 
 def _config(definition: Definition, body: Any, write: WriteRequest) -> Manifest:

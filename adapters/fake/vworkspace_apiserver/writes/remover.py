@@ -12,6 +12,7 @@ from vworkspace_apiserver.model.calls import FOREGROUND, ORPHAN, DeleteOptions, 
 from vworkspace_apiserver.model.failure import not_found
 from vworkspace_apiserver.model.records import Record, encode
 from vworkspace_apiserver.model.replies import Listed, ListedPage, Reply, deleted_status
+from vworkspace_apiserver.model.resources import Resource
 from vworkspace_apiserver.storage.listing import Selection
 from vworkspace_apiserver.storage.store import Store
 from vworkspace_apiserver.writes.deletion import check_preconditions, finalizers_for, marked
@@ -33,7 +34,7 @@ class Remover:
         refusal = immortal(target)
         if refusal is not None:
             raise refusal
-        stored = record.object()
+        stored = _in_storage(resource, record)
         check_preconditions(stored, options, (resource.group, resource.plural))
         if resource.storage == DEFINITIONS and not record.deleting:
             return self._mark(target, record, condemned(stored, self._now()), options)
@@ -43,12 +44,13 @@ class Remover:
             return attrs.evolve(reply, warnings=_warnings(target, options))
         if not options.dry_run:
             self._store.remove(resource.storage, record.key)
-        return Reply(200, resource.render(record.raw)) if resource.returns_deleted else _gone(target, record)
+        return Reply(200, resource.render(record)) if resource.returns_deleted else _gone(target, record)
 
     def delete_collection(self, target: RequestTarget, selection: Selection, options: DeleteOptions) -> Listed:
         """DELETE of everything selected; answers the objects as they were."""
         records = tuple(self._store.scan(target.resource.storage, target.namespace))
-        selected = tuple(record for record in records if selection.matches(record))
+        selected = tuple(selection.of(records))
+        target.resource.require(selected)
         version = self._store.version
         for record in selected:
             namespace = record.key[0] or None
@@ -60,10 +62,16 @@ class Remover:
     ) -> Reply:
         resource = target.resource
         if manifest == record.object():
-            return Reply(200, resource.render(record.raw))
+            return Reply(200, resource.render(record))
+        shown = resource.to_served(manifest)
         if options.dry_run:
-            return Reply(200, encode(resource.to_served(manifest)))
-        return Reply(200, resource.render(self._store.put(resource.storage, manifest).raw))
+            return Reply(200, encode(shown))
+        return Reply(200, resource.render(self._store.put(resource.storage, manifest)))
+
+
+def _in_storage(resource: Resource, record: Record) -> Mapping[str, Any]:
+    """The object as it would be written now. What cannot be converted cannot be deleted either, as on a real server."""
+    return resource.to_stored(resource.live(record)) if resource.converts else record.object()
 
 
 def _usual(target: RequestTarget, record: Record) -> str:

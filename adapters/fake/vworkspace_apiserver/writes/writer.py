@@ -28,6 +28,7 @@ from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.ports import PatchType
 from vworkspace_core.schema.defaults import apply_defaults
+from vworkspace_core.schema.equality import equal
 
 
 @attrs.frozen
@@ -177,16 +178,21 @@ class Writer:
     ) -> bytes:
         """Store what the pipeline says, unless nothing changed; the object as it is then."""
         resource = target.resource
-        if before is not None and not outcome.changed and not before.lacks_status:
-            return resource.render(before.raw)
+        if before is not None and not outcome.changed and not before.lacks_status and not resource.converts:
+            return resource.render(before)
         if options.dry_run:
             return encode(outcome.object)
         if before is not None and before.deleting and _unheld(outcome.object):
             self._store.remove(resource.storage, before.key)
             return encode(outcome.object)
         stored = resource.to_stored(outcome.object)
-        record = self._store.put(resource.storage, stored, lacks_status=outcome.lacks_status, schema=outcome.schema)
-        return resource.render(record.raw)
+        if resource.converts:
+            resource.to_served(stored)  # what cannot be read back is not written
+            if before is not None and equal(stored, before.object()):
+                return resource.render(before)
+        schema = None if resource.converts else outcome.schema
+        record = self._store.put(resource.storage, stored, lacks_status=outcome.lacks_status, schema=schema)
+        return resource.render(record)
 
     def _live(self, target: RequestTarget) -> tuple[Record, Mapping[str, Any]]:
         record = self._store.get(target.resource.storage, target.key)

@@ -1,0 +1,42 @@
+"""Bringing a request the answers of conversion webhooks: it is tried, what it lacks is asked for, it is tried again."""
+
+import http.client
+from collections.abc import Callable
+from typing import TypeVar
+from uuid import uuid4
+
+from anyio import to_thread
+
+from vworkspace_apiserver.http.webhook_calls import Services, post
+from vworkspace_apiserver.model.conversion import ConversionAnswers, ConversionNeeded, failed
+from vworkspace_apiserver.model.failure import internal
+from vworkspace_apiserver.model.records import encode
+from vworkspace_apiserver.server import ApiServer
+
+_ROUNDS = 50
+"""More than the versions of a kind: an apply compares its fields in each."""
+
+T = TypeVar("T")
+
+
+async def converted(
+    server: ApiServer, act: Callable[[], T], services: Services, answers: ConversionAnswers | None = None
+) -> T:
+    """What `act` gives, which does nothing before it has every object that it needs. Raises ApiFailure."""
+    known = ConversionAnswers() if answers is None else answers
+    for _ in range(_ROUNDS):
+        try:
+            with server.conversions.answered_by(known):
+                return act()
+        except ConversionNeeded as need:
+            await _ask(need, known, services)
+    raise internal("the objects changed each time while their conversion was asked for")
+
+
+async def _ask(need: ConversionNeeded, answers: ConversionAnswers, services: Services) -> None:
+    uid = str(uuid4())
+    try:
+        answer = await to_thread.run_sync(post, need.webhook.client, encode(need.review(uid)), services)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise failed(need.objects[0], f"{type(error).__name__}: {error}") from error
+    answers.learn(need, answer, uid)

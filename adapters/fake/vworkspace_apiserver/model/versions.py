@@ -1,0 +1,65 @@
+"""All versions of one custom kind, and how its objects get from one to another."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from vworkspace_apiserver.model.conversion import Conversions, ConversionWebhook
+from vworkspace_apiserver.model.failure import internal
+from vworkspace_apiserver.ssa.ownership import UntypedError
+from vworkspace_core.schema.defaults import apply_defaults
+from vworkspace_core.schema.node import Schema
+from vworkspace_core.schema.prune import drop_nulls, prune
+
+Manifest = Mapping[str, Any]
+
+
+@attrs.frozen(eq=False)
+class KindVersions:
+    """The schemas of every declared version by apiVersion, served or not; objects are stored in `storage`.
+
+    Without a `webhook` a conversion changes the apiVersion, and nothing else.
+    """
+
+    schemas: Mapping[str, Schema] = attrs.field(repr=False)
+    storage: str
+    webhook: ConversionWebhook | None
+    conversions: Conversions = attrs.field(repr=False)
+
+    def convert(self, manifest: Manifest, api_version: str) -> Manifest:
+        """`manifest` in another version, without what that does not know. Raises ApiFailure, ConversionNeeded."""
+        if manifest["apiVersion"] == api_version:
+            return manifest
+        pruned, _ = self._known(manifest, api_version)
+        known: Manifest = drop_nulls(self.schemas[api_version], pruned)
+        return known
+
+    def typed(self, manifest: Manifest, api_version: str) -> Manifest:
+        """The same, as ownership is compared. Raises also UntypedError for fields that are unknown there."""
+        if manifest["apiVersion"] == api_version:
+            return manifest
+        known, unknown = self._known(manifest, api_version)
+        if unknown:
+            raise UntypedError(f".{unknown[0]}: field not declared in schema")
+        return known
+
+    def _known(self, manifest: Manifest, api_version: str) -> tuple[Manifest, tuple[str, ...]]:
+        given = manifest["apiVersion"]
+        for version, word in ((api_version, "to"), (given, "from")):
+            if version not in self.schemas:
+                raise internal(f"request to convert CR {word} an invalid group/version: {version}")
+        if self.webhook is None or len(manifest) == 2:  # an empty object is never asked about
+            converted: Manifest = {**manifest, "apiVersion": api_version}
+        else:
+            converted = self.conversions.convert(self.webhook, manifest, api_version)
+        return prune(self.schemas[api_version], dict(converted))
+
+    def read(self, stored: Manifest, api_version: str) -> Manifest:
+        """A stored object in a version: what lacks a value gets the default of the version it is stored in."""
+        schema = self.schemas.get(stored["apiVersion"])
+        return self.convert(stored if schema is None else apply_defaults(schema, dict(stored)), api_version)
+
+    def written(self, manifest: Manifest) -> Manifest:
+        """An object as it is stored."""
+        return self.convert(manifest, self.storage)
