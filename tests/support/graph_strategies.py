@@ -32,7 +32,9 @@ def graphs(draw: st.DrawFn, *, plain: bool = False, most: int = 5) -> tuple[Node
         policies = [ApplyPolicy.ALWAYS] * 4 + ([] if plain else [ApplyPolicy.IF_ABSENT, ApplyPolicy.ONCE])
         listed = draw(st.integers(0, 3)) == 0
         policy = draw(st.sampled_from(policies))
-        nodes.append(NodeSpec(IDS[at], tuple(edges.items()), kinds[at], policy, listed=listed))
+        nodes.append(
+            NodeSpec(IDS[at], tuple(edges.items()), kinds[at], policy, listed=listed, refers=draw(st.booleans()))
+        )
     return tuple(draw(st.permutations(nodes)))
 
 

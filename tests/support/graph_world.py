@@ -110,6 +110,7 @@ class NodeSpec:
     listed: bool = False
     is_choice: bool = False
     adopt: bool = False
+    refers: bool = True
     roll_on: tuple[str, ...] = ()
     body: Mapping[str, Any] = attrs.field(factory=dict)
 
@@ -129,6 +130,7 @@ class NodeSpec:
             prune=self.prune,
             on_immutable=self.on_immutable,
             adopt=self.adopt,
+            refers=self.refers,
             roll_on=self.roll_on,
             place=Place(f"resources.{self.id}", "box.yaml", 7),
         )

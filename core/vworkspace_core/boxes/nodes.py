@@ -20,6 +20,7 @@ from vworkspace_core.boxes.model import (
     GeneratedField,
     ImmutableMode,
     OnDelete,
+    OwnerMode,
     PruneMode,
     ReadinessRule,
 )
@@ -141,6 +142,7 @@ def _resource(box: Box, node: BoxNode) -> GraphNode:
         removal=Removal.ORPHAN if node.on_delete is OnDelete.ORPHAN else Removal.DELETE,
         prune=PruneTime.AT_ONCE if node.prune is PruneMode.AT_ONCE else PruneTime.WHEN_READY,
         on_immutable=OnImmutable.RECREATE if node.on_immutable is ImmutableMode.RECREATE else OnImmutable.FAIL,
+        refers=node.owner is OwnerMode.REFERENCE,
         generate=tuple(_fill(node.kind, field) for field in node.generate),
         roll_on=node.roll_on,
         place=node.place,

@@ -126,7 +126,8 @@ class GraphNode:
     kind; None there is the kind's own rule. `is_choice`: a closed gate does not keep the owner from being ready.
 
     `schema`, where it is known, tells which lists are keyed and whether a status is to be expected. `adopt`: an object
-    of that name that nobody controls is taken over. `generate` are fields that are filled with random text as the
+    of that name that nobody controls is taken over. `refers`: its objects have an owner reference where one is legal;
+    without it they are known by their label alone. `generate` are fields that are filled with random text as the
     object is created. `roll_on` are ids of nodes whose content is put as a hash on the pod template. `title` is what
     people call the node where no object of it can be named, as a rule the kind and the id.
     """
@@ -146,6 +147,7 @@ class GraphNode:
     prune: PruneTime = PruneTime.WHEN_READY
     on_immutable: OnImmutable = OnImmutable.FAIL
     adopt: bool = False
+    refers: bool = True
     generate: tuple[Fill, ...] = ()
     roll_on: tuple[str, ...] = ()
     place: Place = NOWHERE

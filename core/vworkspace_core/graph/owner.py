@@ -24,6 +24,7 @@ _TEMPLATES: Final = (("spec", "template"), ("spec", "jobTemplate", "spec", "temp
 """Where a workload has the template of its pods."""
 
 _ORPHAN: Final = "Orphan"
+_BY_LABEL: Final = "Label"
 
 
 @lru_cache(maxsize=4096)
@@ -68,6 +69,11 @@ class Marks:
         return f"{self.domain}/on-delete"
 
     @cached_property
+    def owner(self) -> str:
+        """Annotation: `Label` on what has no owner reference by the author's choice."""
+        return f"{self.domain}/owner"
+
+    @cached_property
     def roll(self) -> str:
         """Annotation of a pod template: hash of what it is to be rolled on."""
         return f"{self.domain}/roll-hash"
@@ -109,15 +115,18 @@ class Owner:
     def holds(self, ref: ObjectRef, live: Manifest) -> bool:
         """Whether it may be deleted with its owner: by the label, and by the reference where one is legal.
 
-        Who takes the reference off by hand keeps the object.
+        Who takes the reference off by hand keeps the object; what was made without one says so in an annotation.
         """
         controller = controller_of(live)
         if controller is None:
-            return self._is_labelled(live) and not self.may_refer(ref)
+            return self._is_labelled(live) and not (self.may_refer(ref) and self._refers(live))
         return self._is_labelled(live) and bool(controller.get("uid") == self.meta.uid)
 
     def _is_labelled(self, live: Manifest) -> bool:
         return bool(get_path(live, "metadata", "labels", self.marks.owner_uid) == self.label)
+
+    def _refers(self, live: Manifest) -> bool:
+        return bool(get_path(live, "metadata", "annotations", self.marks.owner) != _BY_LABEL)
 
     def held(self, observed: Snapshot) -> Iterator[tuple[ObjectRef, Manifest]]:
         """All that it has, in an order that depends on names alone."""
@@ -151,8 +160,9 @@ class Owner:
         mine = {self.marks.owner_uid: self.label, self.marks.node: label_text(node.id), **item_label}
         meta["labels"] = {**(meta.get("labels") or {}), **self.labels, **mine}
         orphan = {self.marks.removal: _ORPHAN} if node.removal is Removal.ORPHAN else {}
-        meta["annotations"] = {**(meta.get("annotations") or {}), self.marks.wave: str(wave), **orphan}
-        if self.may_refer(ref):
+        by_label = {} if node.refers else {self.marks.owner: _BY_LABEL}
+        meta["annotations"] = {**(meta.get("annotations") or {}), self.marks.wave: str(wave), **orphan, **by_label}
+        if node.refers and self.may_refer(ref):
             meta["ownerReferences"] = [*(meta.get("ownerReferences") or ()), owner_reference(self.kind, self.meta)]
         manifest = {**item.manifest, "metadata": meta}
         manifest = _rolled(manifest, self.marks.roll, roll) if roll else manifest

@@ -85,6 +85,44 @@ def test_what_is_orphaned_is_not_pruned_either() -> None:
     assert world.condition("Reconciling") == "False Stable"
 
 
+def test_what_refers_to_no_owner_is_pruned_and_taken_down_by_its_label() -> None:
+    """`owner: Label` of a box, also where a reference would be legal."""
+    world = GraphWorld.of(NodeSpec("a", refers=False), NodeSpec("b", refers=False), NodeSpec("c"))
+    world.settle()
+    assert get_path(world.live(part("a")), "metadata", "ownerReferences") is None
+
+    world.change(without=["a"])
+    world.settle()
+    assert sorted(ref.name for ref in world.objects) == ["b", "c"]
+
+    world.delete_shop()
+    world.settle()
+    assert (world.is_gone, list(world.objects)) == (True, [])
+
+
+def test_what_refers_to_its_owner_from_now_on_or_no_more_stays_its_own() -> None:
+    """A changed file: the reference comes and goes with the next apply, and the object is the owner's all the time."""
+    world = GraphWorld.of(NodeSpec("a"), NodeSpec("b", refers=False))
+    world.settle()
+    world.decide.nodes = [NodeSpec("a", refers=False), NodeSpec("b")]
+    world.settle()
+
+    held = {ref.name: "ownerReferences" in metadata(live) for ref, live in world.objects.items()}
+    assert held == {"a": False, "b": True}
+    world.delete_shop()
+    world.settle()
+    assert (world.is_gone, list(world.objects)) == (True, [])
+
+
+def test_who_takes_the_reference_off_by_hand_keeps_the_object() -> None:
+    world = GraphWorld.of(NodeSpec("a"))
+    world.settle()
+    world.patch(part("a"), {"metadata": {"ownerReferences": None}})
+    world.delete_shop()
+    world.settle()
+    assert [ref.name for ref in world.objects] == ["a"]
+
+
 def test_an_immutable_field_is_told() -> None:
     world = GraphWorld.of(NodeSpec("a", body={"fixed": "one"}))
     world.settle()
