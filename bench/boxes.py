@@ -33,8 +33,8 @@ from vworkspace_app.boxes.load import load_box, runnable
 from vworkspace_app.trials.world import BoxWorld
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import NAMESPACE
-from vworkspace_core.boxes.decide import BoxContext, decide
-from vworkspace_core.boxes.observe import observe_live
+from vworkspace_core.boxes.decide import BoxContext, composite_of, decide
+from vworkspace_core.composites.observe import observe_live
 from vworkspace_fake.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 
 FILE: Final = ROOT / "bench" / "webapp.yaml"
@@ -60,13 +60,12 @@ def settled_world() -> BoxWorld:
 
 def decisions() -> None:
     """Decisions about a settled object, by processor time; and what it took to get there."""
-    from vworkspace_core.boxes.reconciler import read_box_object
 
     world = settled_world()
     manifest = world.get(ObjectRef(world.box.kind, SPACE, "web"))
     assert manifest is not None
-    parent = read_box_object(world.box, manifest)
-    observed = run_sync(observe_live(world.faults, world.box, parent))
+    parent = composite_of(world.box).read(manifest)
+    observed = run_sync(observe_live(world.faults, composite_of(world.box), parent))
     samples = []
     for _ in range(5):
         before = time.process_time()

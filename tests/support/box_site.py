@@ -24,13 +24,14 @@ from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.model.calls import Caller
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.boxes.load import load_boxes, runnable
-from vworkspace_app.boxes.running import Boxes, BoxOptions
+from vworkspace_app.composites.running import CompositeOptions, Composites
 from vworkspace_app.controller.event_recorder import BackgroundEvents
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.ports import Clock, KubeApi, PatchType
 from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.downstream import DownstreamSimulator
@@ -70,11 +71,11 @@ class BoxSite:
     server: ApiServer | None = None
 
     @asynccontextmanager
-    async def running(self, *boxes: Box, resync: float | None = None) -> AsyncIterator[Boxes]:
+    async def running(self, *boxes: Box, resync: float | None = None) -> AsyncIterator[Composites]:
         """Boxes at work while the block runs: a process that starts, and is gone without a word after it."""
-        chosen = [box if resync is None else attrs.evolve(box, resync=resync) for box in boxes]
+        chosen = [composite_of(box if resync is None else attrs.evolve(box, resync=resync)) for box in boxes]
         events = BackgroundEvents(self.api, self.clock, instance="test")
-        running = Boxes(self.api, self.clock, chosen, events, BoxOptions(Random(0).random))
+        running = Composites(self.api, self.clock, chosen, events, CompositeOptions(Random(0).random))
         async with anyio.create_task_group() as group:
             group.start_soon(events.run)
             group.start_soon(running.run, _at_once)

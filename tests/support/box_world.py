@@ -11,9 +11,9 @@ from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import child_kinds
-from vworkspace_core.boxes.observe import observe_live
-from vworkspace_core.boxes.reconciler import read_box_object, reconciler_of
+from vworkspace_core.boxes.child_kinds import child_kinds
+from vworkspace_core.boxes.decide import composite_of
+from vworkspace_core.composites.observe import observe_live
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.downstream import DownstreamSimulator
@@ -68,9 +68,9 @@ class PureWorld:
         manifest = self.get(self.ref)
         if manifest is None:
             return None
-        reconciler = reconciler_of(self.box, lambda: self.now, SeededEntropy(0))
-        parent = read_box_object(self.box, manifest)
-        observed = run_sync(observe_live(self.api, self.box, parent))
+        reconciler = composite_of(self.box).pass_rules(lambda: self.now, SeededEntropy(0))
+        parent = composite_of(self.box).read(manifest)
+        observed = run_sync(observe_live(self.api, composite_of(self.box), parent))
         result = run_sync(run_pass(reconciler, parent, observed, self.api, EventLog()))
         if result.status is not None:
             self.statuses.append(result.status)

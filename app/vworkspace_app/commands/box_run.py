@@ -9,7 +9,7 @@ import anyio
 import structlog
 
 from vworkspace_app import VERSION
-from vworkspace_app.boxes.running import Boxes, BoxOptions
+from vworkspace_app.composites.running import CompositeOptions, Composites
 from vworkspace_app.controller.event_recorder import BackgroundEvents
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.credentials.live import Live
@@ -26,6 +26,7 @@ from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.ports import Clock, KubeApi
 from vworkspace_kube import KubeApiClient, load_config
@@ -74,8 +75,8 @@ async def boxes_until(
 ) -> None:
     """Run the boxes on `api` until `stop`, and then until what is in hand is done (RUN-4)."""
     events = BackgroundEvents(api, clock, instance=socket.gethostname())
-    options = BoxOptions(random.random, workers, f"{random.getrandbits(32):08x}", telemetry.observer)
-    running = Boxes(api, clock, boxes, events, options)
+    options = CompositeOptions(random.random, workers, f"{random.getrandbits(32):08x}", telemetry.observer)
+    running = Composites(api, clock, [*map(composite_of, boxes)], events, options)
     telemetry.attach(_components(running, events, election.leases))
     async with anyio.create_task_group() as group:
         group.start_soon(events.run, name="events")
@@ -86,7 +87,7 @@ async def boxes_until(
 
 
 def _components(
-    running: Boxes, events: BackgroundEvents, leases: Callable[[], tuple[tuple[str, bool], ...]]
+    running: Composites, events: BackgroundEvents, leases: Callable[[], tuple[tuple[str, bool], ...]]
 ) -> Components:
     return Components(
         Informers(()), running.worker_pools, events, Live(Credentials()), None, leases, further=tuple(running.informers)

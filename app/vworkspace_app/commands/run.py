@@ -33,6 +33,7 @@ from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.settings.table import shard_in
 from vworkspace_app.webhooks import webhooks
 from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.controller.shard import WHOLE
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import Signatures
@@ -46,7 +47,7 @@ def run_operator(settings: RunSettings) -> None:
     """Run until a signal. Raises CommandError for a cluster that cannot be named and files that cannot be read."""
     log = logs.configure(level=settings.log_level, form=settings.log_format, operator_version=VERSION)
     templates = read_templates(settings.templates)
-    boxes = runnable(load_boxes(settings.box))
+    composites = [*map(composite_of, runnable(load_boxes(settings.box)))]
     try:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:
@@ -88,7 +89,7 @@ def run_operator(settings: RunSettings) -> None:
                     agent=agent if settings.agent and shard.is_first else None,
                     election=election,
                     telemetry=telemetry,
-                    boxes=boxes,
+                    composites=composites,
                 ) as manager,
             ):
                 await manager.run(stop)

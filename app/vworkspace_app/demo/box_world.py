@@ -16,7 +16,7 @@ import attrs
 
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_app.boxes.load import load_box, runnable
-from vworkspace_app.boxes.running import Boxes, BoxOptions
+from vworkspace_app.composites.running import CompositeOptions, Composites
 from vworkspace_app.controller.event_recorder import BackgroundEvents
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.demo.world import open_group
@@ -26,7 +26,8 @@ from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import EVENT, NAMESPACE
 from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import child_kinds
+from vworkspace_core.boxes.child_kinds import child_kinds
+from vworkspace_core.boxes.decide import composite_of
 from vworkspace_fake.downstream import DownstreamBehaviour, WorkloadBehaviour
 from vworkspace_kube import KubeApiClient, load_config
 
@@ -80,7 +81,7 @@ async def open_box_scene() -> AsyncIterator[BoxScene]:
         watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         clock = SystemClock()
         events = BackgroundEvents(api, clock, instance="demo")
-        boxes = Boxes(api, clock, [box], events, BoxOptions(random.random))
+        boxes = Composites(api, clock, [composite_of(box)], events, CompositeOptions(random.random))
         spectator = Spectator(watcher, started, (box.kind, *child_kinds(box), EVENT))
         # A group of its own, which ends before the connections that it uses are closed.
         working = await open_group(stack)

@@ -14,8 +14,8 @@ import anyio
 import attrs
 import structlog
 
-from vworkspace_app.boxes.running import Boxes, BoxOptions
 from vworkspace_app.clusters.controller import ClusterController, ClusterSettings, by_spec
+from vworkspace_app.composites.running import CompositeOptions, Composites
 from vworkspace_app.controller.blocked_pass import BlockedPassReporter
 from vworkspace_app.controller.definitions import wake_when_served
 from vworkspace_app.controller.event_recorder import BackgroundEvents
@@ -39,8 +39,8 @@ from vworkspace_core.apimachinery.resources import (
     OPERATION,
     OWN_KINDS,
 )
-from vworkspace_core.boxes.box import Box
 from vworkspace_core.clusters.controllers import IN_A_ROW
+from vworkspace_core.composites.composite import Composite
 from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.queue.event_handlers import (
     KeysOf,
@@ -92,10 +92,10 @@ class Manager:
     """One operator process on `api`, under `clock`. Construct it in the event loop that runs it.
 
     With `agent` it pulls jobs; without, it reconciles what people and GitOps tools apply, and calls nobody (SEE-4).
-    `credentials` are the live ones: of those only the approval secret is of use without an agent. `boxes` are run
-    beside. `random` gives numbers in [0, 1) for jitter. `ready` is set when the caches have synced. Of several shards
-    each reconciles what is in its own namespaces; the first one alone reports to the Cluster object, and is the one to
-    be given an agent.
+    `credentials` are the live ones: of those only the approval secret is of use without an agent. `composites` are
+    run beside. `random` gives numbers in [0, 1) for jitter. `ready` is set when the caches have synced. Of several
+    shards each reconciles what is in its own namespaces; the first one alone reports to the Cluster object, and is the
+    one to be given an agent.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Manager:
         credentials: Live[Credentials] | None = None,
         election: Election | None = None,
         telemetry: Telemetry | None = None,
-        boxes: Sequence[Box] = (),
+        composites: Sequence[Composite] = (),
         random: Callable[[], float] = random_source.random,
     ) -> None:
         self._settings = settings
@@ -159,8 +159,8 @@ class Manager:
             WorkQueue(group_of=_namespace, exclusion_key=self._operations.exclusion_key),
         )
         self._subscribe()
-        options = BoxOptions(random, settings.workers, self._run_id, self._telemetry.observer, settings.shard)
-        self._boxes = Boxes(api, clock, boxes, self.events, options, shared=self.informers)
+        options = CompositeOptions(random, settings.workers, self._run_id, self._telemetry.observer, settings.shard)
+        self._composites = Composites(api, clock, composites, self.events, options, shared=self.informers)
         self._agent: ManagedAgent | None = None
         self._cluster: ClusterController | None = None
         if agent is not None:
@@ -201,14 +201,14 @@ class Manager:
             agent,
             self._election.leases,
             self._settings.shard,
-            tuple(self._boxes.informers),
+            tuple(self._composites.informers),
         )
 
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
         """The worker pools by the name of their controller, as metrics and logs have it."""
         own = {"applicationinstance": self._instance_driver, "operation": self._operation_driver}
-        return {**own, **self._boxes.worker_pools}
+        return {**own, **self._composites.worker_pools}
 
     async def wait_ready(self) -> None:
         """Wait until every cache has synced."""
@@ -238,7 +238,7 @@ class Manager:
         async with anyio.create_task_group() as group:
             group.start_soon(self.informers.run, name="informers")
             group.start_soon(self.events.run, name="events")
-            group.start_soon(self._boxes.run, self._election.elected, name="boxes")
+            group.start_soon(self._composites.run, self._election.elected, name="composites")
             await self.wait_ready()
             self._log_missing_kinds()
             await self._election.elected()

@@ -22,7 +22,7 @@ from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Telemetry
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.boxes.box import Box
+from vworkspace_core.composites.composite import Composite
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.store import KubeJobStore
@@ -42,7 +42,7 @@ async def production_manager(
     agent: AgentSettings | None,
     election: Election | None = None,
     telemetry: Telemetry | None = None,
-    boxes: Sequence[Box] = (),
+    composites: Sequence[Composite] = (),
 ) -> AsyncIterator[Manager]:
     """A manager on `api`, which pulls jobs where there are settings of an `agent`.
 
@@ -64,7 +64,7 @@ async def production_manager(
             credentials=used,
             election=election,
             telemetry=telemetry,
-            boxes=boxes,
+            composites=composites,
         )
         group.cancel_scope.cancel()
 

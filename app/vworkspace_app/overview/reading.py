@@ -41,9 +41,10 @@ from vworkspace_core.apimachinery.resources import (
     WORKFLOW,
 )
 from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import kinds_recorded, read_object
+from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.boxes.labels import KINDS, MARKS
-from vworkspace_core.boxes.observe import observe_live
+from vworkspace_core.composites.observe import observe_live
+from vworkspace_core.composites.parent import recorded_kinds
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.overview.box_tree import tree_of_box, tree_of_marked
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of
@@ -146,7 +147,7 @@ class Reader:
     async def seen_by(self, box: Box, manifest: Manifest) -> Snapshot | None:
         """What a box's decision on one object looks at; None where not all of it may be read."""
         try:
-            return await observe_live(self._api, box, read_object(box, manifest))
+            return await observe_live(self._api, composite_of(box), composite_of(box).read(manifest))
         except Forbidden as error:
             self._unreadable[box.name] = f"the nodes of box {box.name}: {error.message}"
             return None
@@ -197,7 +198,7 @@ async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest, box: Box | 
 async def _marked(reader: Reader, manifest: Manifest, into: dict[ObjectRef, Manifest]) -> None:
     """Children of a box's object: of the kinds that stand on it, what carries its uid."""
     uid = get_path(manifest, "metadata", "uid")
-    for kind in kinds_recorded(str(get_path(manifest, "metadata", "annotations", KINDS) or "")):
+    for kind in recorded_kinds(str(get_path(manifest, "metadata", "annotations", KINDS) or "")):
         into |= refs_of(kind, await reader.all(kind, selector=f"{MARKS.owner_uid}={uid}"))
 
 

@@ -19,10 +19,10 @@ from vworkspace_core.apimachinery.errors import Invalid, OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path, metadata
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
 from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import STANDARD
+from vworkspace_core.boxes.decide import external_refs
 from vworkspace_core.boxes.labels import MARKS
 from vworkspace_core.boxes.model import ApplyMode, OnDelete
-from vworkspace_core.boxes.observe import external_refs
+from vworkspace_core.composites.parent import STANDARD
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 
 FAULTS: Final = (

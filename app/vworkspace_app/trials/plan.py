@@ -15,11 +15,11 @@ from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import BoxObject
-from vworkspace_core.boxes.decide import owner_of
+from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.boxes.evaluation import Evaluation
 from vworkspace_core.boxes.labels import MARKS
 from vworkspace_core.boxes.nodes import drains_of, graph_of
+from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.graph import Hooks, NodeState, Observation, plan, teardown
 
@@ -89,7 +89,7 @@ def plan_box(
     world.now, world.entropy = now, _Shown()
     ref = _seeded(world, parent, observed)
     before = _objects(world, observed)
-    seen: list[tuple[BoxObject, Snapshot]] = []
+    seen: list[tuple[Parent, Snapshot]] = []
     result = world.reconcile(ref, lambda source, snapshot: seen.append((source, snapshot)))
     assert result is not None
     after, executed = _objects(world, observed), dict(reversed([(ref, verb) for verb, ref in result.executed]))
@@ -124,7 +124,7 @@ def _objects(world: BoxWorld, observed: Sequence[Manifest]) -> dict[ObjectRef, M
 
 def _planned(
     box: Box,
-    parent: BoxObject,
+    parent: Parent,
     snapshot: Snapshot,
     before: Mapping[ObjectRef, Manifest],
     after: Mapping[ObjectRef, Manifest],
@@ -142,9 +142,9 @@ def _planned(
             yield PlannedObject("", str(ref), verb, "", "", "", tuple(_changes(old, new)), old, new)
 
 
-def _observations(box: Box, parent: BoxObject, snapshot: Snapshot, now: datetime) -> Iterator[Observation]:
+def _observations(box: Box, parent: Parent, snapshot: Snapshot, now: datetime) -> Iterator[Observation]:
     """How every object stands after the pass."""
-    evaluation, owner = Evaluation(box, parent.manifest, now), owner_of(box, parent)
+    evaluation, owner = Evaluation(box, parent.manifest, now), composite_of(box).owner_of(parent)
     if parent.metadata.deletion_timestamp is None:
         found = plan(graph_of(box), owner, snapshot, evaluation.scope())
         yield from found.everything

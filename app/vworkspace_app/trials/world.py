@@ -19,11 +19,12 @@ from vworkspace_core.apimachinery.errors import NotFound, OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.boxes.box import Box, ExternalNode
-from vworkspace_core.boxes.box_object import BoxObject, child_kinds
+from vworkspace_core.boxes.child_kinds import child_kinds
+from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.boxes.expressions import ExpressionFailure
 from vworkspace_core.boxes.labels import BOX_NAME
-from vworkspace_core.boxes.observe import observe_live
-from vworkspace_core.boxes.reconciler import read_box_object, reconciler_of
+from vworkspace_core.composites.observe import observe_live
+from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Decision, Snapshot
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.ports import Entropy, KubernetesEvent, PatchType
@@ -50,7 +51,7 @@ _SERVER: Final = (
 """Of metadata, what only an API server writes."""
 
 
-Watch: TypeAlias = Callable[[BoxObject, Snapshot], None]
+Watch: TypeAlias = Callable[[Parent, Snapshot], None]
 
 
 class HotLoop(Exception):
@@ -199,15 +200,15 @@ class BoxWorld:
         if manifest is None:
             self._due.pop(ref, None)
             return None
-        plain = reconciler_of(self.box, lambda: self.now, self.entropy)
+        plain = composite_of(self.box).pass_rules(lambda: self.now, self.entropy)
 
-        def decide(parent: BoxObject, observed: Snapshot) -> Decision:
+        def decide(parent: Parent, observed: Snapshot) -> Decision:
             watch(parent, observed)
             return plain.decide(parent, observed)
 
         reconciler = attrs.evolve(plain, decide=decide)
-        parent = read_box_object(self.box, manifest)
-        observed = run_sync(observe_live(self.faults, self.box, parent))
+        parent = composite_of(self.box).read(manifest)
+        observed = run_sync(observe_live(self.faults, composite_of(self.box), parent))
         result = run_sync(run_pass(reconciler, parent, observed, self.faults, self._told))
         self._note(ref, result)
         return result
@@ -230,9 +231,9 @@ class BoxWorld:
     def _say(self, what: str) -> None:
         self.timeline.append(f"{(self.now - START).total_seconds():8.1f} s  {what}")
 
-    def parent(self, ref: ObjectRef) -> BoxObject:
+    def parent(self, ref: ObjectRef) -> Parent:
         """An object of the box's kind, as the controller reads it. Raises errors of the port."""
-        return read_box_object(self.box, run_sync(self.admin.get(ref)))
+        return composite_of(self.box).read(run_sync(self.admin.get(ref)))
 
     def would_be_ready(self, external: ExternalNode, manifest: Manifest) -> bool:
         """Whether such an external would be waited for no longer."""

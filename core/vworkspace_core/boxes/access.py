@@ -12,7 +12,7 @@ import attrs
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.access import Access
 from vworkspace_core.boxes.box import Box, BoxNode
-from vworkspace_core.boxes.box_object import child_kinds
+from vworkspace_core.boxes.child_kinds import child_kinds
 from vworkspace_core.boxes.model import ApplyMode, ImmutableMode, OnDelete, OwnerMode
 
 _FOLLOWED: Final = ("list", "watch")

@@ -12,45 +12,34 @@ Assumptions
     the parent, of the kinds of the box and of those recorded on the parent, and every external.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from datetime import datetime
+from functools import lru_cache
 
 import attrs
 
-from vworkspace_core.api.labels import is_abandoned
-from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.manifest import Kind, get_path
-from vworkspace_core.apimachinery.meta import ConditionStatus
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import (
-    READY,
-    RECONCILING,
-    STALLED,
-    BoxObject,
-    child_kinds,
-    created_annotation,
-    kinds_annotation,
-    recorded_kinds,
-    records_of,
-)
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.boxes.box import Box, BoxNode, ExternalNode
+from vworkspace_core.boxes.child_kinds import child_kinds
 from vworkspace_core.boxes.evaluation import Evaluation
-from vworkspace_core.boxes.labels import CREATED, KINDS, MARKS, child_labels, finalizer
-from vworkspace_core.boxes.nodes import drains_of, graph_of
-from vworkspace_core.boxes.selection import selects
-from vworkspace_core.boxes.status import report, with_faults, with_status
-from vworkspace_core.controller.decision import Decision, Finalizer, Snapshot
-from vworkspace_core.controller.requeue import Requeue
-from vworkspace_core.graph import (
-    CreateRecord,
-    Hooks,
-    Owner,
-    conditions_of,
-    conditions_of_teardown,
-    plan,
-    teardown,
+from vworkspace_core.boxes.expressions import ExpressionFailure
+from vworkspace_core.boxes.labels import MARKS, child_labels, child_selector, finalizer
+from vworkspace_core.boxes.model import OwnerMode
+from vworkspace_core.boxes.nodes import drains_of, external_name, graph_of
+from vworkspace_core.boxes.status import report, with_faults
+from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.decisions import (
+    is_looked_after,
+    is_to_be_let_go,
+    keeping_up,
+    letting_go,
+    not_looked_after,
+    taking_down,
+    with_status,
 )
-
-_NOT_SELECTED = "NamespaceNotSelected"
+from vworkspace_core.composites.parent import Parent
+from vworkspace_core.controller.decision import Decision, Snapshot
+from vworkspace_core.graph import Hooks, conditions_of, plan
 
 
 @attrs.frozen
@@ -60,111 +49,86 @@ class BoxContext:
     now: datetime
 
 
-def decide(box: Box, parent: BoxObject, observed: Snapshot, context: BoxContext) -> Decision:
-    """What is to be done for `parent`, given what exists and the time."""
-    if parent.metadata.deletion_timestamp is not None:
-        return _going(box, parent, observed, context) if finalizer(box) in parent.metadata.finalizers else Decision()
-    if not selects(box.namespaces, observed.namespace):
-        return _not_selected(box, parent, observed, context)
-    return _wanted(box, parent, observed, context)
+@lru_cache(maxsize=256)
+def composite_of(box: Box) -> Composite:
+    """The box as its controller sees it."""
 
+    def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+        return decide(box, parent, observed, BoxContext(now))
 
-def owner_of(box: Box, parent: BoxObject) -> Owner:
-    """As whose objects everything is made."""
-    return Owner(
-        box.kind,
-        parent.metadata,
-        box.field_manager,
-        MARKS,
-        child_labels(box),
-        records_of(parent),
+    return Composite(
+        name=box.name,
+        word="box",
+        controller=f"box-{box.name}",
+        kind=box.kind,
+        manager=box.field_manager,
+        finalizer=finalizer(box),
+        marks=MARKS,
+        labels=child_labels(box),
+        selector=child_selector(box),
+        child_kinds=child_kinds(box),
+        fields=tuple(box.status_fields),
+        decide=decided,
+        external_refs=lambda parent: external_refs(box, parent),
+        role_command=f"vworkspace-operator box rbac {box.name}.yaml",
+        conditions=tuple(condition.type for condition in box.conditions),
+        externals=box.externals,
+        anywhere=frozenset(_anywhere(box)),
+        namespaces=box.namespaces,
         references=not box.strict_order,
+        resync=box.resync,
+        rounds=max(graph_of(box).depth, drains_of(box).depth) + 3,
     )
 
 
-def _wanted(box: Box, parent: BoxObject, observed: Snapshot, context: BoxContext) -> Decision:
+def _anywhere(box: Box) -> Iterator[Kind]:
+    nodes: tuple[BoxNode, ...] = (*box.nodes, *(node for phase in box.drains for node in phase))
+    return (node.kind for node in nodes if node.owner is OwnerMode.LABEL)
+
+
+def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, ObjectRef]]:
+    """The externals whose names are known, and where they are."""
+    evaluation = Evaluation(box, parent.manifest)
+    for external in box.externals:
+        try:
+            found = external_name(evaluation, external)
+        except ExpressionFailure:
+            continue
+        if found is not None:
+            yield external, ObjectRef(external.kind, *found)
+
+
+def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
+    """What is to be done for `parent`, given what exists and the time."""
+    composite = composite_of(box)
+    if parent.metadata.deletion_timestamp is not None:
+        is_ours = composite.finalizer in parent.metadata.finalizers
+        return _going(box, composite, parent, observed, context) if is_ours else Decision()
+    if not is_looked_after(composite, observed):
+        return not_looked_after(composite, parent, context.now)
+    return _wanted(box, composite, parent, observed, context)
+
+
+def _wanted(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
     evaluation = Evaluation(box, parent.manifest, context.now)
-    found = plan(graph_of(box), owner_of(box, parent), observed, evaluation.scope())
+    found = plan(graph_of(box), composite.owner_of(parent), observed, evaluation.scope())
     reported = report(box, evaluation, found.scope)
-    guarded = finalizer(box) in parent.metadata.finalizers
-    decision = attrs.evolve(
-        found.effects,
-        finalizer=None if guarded else Finalizer.ADD,
-        annotations=_annotations(parent, _kinds(box, parent, observed), found.records),
-        only_if_current=found.effects.writes_downstream and guarded,
-        requeue=found.effects.requeue.no_later_than(_seconds_until(evaluation.due, context.now)),
-    )
+    decision = keeping_up(composite, parent, observed, found)
+    requeue = decision.requeue.no_later_than(_seconds_until(evaluation.due, context.now))
     wanted = with_faults((*conditions_of(found), *reported.conditions), reported.faults)
-    return with_status(decision, box, parent, wanted, reported.fields, context.now)
+    decision = attrs.evolve(decision, requeue=requeue)
+    return with_status(decision, composite, parent, wanted, reported.fields, context.now)
 
 
 def _seconds_until(due: datetime | None, now: datetime) -> float | None:
     return None if due is None else (due - now).total_seconds()
 
 
-def _kinds(box: Box, parent: BoxObject, observed: Snapshot) -> tuple[Kind, ...]:
-    """Those of the box, and those of an earlier one as long as something of them is left."""
-    now = child_kinds(box)
-    if parent.metadata.annotations.get(KINDS) == kinds_annotation(now):
-        return now
-    uid = parent.metadata.uid
-    left = {
-        ref.kind
-        for ref, live in observed.objects.items()
-        if get_path(live, "metadata", "labels", MARKS.owner_uid) == uid
-    }
-    former = (kind for kind in recorded_kinds(parent) if kind in left or kind in observed.missing_kinds)
-    return tuple(dict.fromkeys((*now, *former)))
-
-
-def _annotations(
-    parent: BoxObject, kinds: tuple[Kind, ...], records: tuple[CreateRecord, ...]
-) -> Mapping[str, str | None]:
-    """What of the records on the parent has to be written; nothing as a rule."""
-    wanted = {KINDS: kinds_annotation(kinds) or None, CREATED: created_annotation(records) if records else None}
-    said = parent.metadata.annotations
-    return {name: value for name, value in wanted.items() if said.get(name) != value}
-
-
-def _not_selected(box: Box, parent: BoxObject, observed: Snapshot, context: BoxContext) -> Decision:
-    """Nothing is touched there, and what exists stays as it is."""
-    name = parent.metadata.namespace
-    message = f"the box {box.name} does not look after namespace {name}: spec.namespaces asks for other labels"
-    wanted = (
-        Wanted(READY, ConditionStatus.FALSE, _NOT_SELECTED, message),
-        Wanted(RECONCILING, ConditionStatus.FALSE, _NOT_SELECTED),
-        Wanted(STALLED, ConditionStatus.TRUE, _NOT_SELECTED, message),
-    )
-    return with_status(Decision(), box, parent, wanted, {}, context.now)
-
-
-# --- deletion --------------------------------------------------------------------------------------------------------
-
-
-def _going(box: Box, parent: BoxObject, observed: Snapshot, context: BoxContext) -> Decision:
-    if is_abandoned(parent.metadata):
-        return _let_go(owner_of(box, parent), observed)
+def _going(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
+    if is_to_be_let_go(parent):
+        return letting_go(composite.owner_of(parent), observed)
     evaluation = Evaluation(box, parent.manifest, context.now)
     hooks = Hooks(drains_of(box), evaluation.scope()) if box.drains else None
-    step = teardown(owner_of(box, parent), observed, hooks)
-    if step.is_done:
-        return Decision(finalizer=Finalizer.REMOVE)
-    annotations = _annotations(parent, _kinds(box, parent, observed), step.records)
-    requeue = step.effects.requeue.no_later_than(_seconds_until(evaluation.due, context.now))
-    decision = attrs.evolve(step.effects, annotations=annotations, requeue=requeue)
-    return with_status(decision, box, parent, conditions_of_teardown(step), _as_they_stand(box, parent), context.now)
-
-
-def _as_they_stand(box: Box, parent: BoxObject) -> Mapping[str, object]:
-    status = parent.manifest.get("status")
-    return {name: status[name] for name in box.status_fields if name in status} if isinstance(status, Mapping) else {}
-
-
-def _let_go(owner: Owner, observed: Snapshot) -> Decision:
-    """Everything stays and is nobody's: owner references come off first, or the garbage collector would delete it."""
-    owned = tuple(owner.held(observed))
-    failed = {failure.ref for failure in observed.failures}
-    if not owned:
-        return Decision(finalizer=Finalizer.REMOVE)
-    patches = tuple(owner.disowning(ref, live) for ref, live in owned if ref not in failed)
-    return Decision(patches=patches, requeue=Requeue.BACKOFF if failed else Requeue.NO, only_if_current=True)
+    return taking_down(
+        composite, parent, observed, hooks, context.now, lambda: _seconds_until(evaluation.due, context.now)
+    )

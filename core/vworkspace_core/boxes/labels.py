@@ -14,8 +14,6 @@ BOX_NAME: Final = f"{DOMAIN}/name"
 """Label of every child: which box it is of."""
 KINDS: Final = f"{DOMAIN}/kinds"
 """Annotation of a parent: the kinds of which it may have children, those of an earlier box included."""
-CREATED: Final = f"{DOMAIN}/created"
-"""Annotation of a parent: what is created once in its life, and under which uid."""
 
 
 def finalizer(box: Box) -> str:

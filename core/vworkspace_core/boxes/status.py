@@ -3,32 +3,21 @@
 Each expression fails for itself: what has no value yet is left out, what cannot have one is told.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.conditions import Transition, Wanted
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
-from vworkspace_core.apimachinery.timestamps import parse_time
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.boxes.box import Box, StatusCondition
-from vworkspace_core.boxes.box_object import READY, RECONCILING, STALLED, BoxObject
 from vworkspace_core.boxes.evaluation import Evaluation, variables
 from vworkspace_core.boxes.expressions import BoxExpression, ExpressionFailure
 from vworkspace_core.boxes.templates import Template
 from vworkspace_core.cel.values import ABSENT
-from vworkspace_core.controller.decision import Decision
-from vworkspace_core.controller.status import LiveStatus, Minor, event_of, status_change
+from vworkspace_core.composites.parent import READY, STALLED
 from vworkspace_core.graph import GraphReason, Scope
-from vworkspace_core.ports import KubernetesEvent
 
-_BAD_WHEN_TRUE: Final = (STALLED,)
-_TOLD: Final = (READY, STALLED, "Deleting")
-"""Conditions whose changes are told by an Event; what is under way stands in the status."""
-_COMMENTARY_SECONDS: Final = 10.0
-"""So long after a transition the details of an obstacle may wait."""
 _WITHOUT_VALUE: Final = "NoValueYet"
 
 
@@ -97,73 +86,3 @@ def with_faults(conditions: Sequence[Wanted], faults: Sequence[str]) -> tuple[Wa
     stalled = Wanted(STALLED, ConditionStatus.TRUE, failed, faults[0])
     others = [one for one in conditions if one.type not in (READY, STALLED)]
     return (Wanted(READY, ConditionStatus.FALSE, failed, faults[0]), *others, stalled)
-
-
-def with_status(
-    decision: Decision,
-    box: Box,
-    parent: BoxObject,
-    wanted: Iterable[Wanted],
-    fields: Mapping[str, Any],
-    now: datetime,
-) -> Decision:
-    """The decision with the whole status and its Events; unchanged where the status says so already, or may wait."""
-    live, wanted = _live(box, parent), tuple(wanted)
-    change = status_change(
-        live, wanted, fields, now, minor=_minor(box, live, wanted), write_condition=condition_as_written
-    )
-    if change is None:
-        return decision
-    if change.is_minor and (wait := _seconds_until_due(live, now)) > 0:
-        return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
-    return change.added_to(decision, _events(box, parent, change.transitions))
-
-
-def _minor(box: Box, live: LiveStatus, wanted: Sequence[Wanted]) -> Minor:
-    """How far the same obstacle has come is commentary; another obstacle is news."""
-    before, now = (_obstacle(conditions) for conditions in (live.conditions, wanted))
-    if not now or before != now:
-        return Minor()
-    return Minor(frozenset((READY, RECONCILING)), frozenset(box.status_fields))
-
-
-def _obstacle(conditions: Iterable[Condition | Wanted]) -> str:
-    """What is in the way, by its name; empty where nothing is."""
-    ready = next((one for one in conditions if one.type == READY), None)
-    return "" if ready is None or ready.status is ConditionStatus.TRUE else ready.message.partition(": ")[0]
-
-
-def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
-    """Right after a transition several reports follow one another; what lasts is told as it comes."""
-    try:
-        latest = max(parse_time(one.last_transition_time) for one in live.conditions)
-    except ValueError:  # none there, or one that somebody else wrote
-        return 0.0
-    return _COMMENTARY_SECONDS - (now - latest).total_seconds()
-
-
-def condition_as_written(condition: Condition) -> Mapping[str, Any]:
-    """Only the fields of the common form: others' CRDs know no more."""
-    return {key: value for key, value in condition_json(condition).items() if key != "reasonTransitionTime"}
-
-
-def _live(box: Box, parent: BoxObject) -> LiveStatus:
-    status, meta = parent.manifest.get("status"), parent.metadata
-    observed = get_path(status, "observedGeneration")
-    fields = {name: status[name] for name in box.status_fields if name in status} if isinstance(status, Mapping) else {}
-    return LiveStatus(
-        parent.ref(box.kind),
-        meta.resource_version,
-        meta.generation,
-        observed if isinstance(observed, int) else None,
-        parent.conditions,
-        fields,
-    )
-
-
-def _events(box: Box, parent: BoxObject, changes: Iterable[Transition]) -> Iterator[KubernetesEvent]:
-    for change in changes:
-        condition = change.condition
-        if condition.type in _TOLD and (change.previous is not None or condition.status is ConditionStatus.TRUE):
-            bad = condition.type in _BAD_WHEN_TRUE and condition.status is ConditionStatus.TRUE
-            yield event_of(change, parent.ref(box.kind), parent.metadata.uid, warning=bad)

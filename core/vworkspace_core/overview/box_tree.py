@@ -12,11 +12,11 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import BoxObject, read_object
-from vworkspace_core.boxes.decide import owner_of
+from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.boxes.evaluation import Evaluation
 from vworkspace_core.boxes.labels import MARKS
 from vworkspace_core.boxes.nodes import graph_of
+from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.graph import NodeState, Observation, plan
 from vworkspace_core.overview.remedy import remedies_for
@@ -49,9 +49,10 @@ def tree_of_box(box: Box, manifest: Manifest, observed: Snapshot, now: datetime)
     """The object with every node of the box, also those that do not exist yet. While it goes: what is left of it."""
     if metadata(manifest).get("deletionTimestamp"):
         return tree_of_marked(box.kind, manifest, observed.objects)
-    parent = read_object(box, manifest)
+    composite = composite_of(box)
+    parent = composite.read(manifest)
     evaluation = Evaluation(box, manifest, now)
-    found = plan(graph_of(box), owner_of(box, parent), observed, evaluation.scope())
+    found = plan(graph_of(box), composite.owner_of(parent), observed, evaluation.scope())
     children = [_branch(box, parent, one) for one in (*found.everything, *found.going)]
     return Branch(summary_of(box.kind, manifest), tuple(children))
 
@@ -67,7 +68,7 @@ def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, M
     return Branch(summary_of(kind, manifest), tuple(children))
 
 
-def _branch(box: Box, parent: BoxObject, one: Observation) -> Branch:
+def _branch(box: Box, parent: Parent, one: Observation) -> Branch:
     ref = one.ref or ObjectRef(_kind(box, one), parent.namespace, "")
     reason = one.reason or ("" if one.state in _PLAIN else one.state.value)
     since = None if one.live is None else summary_of_child(ref.kind, one.live).since

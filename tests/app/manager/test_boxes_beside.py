@@ -18,6 +18,7 @@ from vworkspace_core.apimachinery.resources import (
     HELM_RELEASE,
     NAMESPACE,
 )
+from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.downstream.kinds import DEPLOYMENT
@@ -37,7 +38,7 @@ def test_a_box_and_an_instance_are_reconciled_by_one_manager_PH_6() -> None:
         await admin.create(gated, kind=NAMESPACE, field_manager="admin")
         api = InProcessKube(server, caller=Caller("operator", agent="operator/1"), sleep=clock.sleep)
         settings = OperatorSettings(Settings(cluster_id=CLUSTER))
-        manager = Manager(api, clock, settings, random=lambda: 0.5, boxes=[webapp])
+        manager = Manager(api, clock, settings, random=lambda: 0.5, composites=[composite_of(webapp)])
 
         async with anyio.create_task_group() as group:
             group.start_soon(manager.run)

@@ -18,10 +18,9 @@ from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import ObjectRef, canonical_json, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
 from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import STANDARD
-from vworkspace_core.boxes.decide import BoxContext, decide
-from vworkspace_core.boxes.observe import observe_live
-from vworkspace_core.boxes.reconciler import read_box_object
+from vworkspace_core.boxes.decide import BoxContext, composite_of, decide
+from vworkspace_core.composites.observe import observe_live
+from vworkspace_core.composites.parent import STANDARD
 from vworkspace_core.controller.render import as_data
 
 GATE: Final = {"field": "children.deployment.status.readyReplicas", "equals": "${self.spec.replicas}"}
@@ -115,8 +114,8 @@ def decided(data: str) -> Any:
     """The decision on a world whose external Secret holds this."""
     world = PureWorld(TAINTED, {"image": "r/x:1", "parts": []})
     world.make({**SECRET.manifest("given", NS), "data": {"password": data}}, SECRET)
-    parent = read_box_object(TAINTED, world.get(world.ref) or {})
-    observed = run_sync(observe_live(world.admin, TAINTED, parent))
+    parent = composite_of(TAINTED).read(world.get(world.ref) or {})
+    observed = run_sync(observe_live(world.admin, composite_of(TAINTED), parent))
     return as_data(decide(TAINTED, parent, observed, BoxContext(world.now)))
 
 

@@ -1,4 +1,4 @@
-"""Whether a label selector of a box's file chooses an object: `matchLabels` and `matchExpressions` (RES-5)."""
+"""Whether a label selector chooses an object: `matchLabels` and `matchExpressions` (RES-5)."""
 
 from collections.abc import Mapping
 from typing import Any

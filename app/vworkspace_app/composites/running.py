@@ -1,19 +1,18 @@
-"""The controllers of all boxes of a process: caches, queues and workers, one set for each box (PH-6).
+"""The controllers of all composites of a process: caches, queues and workers, one set for each (PH-6, PH-7).
 
-A box waits for its own caches only: one whose kind is not installed, or that may not be looked at, holds up no other.
+Each waits for its own caches only: one whose kind is not installed, or that may not be looked at, holds up no other.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Final
 
 import anyio
 import attrs
 import structlog
 
-from vworkspace_app.boxes.caches import external_informers, informers_of, shared_informers
-from vworkspace_app.boxes.controller import BoxController
+from vworkspace_app.composites.caches import external_informers, informers_of, shared_informers
+from vworkspace_app.composites.controller import CompositeController
 from vworkspace_app.controller.blocked_pass import BlockedPassReporter
 from vworkspace_app.controller.definitions import wake_when_served
 from vworkspace_app.controller.informer import InformerRunner
@@ -23,8 +22,8 @@ from vworkspace_app.controller.resync import resync
 from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.boxes.blocked_pass import blocked_words, not_permitted, remedy
-from vworkspace_core.boxes.box import Box
+from vworkspace_core.composites.blocked_pass import blocked_words, not_permitted, remedy
+from vworkspace_core.composites.composite import Composite
 from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once, itself
 from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
@@ -32,12 +31,11 @@ from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 
 _log = structlog.get_logger("operator")
-_PREFIX: Final = "box-"
 
 
 @attrs.frozen
-class BoxOptions:
-    """How boxes are run. `random` gives numbers in [0, 1) for jitter, `observer` who is told of a controller's work.
+class CompositeOptions:
+    """How composites are run. `random` gives numbers in [0, 1) for jitter, `observer` is told of a controller's work.
 
     Of several shards each reconciles what is in its own namespaces.
     """
@@ -50,17 +48,17 @@ class BoxOptions:
 
 
 @attrs.define(eq=False)
-class RunningBox:
-    """One box with its caches and its workers."""
+class RunningComposite:
+    """One composite with its caches and its workers."""
 
-    controller: BoxController
+    controller: CompositeController
     pool: WorkerPool
     leading: bool = False
 
     @property
     def name(self) -> str:
         """Of its controller, as metrics and logs have it."""
-        return f"{_PREFIX}{self.controller.box.name}"
+        return self.controller.composite.controller
 
     @property
     def informers(self) -> Iterator[InformerRunner]:
@@ -72,7 +70,8 @@ class RunningBox:
         for informers in (self.controller.informers, self.controller.externals, self.controller.shared):
             await informers.wait_for_sync()
         missing = [runner.kind.crd_name for runner in self.informers if runner.missing]
-        _log.info("caches of the box are settled", box=self.controller.box.name, missing=missing)
+        composite = self.controller.composite
+        _log.info(f"caches of the {composite.word} are settled", **{composite.word: composite.name}, missing=missing)
         await elected()
         self.leading = True
         keys = self.controller.keys
@@ -80,12 +79,12 @@ class RunningBox:
             self.pool.enqueue(key, priority=Priority.BACKGROUND)
         async with anyio.create_task_group() as group:
             group.start_soon(self.pool.run, name=self.name)
-            group.start_soon(partial(resync, self.pool, keys, clock=clock, every=self.controller.box.resync))
+            group.start_soon(partial(resync, self.pool, keys, clock=clock, every=self.controller.composite.resync))
 
     def subscribe(self) -> None:
         """What wakes what."""
         controller = self.controller
-        own = controller.informers.find(controller.box.kind)
+        own = controller.informers.find(controller.composite.kind)
         for runner in controller.informers:
             if runner is own:
                 self._wake(runner, itself)
@@ -109,8 +108,8 @@ class RunningBox:
         runner.subscribe(wake)
 
 
-class Boxes:
-    """The boxes of one process on `api`.
+class Composites:
+    """The composites of one process on `api`.
 
     `shared` watches definitions and namespaces; the caller runs it, where it is given. Construct it in the event loop
     that runs it.
@@ -120,16 +119,16 @@ class Boxes:
         self,
         api: KubeApi,
         clock: Clock,
-        boxes: Sequence[Box],
+        composites: Sequence[Composite],
         events: EventSink,
-        options: BoxOptions,
+        options: CompositeOptions,
         shared: Informers | None = None,
     ) -> None:
         self._clock = clock
         self._runs_shared = shared is None
-        own = shared_informers(api, clock, options.random, namespaces=any(box.namespaces for box in boxes))
+        own = shared_informers(api, clock, options.random, namespaces=any(one.namespaces for one in composites))
         self.shared = Informers(own) if shared is None else shared
-        self.running = tuple(_running(api, clock, box, events, options, self.shared) for box in boxes)
+        self.running = tuple(_running(api, clock, one, events, options, self.shared) for one in composites)
         for one in self.running:
             one.subscribe()
 
@@ -140,7 +139,7 @@ class Boxes:
 
     @property
     def informers(self) -> Iterable[InformerRunner]:
-        """The informers of all boxes."""
+        """The informers of all of them."""
         shared = self.shared if self._runs_shared else ()
         return (*shared, *(runner for one in self.running for runner in one.informers))
 
@@ -165,20 +164,20 @@ class Boxes:
 
 
 def _running(
-    api: KubeApi, clock: Clock, box: Box, events: EventSink, options: BoxOptions, shared: Informers
-) -> RunningBox:
-    informers = Informers(informers_of(api, clock, options.random, box))
-    externals = Informers(external_informers(api, clock, options.random, box))
-    controller = BoxController(box, api, informers, externals, shared, clock, events)
+    api: KubeApi, clock: Clock, composite: Composite, events: EventSink, options: CompositeOptions, shared: Informers
+) -> RunningComposite:
+    informers = Informers(informers_of(api, clock, options.random, composite))
+    externals = Informers(external_informers(api, clock, options.random, composite))
+    controller = CompositeController(composite, api, informers, externals, shared, clock, events)
     blocked = BlockedPassReporter(
-        {box.kind: blocked_words(box)},
+        {composite.kind: blocked_words(composite)},
         api,
         informers,
         None,
         clock,
         events,
-        manager=box.field_manager,
-        remedy=partial(remedy, box),
+        manager=composite.manager,
+        remedy=partial(remedy, composite),
     )
     pool = WorkerPool(
         controller.reconcile,
@@ -188,14 +187,14 @@ def _running(
         has_seen=informers.has_seen,
         refresh=informers.refresh,
         report_blocked=blocked.report,
-        not_permitted=partial(not_permitted, box),
-        observer=options.observer(f"{_PREFIX}{box.name}"),
-        name=f"{_PREFIX}{box.name}",
+        not_permitted=partial(not_permitted, composite),
+        observer=options.observer(composite.controller),
+        name=composite.controller,
         run_id=options.run_id,
         admits=lambda key: options.shard.owns(key.namespace),
     )
     controller.on_write = blocked.on_write = lambda key, written: pool.record_write(key, written)
-    return RunningBox(controller, pool)
+    return RunningComposite(controller, pool)
 
 
 def _namespace(key: ObjectRef) -> str | None:

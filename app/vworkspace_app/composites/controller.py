@@ -1,4 +1,4 @@
-"""The controller of a box's kind: from a key to a snapshot, a decision, and what came of it (PH-6)."""
+"""The controller of a composite: from a key to a snapshot, a decision, and what came of it (PH-6)."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 import attrs
 import msgspec
 
-from vworkspace_app.boxes.caches import OWNER, READS, UID, read_key
+from vworkspace_app.composites.caches import OWNER, READS, UID, read_key
 from vworkspace_app.controller.definitions import is_served
 from vworkspace_app.controller.held_status import HeldStatuses
 from vworkspace_app.controller.informers import Informers
@@ -16,11 +16,9 @@ from vworkspace_app.process.entropy import SystemEntropy
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import RECONCILING, BoxObject, child_kinds
-from vworkspace_core.boxes.labels import MARKS
-from vworkspace_core.boxes.observe import add_children, external_refs, observed_kinds
-from vworkspace_core.boxes.reconciler import read_box_object, reconciler_of, status_owner
+from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.observe import add_children
+from vworkspace_core.composites.parent import RECONCILING, Parent
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.informer.changes import CacheChange
@@ -31,14 +29,14 @@ from vworkspace_core.ports import Clock, EventSink, KubeApi
 
 
 @attrs.define
-class BoxController:
-    """Reconciles the objects of one box's kind from caches, writing through `api`.
+class CompositeController:
+    """Reconciles the objects of one composite's kind from caches, writing through `api`.
 
     `informers` are of its own kind and of its children, `externals` of what it reads, `shared` of definitions and
     namespaces.
     """
 
-    box: Box
+    composite: Composite
     api: KubeApi
     informers: Informers
     externals: Informers
@@ -48,20 +46,20 @@ class BoxController:
     on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
-    _reconciler: PassRules[BoxObject, Snapshot] = attrs.field(init=False)
+    _reconciler: PassRules[Parent, Snapshot] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)
-        self.held = HeldStatuses(self.api, self.events, status_owner(self.box))
-        self._reconciler = reconciler_of(self.box, self.clock.now, SystemEntropy())
+        self.held = HeldStatuses(self.api, self.events, self.composite.status_owner)
+        self._reconciler = self.composite.pass_rules(self.clock.now, SystemEntropy())
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
-        raw = self.informers.store(self.box.kind).raw(key.namespace, key.name)
+        raw = self.informers.store(self.composite.kind).raw(key.namespace, key.name)
         if raw is None:
             self.net.forget(key)
             return ReconcileResult()
-        parent = read_box_object(self.box, msgspec.json.decode(raw))
+        parent = self.composite.read(msgspec.json.decode(raw))
         await self._look_after(key, parent)
         observed = await self._observe(parent)
         result = await run_pass(self._reconciler, parent, observed, self.api, self.events, partial(self.on_write, key))
@@ -69,7 +67,7 @@ class BoxController:
         log_pass(key, result)
         return self.net.until_next(key, result)
 
-    async def _look_after(self, key: ObjectRef, parent: BoxObject) -> None:
+    async def _look_after(self, key: ObjectRef, parent: Parent) -> None:
         """Read anew what an object waits for, once it has waited for long."""
         said = {condition.type: condition.status for condition in parent.conditions}
         if said.get(RECONCILING) is not ConditionStatus.TRUE:
@@ -79,13 +77,13 @@ class BoxController:
 
     # --- what is observed ----------------------------------------------------------------------------------------
 
-    async def _observe(self, parent: BoxObject) -> Snapshot:
+    async def _observe(self, parent: Parent) -> Snapshot:
         """From the caches; what is being taken down is not judged by a cache that may be behind."""
         reading = LiveReads(self.api)
         going = parent.metadata.deletion_timestamp is not None
-        for kind in observed_kinds(self.box, parent):
+        for kind in self.composite.observed_kinds(parent):
             if going or self.informers.find(kind) is None:
-                await add_children(reading, self.box, parent, kind)
+                await add_children(reading, self.composite, parent, kind)
             elif self._is_missing(kind):
                 reading.missing.add(kind)
         if not going:
@@ -93,23 +91,23 @@ class BoxController:
         await self._add_externals(reading, parent)
         return Snapshot(self._namespace(parent), reading.objects, frozenset(reading.missing))
 
-    def _children(self, parent: BoxObject) -> dict[ObjectRef, Manifest]:
+    def _children(self, parent: Parent) -> dict[ObjectRef, Manifest]:
         uid = parent.metadata.uid
         return {
             ref_of(manifest, kind): manifest
-            for kind in child_kinds(self.box)
+            for kind in self.composite.child_kinds
             for manifest in self.informers.store(kind).indexed(OWNER, uid)
         }
 
-    async def _add_externals(self, reading: LiveReads, parent: BoxObject) -> None:
-        for external, ref in external_refs(self.box, parent):
+    async def _add_externals(self, reading: LiveReads, parent: Parent) -> None:
+        for external, ref in self.composite.external_refs(parent):
             if not external.watch:
                 await reading.add(ref)
             elif (live := self.externals.store(ref.kind).get(ref.namespace, ref.name)) is not None:
                 reading.objects[ref] = live
 
-    def _namespace(self, parent: BoxObject) -> Manifest | None:
-        if not self.box.namespaces or parent.namespace is None:
+    def _namespace(self, parent: Parent) -> Manifest | None:
+        if not self.composite.namespaces or parent.namespace is None:
             return None
         return self.shared.store(NAMESPACE).get(None, parent.namespace)
 
@@ -123,33 +121,32 @@ class BoxController:
 
     def keys_of_child(self, change: CacheChange) -> Iterator[ObjectRef]:
         """The parent of a child, before and after the change."""
-        parents = self.informers.store(self.box.kind)
-        for uid in dict.fromkeys((_owner_uid(change.object), _owner_uid(change.old_object))):
+        parents = self.informers.store(self.composite.kind)
+        for uid in dict.fromkeys((self._owner_uid(change.object), self._owner_uid(change.old_object))):
             for namespace, name in parents.indexed_names(UID, uid):
-                yield ObjectRef(self.box.kind, namespace or None, name)
+                yield ObjectRef(self.composite.kind, namespace or None, name)
 
     def keys_of_external(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Every parent that names it."""
         key = read_key(change.ref.kind, change.ref.namespace, change.ref.name)
-        for namespace, name in self.informers.store(self.box.kind).indexed_names(READS, key):
-            yield ObjectRef(self.box.kind, namespace or None, name)
+        for namespace, name in self.informers.store(self.composite.kind).indexed_names(READS, key):
+            yield ObjectRef(self.composite.kind, namespace or None, name)
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Every parent in a namespace whose labels may have changed."""
-        if self.box.namespaces and self.box.kind.namespaced:
-            for namespace, name in self.informers.store(self.box.kind).names(change.ref.name):
-                yield ObjectRef(self.box.kind, namespace, name)
+        if self.composite.namespaces and self.composite.kind.namespaced:
+            for namespace, name in self.informers.store(self.composite.kind).names(change.ref.name):
+                yield ObjectRef(self.composite.kind, namespace, name)
 
     def keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Every parent, where the kind of a child came or went."""
-        if any(kind.crd_name == change.ref.name for kind in child_kinds(self.box)):
+        if any(kind.crd_name == change.ref.name for kind in self.composite.child_kinds):
             yield from self.keys()
 
     def keys(self) -> Iterator[ObjectRef]:
-        """Every object of the box's kind."""
-        for namespace, name in self.informers.store(self.box.kind).names():
-            yield ObjectRef(self.box.kind, namespace or None, name)
+        """Every parent."""
+        for namespace, name in self.informers.store(self.composite.kind).names():
+            yield ObjectRef(self.composite.kind, namespace or None, name)
 
-
-def _owner_uid(manifest: Manifest | None) -> str:
-    return str(get_path(manifest, "metadata", "labels", MARKS.owner_uid) or "")
+    def _owner_uid(self, manifest: Manifest | None) -> str:
+        return str(get_path(manifest, "metadata", "labels", self.composite.marks.owner_uid) or "")

@@ -1,4 +1,4 @@
-"""What a box watches: its own kind whole, its children by their label, externals as far as they are read (RUN-1)."""
+"""What a composite watches: its own kind whole, children by their label, externals as far as they are read (RUN-1)."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -8,21 +8,15 @@ from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.projection import projected
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, metadata
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.boxes.box import Box, ExternalNode
-from vworkspace_core.boxes.box_object import child_kinds
-from vworkspace_core.boxes.evaluation import Evaluation
-from vworkspace_core.boxes.expressions import ExpressionFailure
-from vworkspace_core.boxes.labels import MARKS, child_selector
-from vworkspace_core.boxes.nodes import external_name
-from vworkspace_core.boxes.reconciler import status_owner
+from vworkspace_core.composites.composite import Composite, External
 from vworkspace_core.controller.informer.store import ObjectStore, without_managed_fields
 from vworkspace_core.ports import Clock, KubeApi
 
-OWNER: Final = "box-owner"
+OWNER: Final = "composite-owner"
 """Index of children by the uid of their parent."""
-UID: Final = "box-uid"
+UID: Final = "composite-uid"
 """Index of parents by their uid."""
-READS: Final = "box-reads"
+READS: Final = "composite-reads"
 """Index of parents by the externals that they name."""
 
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
@@ -34,25 +28,26 @@ def own_uid(manifest: Manifest) -> Iterator[str]:
     yield str(metadata(manifest).get("uid", ""))
 
 
-def owner_uid(manifest: Manifest) -> Iterator[str]:
+def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
     """Index of a child by its parent."""
-    uid = get_path(metadata(manifest), "labels", MARKS.owner_uid)
-    if isinstance(uid, str):
-        yield uid
-
-
-def reads_of(box: Box) -> Callable[[Manifest], Iterator[str]]:
-    """Index of a parent by its externals: a name is an expression of the parent alone, so it is known at ingest."""
+    label = composite.marks.owner_uid
 
     def keys(manifest: Manifest) -> Iterator[str]:
-        evaluation = Evaluation(box, manifest)
-        for external in box.externals:
-            try:
-                found = external_name(evaluation, external)
-            except ExpressionFailure:
-                continue
-            if found is not None:
-                yield read_key(external.kind, *found)
+        uid = get_path(metadata(manifest), "labels", label)
+        if isinstance(uid, str):
+            yield uid
+
+    return keys
+
+
+def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
+    """Index of a parent by its externals: a name follows from the parent alone, so it is known at ingest."""
+
+    def keys(manifest: Manifest) -> Iterator[str]:
+        if not composite.externals:
+            return
+        for _, ref in composite.external_refs(composite.read(manifest)):
+            yield read_key(ref.kind, ref.namespace, ref.name)
 
     return keys
 
@@ -72,8 +67,10 @@ def slim_child(manifest: Manifest) -> Manifest:
     return {**plain, "metadata": {**metadata(plain), "annotations": left}}
 
 
-def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float], box: Box) -> Iterator[InformerRunner]:
-    """One informer a kind: nothing is added while the box runs, since kinds are literals of its file."""
+def informers_of(
+    api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite
+) -> Iterator[InformerRunner]:
+    """One informer a kind: nothing is added while it runs, since the kinds are known before."""
 
     def informer(store: ObjectStore, label_selector: str = "") -> InformerRunner:
         return InformerRunner(
@@ -85,27 +82,30 @@ def informers_of(api: KubeApi, clock: Clock, random: Callable[[], float], box: B
             store=store,
         )
 
-    indexers = {UID: own_uid, READS: reads_of(box), OWNER: owner_uid}
-    yield informer(ObjectStore(box.kind, transform=status_owner(box).with_holders, indexers=indexers))
-    for kind in child_kinds(box):
-        if kind != box.kind:
-            yield informer(ObjectStore(kind, transform=slim_child, indexers={OWNER: owner_uid}), child_selector(box))
+    owner_uid = owner_uid_of(composite)
+    indexers = {UID: own_uid, READS: reads_of(composite), OWNER: owner_uid}
+    yield informer(ObjectStore(composite.kind, transform=composite.status_owner.with_holders, indexers=indexers))
+    for kind in composite.child_kinds:
+        if kind != composite.kind:
+            yield informer(ObjectStore(kind, transform=slim_child, indexers={OWNER: owner_uid}), composite.selector)
 
 
 def shared_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], *, namespaces: bool
 ) -> Iterator[InformerRunner]:
-    """What all boxes of a process look at together: which kinds are served, and labels of `namespaces`."""
+    """What all composites of a process look at together: which kinds are served, and labels of `namespaces`."""
     definitions = ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition)
     yield InformerRunner(api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=random, store=definitions)
     if namespaces:
         yield InformerRunner(api, NAMESPACE, clock=clock, random=random)
 
 
-def external_informers(api: KubeApi, clock: Clock, random: Callable[[], float], box: Box) -> Iterator[InformerRunner]:
+def external_informers(
+    api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite
+) -> Iterator[InformerRunner]:
     """The externals that are watched: several of one kind share an informer, which then sees what each of them asks."""
-    watched: dict[Kind, list[ExternalNode]] = {}
-    for external in box.externals:
+    watched: dict[Kind, list[External]] = {}
+    for external in composite.externals:
         if external.watch:
             watched.setdefault(external.kind, []).append(external)
     for kind, externals in watched.items():
@@ -115,6 +115,6 @@ def external_informers(api: KubeApi, clock: Clock, random: Callable[[], float], 
         yield InformerRunner(api, kind, clock=clock, random=random, label_selector=selector, store=store)
 
 
-def _selector_text(external: ExternalNode) -> str:
+def _selector_text(external: External) -> str:
     labels = external.selector.get("matchLabels", external.selector)
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

@@ -1,4 +1,4 @@
-"""How an object of a box's kind says that a pass over it was stopped (REC-13)."""
+"""How a parent says that a pass over it was stopped (REC-13)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.errors import Right
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
-from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.box_object import READY, RECONCILING, STALLED, condition_types
-from vworkspace_core.boxes.status import condition_as_written
+from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.decisions import condition_as_written
+from vworkspace_core.composites.parent import READY, RECONCILING, STALLED
 from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords
 
 _RETRYING: Final = "Retrying"
@@ -28,11 +28,11 @@ def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterat
     yield Wanted(STALLED, ConditionStatus.TRUE, blocked.cause, text)
 
 
-def blocked_words(box: Box) -> BlockedWords:
-    """How the status of the box's kind says it."""
+def blocked_words(composite: Composite) -> BlockedWords:
+    """How the status of the kind says it."""
     return BlockedWords(
-        box.kind,
-        condition_types(box),
+        composite.kind,
+        composite.condition_types,
         _conditions,
         lambda wanted, at: {},
         events={READY: False, STALLED: True},
@@ -40,12 +40,12 @@ def blocked_words(box: Box) -> BlockedWords:
     )
 
 
-def not_permitted(box: Box, right: Right) -> str:
+def not_permitted(composite: Composite, right: Right) -> str:
     """For people: what may not be done, and what gives the right."""
-    return f"the box {box.name} may not {right}. Give it the role: {remedy(box, right)}"
+    return f"the {composite.title} may not {right}. Give it the role: {remedy(composite, right)}"
 
 
-def remedy(box: Box, right: Right) -> str:
+def remedy(composite: Composite, right: Right) -> str:
     """The command that prints the role."""
     where = f" --namespace {right.namespace}" if right.namespace else ""
-    return f"vworkspace-operator box rbac {box.name}.yaml{where} | kubectl apply --server-side -f -"
+    return f"{composite.role_command}{where} | kubectl apply --server-side -f -"

@@ -1,0 +1,126 @@
+"""What is known of a kind of parents before any of them is: names, marks, kinds of children, the decision (PH-9)."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final, Protocol
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.composites.parent import STANDARD, Parent, created_records, read_parent, recorded_kinds
+from vworkspace_core.controller.decision import Decision, Snapshot
+from vworkspace_core.controller.execute import PassRules
+from vworkspace_core.controller.managed_fields import StatusOwner
+from vworkspace_core.graph import Marks, Owner
+from vworkspace_core.ports import Entropy
+
+MOST_ROUNDS: Final = 16
+"""What is ready at once lets the next wave begin: a pass has as many rounds as there are waves, up to this."""
+
+
+class External(Protocol):
+    """An object of somebody else's that is looked at. `fields` are the paths that are read; the empty one is all."""
+
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def fields(self) -> tuple[tuple[str, ...], ...]: ...
+    @property
+    def selector(self) -> Mapping[str, Any]: ...
+    @property
+    def watch(self) -> bool: ...
+
+
+@attrs.frozen(eq=False)
+class Composite:
+    """A kind whose objects have children, as its controller sees it.
+
+    `word` is what it is for people (`box`), `controller` its name in metrics and logs; `role_command` tells its rights.
+    `labels` stand on every child beside the marks; `selector` finds the children of all parents. `fields` are the names
+    of what its status holds beside conditions. Children of the kinds in `anywhere` may be in any namespace. Parents are
+    looked after in the namespaces that the selector `namespaces` chooses. Without `references` no child refers to its
+    parent.
+    """
+
+    name: str
+    word: str
+    controller: str
+    kind: Kind
+    manager: str
+    finalizer: str
+    marks: Marks
+    labels: Mapping[str, str]
+    selector: str
+    child_kinds: tuple[Kind, ...]
+    fields: tuple[str, ...]
+    decide: Callable[[Parent, Snapshot, datetime], Decision]
+    external_refs: Callable[[Parent], Iterable[tuple[External, ObjectRef]]]
+    role_command: str
+    conditions: tuple[str, ...] = ()
+    externals: tuple[External, ...] = ()
+    anywhere: frozenset[Kind] = frozenset()
+    namespaces: Mapping[str, Any] | None = None
+    references: bool = True
+    resync: float = 60.0
+    rounds: int = MOST_ROUNDS
+
+    @property
+    def title(self) -> str:
+        """As people call it: `box webapp`."""
+        return f"{self.word} {self.name}"
+
+    @property
+    def kinds_annotation(self) -> str:
+        """Annotation of a parent: the kinds of which it may have children, those of an earlier version included."""
+        return f"{self.marks.domain}/kinds"
+
+    @property
+    def created_annotation(self) -> str:
+        """Annotation of a parent: what is created once in its life, and under which uid."""
+        return f"{self.marks.domain}/created"
+
+    @property
+    def condition_types(self) -> tuple[str, ...]:
+        """The types of conditions that it owns, in the order of a status."""
+        return (*STANDARD, *self.conditions)
+
+    @cached_property
+    def status_owner(self) -> StatusOwner:
+        """Whose the statuses of the kind are."""
+        return StatusOwner(self.manager, {self.kind: frozenset(self.condition_types)})
+
+    def read(self, manifest: Manifest) -> Parent:
+        """A parent, without conditions of ours of which somebody else wrote a part; never raises."""
+        return read_parent(self.status_owner.without_foreign_conditions(manifest), self.condition_types)
+
+    def recorded_kinds(self, parent: Parent) -> tuple[Kind, ...]:
+        """The kinds of children that stand on a parent."""
+        return recorded_kinds(parent.metadata.annotations.get(self.kinds_annotation, ""))
+
+    def observed_kinds(self, parent: Parent) -> tuple[Kind, ...]:
+        """The kinds of which the parent may have children, those of an earlier version included."""
+        return tuple(dict.fromkeys((*self.child_kinds, *self.recorded_kinds(parent))))
+
+    def namespace_of_children(self, parent: Parent, kind: Kind) -> str | None:
+        """Where all children of a kind are; None where they may be in any namespace, or in none."""
+        return None if kind in self.anywhere or not kind.namespaced else parent.namespace
+
+    def owner_of(self, parent: Parent) -> Owner:
+        """As whose objects everything is made."""
+        records = created_records(parent.metadata.annotations.get(self.created_annotation, ""))
+        return Owner(self.kind, parent.metadata, self.manager, self.marks, self.labels, records, self.references)
+
+    def pass_rules(self, now: Callable[[], datetime], entropy: Entropy) -> PassRules[Parent, Snapshot]:
+        """How a pass over one of its parents reads it, decides, and as whom it writes."""
+        return PassRules(
+            self.kind,
+            self.read,
+            lambda parent, observed: self.decide(parent, observed, now()),
+            self.manager,
+            self.finalizer,
+            idempotent=True,
+            rounds=min(self.rounds, MOST_ROUNDS),
+            looks_up=True,
+            entropy=entropy,
+        )

@@ -1,0 +1,209 @@
+"""What every composite does with a parent: keeps up what a graph wants, takes it down, lets go of it (PH-1 to PH-3).
+
+Expected flow
+    in a namespace that is not looked after → told; being deleted → hooks, then wave by wave, then the finalizer;
+    otherwise the finalizer, what the graph wants now, and the status that says how far it has come.
+Guarantees
+    Pure. Carried out and decided again on what came of it, the decision is empty. Prune and teardown read labels and
+    annotations only. What is taken down was recorded before it was made: the kinds of the children stand on the parent.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.api.labels import is_abandoned
+from vworkspace_core.apimachinery.conditions import Transition, Wanted
+from vworkspace_core.apimachinery.manifest import Kind, get_path
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
+from vworkspace_core.apimachinery.timestamps import parse_time
+from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.parent import (
+    DELETING,
+    READY,
+    RECONCILING,
+    STALLED,
+    Parent,
+    created_annotation,
+    kinds_annotation,
+)
+from vworkspace_core.composites.selection import selects
+from vworkspace_core.controller.decision import Decision, Finalizer, Snapshot
+from vworkspace_core.controller.requeue import Requeue
+from vworkspace_core.controller.status import LiveStatus, Minor, event_of, status_change
+from vworkspace_core.graph import CreateRecord, Hooks, Owner, Plan, conditions_of_teardown, teardown
+from vworkspace_core.ports import KubernetesEvent
+
+_NOT_SELECTED: Final = "NamespaceNotSelected"
+_BAD_WHEN_TRUE: Final = (STALLED,)
+_TOLD: Final = (READY, STALLED, DELETING)
+"""Conditions whose changes are told by an Event; what is under way stands in the status."""
+_COMMENTARY_SECONDS: Final = 10.0
+"""So long after a transition the details of an obstacle may wait."""
+
+
+def is_looked_after(composite: Composite, observed: Snapshot) -> bool:
+    """Whether parents in that namespace are."""
+    return selects(composite.namespaces, observed.namespace)
+
+
+def keeping_up(composite: Composite, parent: Parent, observed: Snapshot, found: Plan) -> Decision:
+    """What a plan asks for, with the finalizer and the records on the parent; without a status."""
+    guarded = composite.finalizer in parent.metadata.finalizers
+    return attrs.evolve(
+        found.effects,
+        finalizer=None if guarded else Finalizer.ADD,
+        annotations=_annotations(composite, parent, _kinds(composite, parent, observed), found.records),
+        only_if_current=found.effects.writes_downstream and guarded,
+    )
+
+
+def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Kind, ...]:
+    """Those of now, and those of an earlier version as long as something of them is left."""
+    if parent.metadata.annotations.get(composite.kinds_annotation) == kinds_annotation(composite.child_kinds):
+        return composite.child_kinds
+    uid = parent.metadata.uid
+    label = composite.marks.owner_uid
+    left = {ref.kind for ref, live in observed.objects.items() if get_path(live, "metadata", "labels", label) == uid}
+    recorded = composite.recorded_kinds(parent)
+    former = (kind for kind in recorded if kind in left or kind in observed.missing_kinds)
+    return tuple(dict.fromkeys((*composite.child_kinds, *former)))
+
+
+def _annotations(
+    composite: Composite, parent: Parent, kinds: tuple[Kind, ...], records: tuple[CreateRecord, ...]
+) -> Mapping[str, str | None]:
+    """What of the records on the parent has to be written; nothing as a rule."""
+    wanted = {
+        composite.kinds_annotation: kinds_annotation(kinds) or None,
+        composite.created_annotation: created_annotation(records) if records else None,
+    }
+    said = parent.metadata.annotations
+    return {name: value for name, value in wanted.items() if said.get(name) != value}
+
+
+def not_looked_after(composite: Composite, parent: Parent, now: datetime) -> Decision:
+    """Nothing is touched in that namespace, and what exists stays as it is."""
+    name = parent.metadata.namespace
+    message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
+    wanted = (
+        Wanted(READY, ConditionStatus.FALSE, _NOT_SELECTED, message),
+        Wanted(RECONCILING, ConditionStatus.FALSE, _NOT_SELECTED),
+        Wanted(STALLED, ConditionStatus.TRUE, _NOT_SELECTED, message),
+    )
+    return with_status(Decision(), composite, parent, wanted, {}, now)
+
+
+# --- deletion --------------------------------------------------------------------------------------------------------
+
+
+def taking_down(
+    composite: Composite,
+    parent: Parent,
+    observed: Snapshot,
+    hooks: Hooks | None,
+    now: datetime,
+    due: Callable[[], float | None] = lambda: None,
+) -> Decision:
+    """The next step of a parent that goes. `due`, asked after the hooks: when one of them may go on by itself."""
+    step = teardown(composite.owner_of(parent), observed, hooks)
+    if step.is_done:
+        return Decision(finalizer=Finalizer.REMOVE)
+    annotations = _annotations(composite, parent, _kinds(composite, parent, observed), step.records)
+    decision = attrs.evolve(step.effects, annotations=annotations, requeue=step.effects.requeue.no_later_than(due()))
+    fields = as_they_stand(composite, parent)
+    return with_status(decision, composite, parent, conditions_of_teardown(step), fields, now)
+
+
+def is_to_be_let_go(parent: Parent) -> bool:
+    """Whether somebody asked that everything stays when the parent goes."""
+    return is_abandoned(parent.metadata)
+
+
+def letting_go(owner: Owner, observed: Snapshot) -> Decision:
+    """Everything stays and is nobody's: owner references come off first, or the garbage collector would delete it."""
+    owned = tuple(owner.held(observed))
+    failed = {failure.ref for failure in observed.failures}
+    if not owned:
+        return Decision(finalizer=Finalizer.REMOVE)
+    patches = tuple(owner.disowning(ref, live) for ref, live in owned if ref not in failed)
+    return Decision(patches=patches, requeue=Requeue.BACKOFF if failed else Requeue.NO, only_if_current=True)
+
+
+# --- status ----------------------------------------------------------------------------------------------------------
+
+
+def as_they_stand(composite: Composite, parent: Parent) -> Mapping[str, Any]:
+    """The declared fields of the status that the parent has."""
+    status = parent.manifest.get("status")
+    return {name: status[name] for name in composite.fields if name in status} if isinstance(status, Mapping) else {}
+
+
+def with_status(
+    decision: Decision,
+    composite: Composite,
+    parent: Parent,
+    wanted: Iterable[Wanted],
+    fields: Mapping[str, Any],
+    now: datetime,
+) -> Decision:
+    """The decision with the whole status and its Events; unchanged where the status says so already, or may wait."""
+    live, wanted = _live(composite, parent), tuple(wanted)
+    minor = _minor(composite, live, wanted)
+    change = status_change(live, wanted, fields, now, minor=minor, write_condition=condition_as_written)
+    if change is None:
+        return decision
+    if change.is_minor and (wait := _seconds_until_due(live, now)) > 0:
+        return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
+    return change.added_to(decision, _events(composite, parent, change.transitions))
+
+
+def _minor(composite: Composite, live: LiveStatus, wanted: Sequence[Wanted]) -> Minor:
+    """How far the same obstacle has come is commentary; another obstacle is news."""
+    before, now = (_obstacle(conditions) for conditions in (live.conditions, wanted))
+    if not now or before != now:
+        return Minor()
+    return Minor(frozenset((READY, RECONCILING)), frozenset(composite.fields))
+
+
+def _obstacle(conditions: Iterable[Condition | Wanted]) -> str:
+    """What is in the way, by its name; empty where nothing is."""
+    ready = next((one for one in conditions if one.type == READY), None)
+    return "" if ready is None or ready.status is ConditionStatus.TRUE else ready.message.partition(": ")[0]
+
+
+def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
+    """Right after a transition several reports follow one another; what lasts is told as it comes."""
+    try:
+        latest = max(parse_time(one.last_transition_time) for one in live.conditions)
+    except ValueError:  # none there, or one that somebody else wrote
+        return 0.0
+    return _COMMENTARY_SECONDS - (now - latest).total_seconds()
+
+
+def condition_as_written(condition: Condition) -> Mapping[str, Any]:
+    """Only the fields of the common form: others' CRDs know no more."""
+    return {key: value for key, value in condition_json(condition).items() if key != "reasonTransitionTime"}
+
+
+def _live(composite: Composite, parent: Parent) -> LiveStatus:
+    meta = parent.metadata
+    observed = get_path(parent.manifest, "status", "observedGeneration")
+    return LiveStatus(
+        parent.ref(composite.kind),
+        meta.resource_version,
+        meta.generation,
+        observed if isinstance(observed, int) else None,
+        parent.conditions,
+        as_they_stand(composite, parent),
+    )
+
+
+def _events(composite: Composite, parent: Parent, changes: Iterable[Transition]) -> Iterator[KubernetesEvent]:
+    for change in changes:
+        condition = change.condition
+        if condition.type in _TOLD and (change.previous is not None or condition.status is ConditionStatus.TRUE):
+            bad = condition.type in _BAD_WHEN_TRUE and condition.status is ConditionStatus.TRUE
+            yield event_of(change, parent.ref(composite.kind), parent.metadata.uid, warning=bad)

@@ -1,0 +1,38 @@
+"""What a composite's decision looks at: the children of a parent and the externals that it reads, as they are now."""
+
+from vworkspace_core.apimachinery.errors import KindMissing
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.apimachinery.resources import NAMESPACE
+from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.parent import Parent
+from vworkspace_core.controller.decision import Snapshot
+from vworkspace_core.controller.live_reads import LiveReads
+from vworkspace_core.ports import KubeApi
+
+
+async def add_children(reading: LiveReads, composite: Composite, parent: Parent, kind: Kind) -> None:
+    """Read the children of a kind live. Raises what `KubeApi.list` raises."""
+    selector = f"{composite.marks.owner_uid}={parent.metadata.uid}"
+    namespace = composite.namespace_of_children(parent, kind)
+    try:
+        page = await reading.api.list(kind, namespace=namespace, label_selector=selector)
+    except KindMissing:
+        reading.missing.add(kind)
+        return
+    reading.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
+
+
+async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Snapshot:
+    """Everything as it is at this moment, without a cache. Raises what the calls of the port raise."""
+    reading = LiveReads(api)
+    for kind in composite.observed_kinds(parent):
+        await add_children(reading, composite, parent, kind)
+    for _, ref in composite.external_refs(parent):
+        await reading.add(ref)
+    return Snapshot(await _namespace(reading, composite, parent), reading.objects, frozenset(reading.missing))
+
+
+async def _namespace(reading: LiveReads, composite: Composite, parent: Parent) -> Manifest | None:
+    if not composite.namespaces or parent.namespace is None:
+        return None
+    return await reading.get(ObjectRef(NAMESPACE, None, parent.namespace))
