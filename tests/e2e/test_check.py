@@ -38,7 +38,7 @@ def test_every_printed_right_is_asked_for_and_one_that_is_taken_away_is_named_SE
             assert points[f"rights in {place}"].verdict is Verdict.OK, points[f"rights in {place}"]
         assert points["CRD ApplicationInstance"].verdict is Verdict.OK
         assert points["Flux"].verdict is Verdict.OK
-        assert points["engine velero"].verdict is Verdict.WARNING, "this world has no engines"
+        assert points["engine velero"].verdict is Verdict.OPTIONAL, "this world has no engines"
         role = ObjectRef(RBAC["RoleBinding"], NS, "vworkspace-operator")
         world.hands.do(lambda api: api.delete(role))
         lacking = (await found(world))[f"rights in {NS}"]

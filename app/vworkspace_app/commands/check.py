@@ -1,6 +1,7 @@
 """`check`: go through what the operator needs, and tell each point (SEE-1)."""
 
 import sys
+import textwrap
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,12 +12,20 @@ import attrs
 from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
+from vworkspace_app.overview.text import columns
 from vworkspace_app.process.errors import FAILURE
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.overview.checkup import Finding, Verdict
 from vworkspace_kube import KubeApiClient
 
-_COLOURS: Final = {Verdict.OK: "32", Verdict.FAILED: "31", Verdict.WARNING: "35", Verdict.UNKNOWN: "35"}
+_COLOURS: Final = {
+    Verdict.OK: "32",
+    Verdict.FAILED: "31",
+    Verdict.WARNING: "35",
+    Verdict.OPTIONAL: "34",
+    Verdict.UNKNOWN: "35",
+}
+_INDENT: Final = " " * 9
 
 
 @attrs.frozen
@@ -53,16 +62,18 @@ async def _run(options: CheckOptions, api: KubeApiClient) -> list[Finding]:
     async for finding in before_installing(api) if options.pre else installed(api, install, now()):
         findings.append(finding)
         if options.form is None:
-            print(finding_text(finding, colour=sys.stdout.isatty()), flush=True)
+            print(finding_text(finding, columns(), colour=sys.stdout.isatty()), flush=True)
     return findings
 
 
-def finding_text(finding: Finding, *, colour: bool) -> str:
-    """A line, and below it what to do."""
+def finding_text(finding: Finding, width: int, *, colour: bool) -> str:
+    """The point, folded to the screen; below it what to do, on one line, to be copied."""
+    told = finding.point + (f": {finding.told}" if finding.told else "")
+    folded = textwrap.wrap(told, max(width - len(_INDENT), 20), break_long_words=False, break_on_hyphens=False)
     word = f"{finding.verdict.value:<8}"
     shown = f"\x1b[{_COLOURS[finding.verdict]}m{word}\x1b[0m" if colour else word
-    line = f"{shown} {finding.point}" + (f": {finding.told}" if finding.told else "")
-    return f"{line}\n         -> {finding.remedy}" if finding.remedy else line
+    lines = [f"{shown} {folded[0]}", *(f"{_INDENT}{line}" for line in folded[1:])]
+    return "\n".join([*lines, *([f"{_INDENT}-> {finding.remedy}"] if finding.remedy else [])])
 
 
 def finding_data(finding: Finding) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """`status`: how everything of the operator's stands, or one object with what was made of it (SEE-1)."""
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,7 +17,7 @@ from vworkspace_app.controller.named_objects import is_known, the_one
 from vworkspace_app.install.options import NAME
 from vworkspace_app.overview.box_kinds import kinds_by_word, kinds_of_boxes
 from vworkspace_app.overview.reading import Fleet, Reader, Surroundings, read_fleet, surroundings
-from vworkspace_app.overview.text import WIDEST, console, fleet_table, footer, object_report
+from vworkspace_app.overview.text import WIDEST, columns, console, fleet_table, footer, object_report
 from vworkspace_app.overview.watching import Following
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import Format, dump
@@ -132,14 +131,6 @@ def object_text(around: Surroundings, form: Format | None, now: datetime, *, wid
         asked = {"job": origin.job} if origin.job else {"manager": origin.manager}
         return dump([{"askedForBy": asked, **branch_data(branch), "notShown": list(around.unreadable)}], form)
     return _printed([object_report(branch, around, now)], width)
-
-
-def columns() -> int:
-    """How wide the screen is. What is piped into another program is not folded, unless COLUMNS asks for it."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isdigit() and int(asked) > 0:
-        return int(asked)
-    return os.get_terminal_size().columns if sys.stdout.isatty() else WIDEST
 
 
 def _printed(parts: Sequence[Any], width: int) -> str:

@@ -1,5 +1,7 @@
 """The overview for people: tables and trees, in the width that there is."""
 
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -40,6 +42,14 @@ def console(width: int) -> Console:
     return Console(width=width, highlight=False, markup=False)
 
 
+def columns() -> int:
+    """How wide the screen is. What is piped into another program is not folded, unless COLUMNS asks for it."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    return os.get_terminal_size().columns if sys.stdout.isatty() else WIDEST
+
+
 def fleet_table(summaries: Sequence[Summary], now: datetime) -> RenderableType:
     """A line for each object; below one that is not well, why, when it is looked at again, and what would help."""
     rows = [(each.ref.namespace or "", short(each.ref), each.state.value, age(each.since, now)) for each in summaries]
@@ -62,11 +72,16 @@ def _details(summary: Summary) -> list[RenderableType]:
     """Of what is settled and well nothing."""
     lines: list[RenderableType] = []
     if summary.message and not _is_well(summary):
-        lines.append(Padding(Text(summary.message, overflow="fold"), (0, 0, 0, 2)))
+        lines.append(_below(summary.message))
     lines += [_command(f"  -> {command}") for command in summary.remedies]
     if summary.next_look and not _is_well(summary):
-        lines.append(Padding(Text(f"next look: {summary.next_look}"), (0, 0, 0, 2)))
+        lines.append(_below(f"next look: {summary.next_look}"))
     return lines
+
+
+def _below(text: str) -> RenderableType:
+    """Folded below what it belongs to; line breaks of whoever wrote it are none of the screen's."""
+    return Padding(Text(" ".join(text.split()), overflow="fold"), (0, 0, 0, 2))
 
 
 def _command(line: str) -> Text:
@@ -81,7 +96,8 @@ def _is_well(summary: Summary) -> bool:
 def footer(summaries: Sequence[Summary], shards: Sequence[AtWork], unreadable: Iterable[str], now: datetime) -> str:
     """How many stand how, who is at work, and what could not be seen."""
     told = ", ".join(f"{number} {state}" for state, number in counts(summaries).items())
-    lines = [f"{len(summaries)} objects: {told}" if summaries else "no objects of the operator's kinds"]
+    number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
+    lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]
     lines += operator_lines(shards, now)
     lines += [f"not shown: {each}" for each in unreadable]
     return "\n".join(lines)
@@ -90,7 +106,7 @@ def footer(summaries: Sequence[Summary], shards: Sequence[AtWork], unreadable: I
 def operator_lines(shards: Sequence[AtWork], now: datetime) -> list[str]:
     """Whether an operator is at work: a line, and where several share the cluster one for each of them (RUN-13)."""
     if not shards:
-        return ["operator: no Lease was found here: it has never run, or with one replica and no leader election"]
+        return ["operator: no Lease was found, so nobody is seen at work; look closer with: vworkspace-operator check"]
     if len(shards) == 1:
         return [f"operator: {_at_work(shards[0], now, 'nothing goes on until one does')}"]
     working = sum(bool(each.holder) for each in shards)
@@ -115,7 +131,8 @@ def object_report(branch: Branch, around: Surroundings, now: datetime) -> Render
     if remedies := _remedies(branch):
         parts += [Text("what helps:"), *(_command(f"  {command}") for command in remedies)]
     if around.events:
-        parts += [Text("last events:"), *(_event(event, now) for event in around.events)]
+        told = "" if _is_well(branch.summary) else " ".join(branch.summary.message.split())
+        parts += [Text("last events:"), *(_event(event, told, now) for event in around.events)]
     parts += [Text(f"not shown: {each}") for each in around.unreadable]
     return Group(*parts)
 
@@ -131,11 +148,16 @@ def _grow(tree: Tree, branch: Branch, now: datetime) -> None:
         _grow(tree.add(_label(child, now)), child, now)
 
 
-def _label(branch: Branch, now: datetime) -> Text:
+def _label(branch: Branch, now: datetime) -> RenderableType:
+    """A line, and below it why, where it is not well."""
     summary, since = branch.summary, age(branch.summary.since, now)
     node = f"{branch.node}: " if branch.node else ""
-    said = f"  {why(summary)}" + (f" ({since})" if since else "")
-    return Text.assemble(f"{node}{_named(summary.ref)}  ", _state(summary), said.rstrip())
+    reason = "" if summary.reason == summary.state.value else summary.reason
+    said = "  ".join(part for part in (reason, f"({since})" if since else "") if part)
+    line = Text.assemble(f"{node}{_named(summary.ref)}  ", _state(summary), f"  {said}" if said else "")
+    more = [f"deployed: {branch.runs}"] if branch.runs else []
+    more += [summary.message] if summary.message and not _is_well(summary) else []
+    return Group(line, *map(_below, more)) if more else line
 
 
 def _named(ref: ObjectRef) -> str:
@@ -153,16 +175,10 @@ def _state(summary: Summary) -> Text:
     return Text(summary.state.value, style=_COLOURS.get(summary.state, ""))
 
 
-def why(summary: Summary) -> str:
-    """Reason and message; of what is settled and well the reason alone."""
-    if _is_well(summary):
-        return summary.reason
-    reason = "" if summary.reason == summary.state.value else summary.reason
-    return ": ".join(part for part in (reason, summary.message) if part)
-
-
-def _event(event: Manifest, now: datetime) -> RenderableType:
-    reason, note = (str(get_path(event, field) or "") for field in ("reason", "message"))
+def _event(event: Manifest, told: str, now: datetime) -> RenderableType:
+    """What stands above already is not told again."""
+    reason, note = (" ".join(str(get_path(event, field) or "").split()) for field in ("reason", "message"))
+    note = note.replace(told, "as above") if told else note
     text = happened(event)
     since = age(parse_time(text), now) if text else ""
     line = Table.grid(padding=(0, 2, 0, 0))

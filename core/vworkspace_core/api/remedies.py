@@ -1,6 +1,6 @@
 """What mends an obstacle that only an administrator can take away, as commands and names to paste (U8)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from vworkspace_core.api.labels import CAPABILITY_PREFIX, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
@@ -29,9 +29,14 @@ def capability_command(target: str, namespace: str, capability: str, engine: str
 def not_installed(definitions: Iterable[str]) -> str:
     """Which CRDs are missing, and what brings them; it goes on by itself once they are there (REC-12)."""
     missing = list(definitions)
-    brought = [name for group, name in _BY_GROUP if any(definition.endswith(group) for definition in missing)]
-    cure = f": install {' and '.join(brought)}" if brought else ""
-    return f"not installed in this cluster: {', '.join(missing)}{cure}"
+    cure = installing(missing)
+    return f"not installed in this cluster: {', '.join(missing)}" + (f": {cure}" if cure else "")
+
+
+def installing(definitions: Sequence[str]) -> str:
+    """What brings CRDs that are missing; empty where we do not know."""
+    brought = [name for group, name in _BY_GROUP if any(definition.endswith(group) for definition in definitions)]
+    return f"install {' and '.join(brought)}" if brought else ""
 
 
 _APPLY: Final = "| kubectl apply --server-side -f -"

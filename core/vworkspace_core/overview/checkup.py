@@ -8,7 +8,7 @@ import attrs
 
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.reasons import ClusterConditionType
-from vworkspace_core.api.remedies import not_installed, remedy
+from vworkspace_core.api.remedies import installing, not_installed, remedy
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.errors import Right
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
@@ -38,6 +38,8 @@ class Verdict(StrEnum):
     """It works, but for what is named."""
     FAILED = "failed"
     """It does not work until that is mended."""
+    OPTIONAL = "optional"
+    """It is not there, and only who asks for it misses it."""
     UNKNOWN = "unknown"
     """Whoever asks may not see it."""
 
@@ -81,8 +83,9 @@ def controllers(found: Definitions) -> Iterator[Finding]:
     yield Finding("Flux", Verdict.FAILED, not_installed(missing), "flux install") if missing else _ok("Flux")
     for engine, kinds in ENGINES.items():
         absent = [kind.crd_name for kind in kinds if not is_served(found, kind)]
-        told = f"Operations with engine {engine} cannot run here: {not_installed(absent)}"
-        yield Finding(f"engine {engine}", Verdict.WARNING, told) if absent else _ok(f"engine {engine}")
+        told = f"not installed, and only Operations that name it ask for it: {', '.join(absent)}"
+        point = f"engine {engine}"
+        yield Finding(point, Verdict.OPTIONAL, told, installing(absent)) if absent else _ok(point)
 
 
 def is_served(found: Definitions, kind: Kind) -> bool:

@@ -30,7 +30,7 @@ def summary_data(summary: Summary) -> dict[str, Any]:
 def branch_data(branch: Branch) -> dict[str, Any]:
     """One object with what stands below it."""
     children = [branch_data(child) for child in branch.children]
-    more = {"node": branch.node, "waitsFor": list(branch.waits_for), "children": children}
+    more = {"node": branch.node, "deployed": branch.runs, "waitsFor": list(branch.waits_for), "children": children}
     return {**summary_data(branch.summary), **{name: value for name, value in more.items() if value}}
 
 

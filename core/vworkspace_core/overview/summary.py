@@ -82,7 +82,7 @@ class Summary:
             case OverviewState.UNSEEN:
                 return "when an operator sees it"
             case _:
-                return "at the next change of anything below"
+                return "at the next change of anything that it stands on"
 
 
 Rule: TypeAlias = tuple[str, str, OverviewState]

@@ -38,6 +38,8 @@ class Branch:
     children: tuple["Branch", ...] = ()
     node: str = ""
     waits_for: tuple[str, ...] = ()
+    runs: str = ""
+    """Chart and version that a release has in the cluster at this moment, which need not be those that are wanted."""
 
 
 @attrs.frozen
@@ -81,7 +83,7 @@ def _below_instance(manifest: Manifest, uid: str, objects: Mapping[ObjectRef, Ma
     """Flux's objects, then Operations on it; what an Operation made stands below that."""
     name, namespace = (get_path(manifest, "metadata", field) for field in ("name", "namespace"))
     made = [
-        Branch(summary_of_child(ref.kind, live), _of_release(ref, objects))
+        Branch(summary_of_child(ref.kind, live), _of_release(ref, objects), runs=_deployed(live))
         for ref, live in objects.items()
         if _label(live, INSTANCE_UID) == bounded_name(uid) and _label(live, OPERATION_UID) is None
     ]
@@ -102,6 +104,15 @@ def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[
         for each, live in objects.items()
         if _label(live, RELEASE_NAME) == ref.name and _label(live, RELEASE_NAMESPACE) == ref.namespace
     )
+
+
+def _deployed(live: Manifest) -> str:
+    """Chart and version of a release that Helm calls deployed; empty for none, and for every other kind."""
+    history = get_path(live, "status", "history")
+    for entry in history if isinstance(history, list) else ():
+        if get_path(entry, "status") == "deployed":
+            return f"{get_path(entry, 'chartName')} {get_path(entry, 'chartVersion')}"
+    return ""
 
 
 def _labelled(objects: Mapping[ObjectRef, Manifest], label: str, uid: str) -> list[Branch]:

@@ -54,7 +54,8 @@ def test_flux_has_to_be_there_in_the_version_that_is_used_and_an_engine_has_not_
         version["served"] = False
     found = list(checkup.controllers({**EVERYTHING, HELM_RELEASE.crd_name: older, "workflows.argoproj.io": None}))
     assert (of("Flux", found).verdict, of("Flux", found).remedy) == (Verdict.FAILED, "flux install")
-    assert of("engine workflow", found).verdict is Verdict.WARNING
+    assert of("engine workflow", found).verdict is Verdict.OPTIONAL
+    assert of("engine workflow", found).remedy == "install Argo Workflows"
     assert "workflows.argoproj.io" in of("engine workflow", found).told
 
 
