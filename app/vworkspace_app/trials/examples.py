@@ -1,159 +1,310 @@
-"""Objects drawn from a structural schema: equal seeds draw equal objects.
+"""Objects drawn from a structural schema: equal choices draw equal objects.
 
-What is drawn is plain: names, small numbers, short lists. Bounds, patterns, formats and enumerations hold; rules of CEL
-are asked of whoever admits the object, who draws again where it is refused.
+What is drawn is plain: names, small numbers, short lists. Bounds, patterns, formats, enumerations, unique keys and
+rules of CEL hold: what a node's rules refuse is drawn again, there and not from the beginning.
 """
 
-from collections.abc import Callable, Mapping
-from random import Random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from functools import partial
 from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import get_path
-from vworkspace_core.regex import syntax
-from vworkspace_core.regex.syntax import PatternError
+from vworkspace_app.trials.chooser import Chooser, apart, one_of, some_of
+from vworkspace_app.trials.example_texts import WORDS, matching_text, plain_text, text_of_format
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
+from vworkspace_core.schema import Schema, apply_defaults, validate
+from vworkspace_core.schema.equality import equal
+from vworkspace_core.schema.node import MISSING, JsonType, ListType, ValueChecks
+from vworkspace_core.schema.scalars import INT_FORMATS
 
-_WORDS: Final = ("a", "web", "shop", "main", "blue", "db-1", "x7", "alpha", "core", "z9")
 _MOST_ITEMS: Final = 3
-_MOST_REPEATS: Final = 3
 _DEEPEST: Final = 12
+_MOST_VALUES: Final = 150
+"""How many values an object has before optional ones are left out: a pod template has thousands."""
 _OFTEN: Final = 0.6
 """How often an optional field is there."""
+_TRIES: Final = 20
+_FEW: Final = 5
+"""How far above the least a number is drawn: a hundred pods show nothing that three do not."""
+_MOST_EDGE: Final = 1000
+"""A bound that is drawn itself is no greater."""
+_NOT_DRAWN: Final = ("apiVersion", "kind", "metadata", "status")
+_NONE: Final = ValueChecks()
 
-_FORMATS: Final[Mapping[str, Callable[[Random], str]]] = {
-    "date-time": lambda random: f"2026-0{random.randint(1, 9)}-1{random.randint(0, 9)}T12:00:00Z",
-    "date": lambda random: f"2026-0{random.randint(1, 9)}-1{random.randint(0, 9)}",
-    "duration": lambda random: f"{random.randint(1, 90)}s",
-    "uri": lambda random: f"https://{random.choice(_WORDS)}.example.com/{random.choice(_WORDS)}",
-    "hostname": lambda random: f"{random.choice(_WORDS)}.example.com",
-    "email": lambda random: f"{random.choice(_WORDS)}@example.com",
-    "ipv4": lambda random: f"192.0.2.{random.randint(1, 254)}",
-    "ipv6": lambda random: f"2001:db8::{random.randint(1, 9999):x}",
-    "cidr": lambda random: f"192.0.2.{random.randint(0, 15) * 16}/28",
-    "uuid": lambda random: f"{random.getrandbits(32):08x}-0000-4000-8000-{random.getrandbits(48):012x}",
-    "byte": lambda random: random.choice(("", "YQ==", "c2hvcA==")),
-    "password": lambda random: f"pw-{random.randint(1, 99)}",
-}
+
+class NoExample(Exception):
+    """The rules of a schema refuse whatever is drawn. The text names the last refusal."""
 
 
 @attrs.define
 class Examples:
-    """Draws values. `random` decides everything."""
+    """Draws objects of one schema. With `wide` also values that people seldom write: empty and odd texts, far numbers.
 
-    random: Random
+    `fixed` are fields of `spec` that are given, not drawn.
+    """
 
-    def spec_of(self, schema: Mapping[str, Any]) -> Any:
-        """The `spec` of an object whose whole schema this is; an empty one where it has none."""
-        spec = get_path(schema, "properties", "spec")
-        return self.value(spec) if isinstance(spec, Mapping) else {}
+    schema: Schema
+    choose: Chooser
+    wide: bool = False
+    fixed: Mapping[str, Any] = attrs.field(factory=dict)
+    _left: int = attrs.field(default=_MOST_VALUES, init=False)
 
-    def value(self, schema: Mapping[str, Any], depth: int = 0) -> Any:
-        """A value that the schema admits, its rules aside."""
-        if (fixed := self._fixed(schema)) is not None:
-            return fixed[0]
-        if schema.get("x-kubernetes-int-or-string"):
-            return self.random.choice((self._integer(schema), f"{self.random.randint(1, 100)}%"))
-        match schema.get("type"):
-            case "object":
-                return self._object(schema, depth)
-            case "array":
-                return self._array(schema, depth)
-            case "string":
-                return self._text(schema)
-            case "integer":
-                return self._integer(schema)
-            case "number":
-                return self._integer(schema) + self.random.choice((0, 0.5)) * (schema.get("maximum") is None)
-            case "boolean":
-                return self.random.random() < 0.5
-            case _:  # whatever is preserved
-                return self.random.choice(({}, {"key": "value"}, {"list": [1, 2]}))
+    def object_of(self, kind: Kind, metadata: Mapping[str, Any]) -> Manifest:
+        """A whole object without a status. Raises NoExample."""
+        head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": dict(metadata)}
+        drawn: Manifest = self._accepted(self.schema, lambda: {**head, **self._body()})
+        return drawn
 
-    def _fixed(self, schema: Mapping[str, Any]) -> tuple[Any] | None:
-        if choices := schema.get("enum"):
-            return (self.random.choice(choices),)
-        if "default" in schema and self.random.random() < 0.5:
-            return (schema["default"],)
-        if schema.get("nullable") and self.random.random() < 0.1:
+    def spec_of(self) -> Any:
+        """The `spec` of an object; an empty one where the schema has none. Raises NoExample."""
+        return self._body().get("spec", {})
+
+    def changed(self, old: Manifest) -> Manifest:
+        """What somebody may make of an object: some fields drawn anew, added or left out, as far as rules allow."""
+        new = old
+        for _ in range(self.choose.whole(1, 3)):
+            changed = self._changed(self.schema, new, 0)
+            if not validate(self.schema, apply_defaults(self.schema, changed), apply_defaults(self.schema, old)):
+                new = changed
+        return new
+
+    def value(self, node: Schema | None = None) -> Any:
+        """A value of a node, of the whole schema by default. Raises NoExample."""
+        self._left = _MOST_VALUES
+        return self._value(self.schema if node is None else node, (), 0)
+
+    # --- the walk ----------------------------------------------------------------------------------------------------
+
+    def _body(self) -> dict[str, Any]:
+        self._left = _MOST_VALUES
+        drawn = {}
+        for name, node in self.schema.properties.items():
+            if name in _NOT_DRAWN:
+                continue
+            if name == "spec":
+                drawn[name] = self._accepted(node, partial(self._spec, node))
+            elif name in self.schema.required or self.choose.odds(_OFTEN):
+                drawn[name] = self._value(node, (), 1)
+        return drawn
+
+    def _spec(self, node: Schema) -> Any:
+        drawn = self._drawn(node, (), 1)
+        return {**drawn, **deepcopy(dict(self.fixed))} if isinstance(drawn, dict) else drawn
+
+    def _value(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
+        """What the node admits, and `also`, the branches of junctors that were chosen above it."""
+        self._left -= 1
+        if not (node.rules or also or _has_junctors(node)):
+            return self._drawn(node, also, depth)
+        return self._accepted(node, lambda: self._drawn(node, also, depth))
+
+    def _accepted(self, node: Schema, draw: Callable[[], Any]) -> Any:
+        """The first drawing that the node finds no fault with. Raises NoExample."""
+        choose, refused = self.choose, ""
+        try:
+            for number in range(_TRIES):
+                left, drawn = self._left, draw()
+                causes = validate(node, apply_defaults(node, drawn))
+                if not causes:
+                    return drawn
+                refused = f"{causes[0].field}: {causes[0].message}"
+                self._left = left
+                if number == 0:
+                    self.choose = apart(choose)
+        finally:
+            self.choose = choose
+        raise NoExample(f"{_TRIES} drawings were refused, the last one: {refused}")
+
+    def _drawn(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
+        also = (*also, *(branch for one in (node, *also) for branch in self._branches(one)))
+        if (fixed := self._fixed(node, also)) is not None:
+            return deepcopy(fixed[0])
+        if node.int_or_string:
+            return self._int_or_string(node, also)
+        match node.type:
+            case JsonType.OBJECT:
+                return self._object(node, also, depth)
+            case JsonType.ARRAY:
+                return self._array(node, also, depth)
+            case JsonType.STRING:
+                return self._text(node, also)
+            case JsonType.INTEGER:
+                return self._integer(node, also)
+            case JsonType.NUMBER:
+                return self._number(node, also)
+            case JsonType.BOOLEAN:
+                return self.choose.odds(0.5)
+            case JsonType.ANY:  # whatever is preserved
+                return one_of(self.choose, ({}, {"key": "value"}, {"list": [1, 2]}))
+
+    def _branches(self, node: Schema) -> Iterator[Schema]:
+        """What else restricts the value: everything of `allOf`, and one each of `anyOf` and `oneOf`."""
+        checks = node.checks or _NONE
+        chosen = (one_of(self.choose, branches) for branches in (checks.any_of, checks.one_of) if branches)
+        for branch in (*checks.all_of, *chosen):
+            yield branch
+            yield from self._branches(branch)
+
+    def _fixed(self, node: Schema, also: Sequence[Schema]) -> tuple[Any] | None:
+        choices = [checks.enum for checks in _all_checks(node, also) if checks.enum is not None]
+        if choices:
+            common = [one for one in choices[0] if all(any(equal(one, other) for other in more) for more in choices)]
+            return (one_of(self.choose, common or choices[0]),)
+        if node.default is not MISSING and self.choose.odds(0.3):
+            return (node.default,)
+        if node.nullable and self.choose.odds(0.1):
             return (None,)
         return None
 
-    def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        required = schema.get("required") or ()
-        drawn = {
-            name: self.value(field, depth + 1)
-            for name, field in (schema.get("properties") or {}).items()
-            if name in required or (depth < _DEEPEST and self.random.random() < _OFTEN)
-        }
-        further = schema.get("additionalProperties")
-        if isinstance(further, Mapping):
-            least = max(0, schema.get("minProperties", 0) - len(drawn))
-            keys = self.random.sample(_WORDS, min(len(_WORDS), self._count(least, schema.get("maxProperties"), depth)))
-            drawn |= {key: self.value(further, depth + 1) for key in keys}
+    def _object(self, node: Schema, also: Sequence[Schema], depth: int) -> dict[str, Any]:
+        required = {name for one in (node, *also) for name in one.required}
+        drawn = _type_meta(node) if node.embedded else {}
+        for name, field in node.properties.items():
+            if name not in drawn and (name in required or self._takes(depth)):
+                inner = [child for one in also if (child := one.properties.get(name)) is not None]
+                drawn[name] = self._value(field, inner, depth + 1)
+        if node.additional is not None:
+            drawn |= self._further(node, also, node.additional, drawn, depth)
+        elif node.preserve_unknown and not node.embedded and self.choose.odds(0.2):
+            drawn.setdefault("key", "value")
         return drawn
 
-    def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
-        count = self._count(schema.get("minItems", 0), schema.get("maxItems"), depth)
-        drawn = [self.value(schema.get("items") or {}, depth + 1) for _ in range(count)]
-        match schema.get("x-kubernetes-list-type"):
-            case "map":
-                keys = schema.get("x-kubernetes-list-map-keys") or ()
-                return list({tuple(str(get_path(item, key)) for key in keys): item for item in drawn}.values())
-            case "set":
-                return list({str(item): item for item in drawn}.values())
-            case _:
-                return drawn
+    def _takes(self, depth: int) -> bool:
+        return depth < _DEEPEST and self._left > 0 and self.choose.odds(_OFTEN)
+
+    def _further(
+        self, node: Schema, also: Sequence[Schema], further: Schema, drawn: Mapping[str, Any], depth: int
+    ) -> dict[str, Any]:
+        names = [word for word in WORDS if word not in drawn]
+        least = max((checks.min_properties or 0 for checks in _all_checks(node, also)), default=0) - len(drawn)
+        count = self._count(max(0, least), _least_of(node, also, "max_properties"), depth)
+        names += [f"key-{number}" for number in range(count - len(names))]
+        return {name: self._value(further, (), depth + 1) for name in some_of(self.choose, names, count)}
+
+    def _array(self, node: Schema, also: Sequence[Schema], depth: int) -> list[Any]:
+        if node.items is None:
+            return []
+        inner = [one.items for one in also if one.items is not None]
+        least = max((checks.min_items or 0 for checks in _all_checks(node, also)), default=0)
+        count = self._count(least, _least_of(node, also, "max_items"), depth)
+        drawn: list[Any] = []
+        for _ in range(count):
+            for _ in range(_TRIES):
+                item = self._value(node.items, inner, depth + 1)
+                if _is_new(node, item, drawn):
+                    drawn.append(item)
+                    break
+        return drawn
 
     def _count(self, least: int, most: int | None, depth: int) -> int:
-        widest = least if depth >= _DEEPEST else max(least, min(_MOST_ITEMS, _MOST_ITEMS if most is None else most))
-        return self.random.randint(least, widest)
+        if depth >= _DEEPEST or self._left <= 0:
+            return least
+        return self.choose.whole(least, max(least, _MOST_ITEMS if most is None else min(_MOST_ITEMS, most)))
 
-    def _integer(self, schema: Mapping[str, Any]) -> int:
-        """Near the least that is allowed: a hundred pods show nothing that three do not."""
-        least = int(schema.get("minimum", 0)) + bool(schema.get("exclusiveMinimum"))
-        most = int(schema["maximum"]) - bool(schema.get("exclusiveMaximum")) if "maximum" in schema else least + 5
-        step = int(schema.get("multipleOf", 1)) or 1
-        drawn = self.random.randint(min(least, most), min(most, least + 5 * step))
+    # --- what has no parts -------------------------------------------------------------------------------------------
+
+    def _int_or_string(self, node: Schema, also: Sequence[Schema]) -> int | str:
+        if self.choose.odds(0.5):
+            return self._integer(node, also)
+        patterns = [checks.pattern_text for checks in _all_checks(node, also) if checks.pattern is not None]
+        if patterns:
+            return matching_text(self.choose, patterns, 1, _least_of(node, also, "max_length"))
+        return f"{self.choose.whole(1, 100)}%"
+
+    def _integer(self, node: Schema, also: Sequence[Schema]) -> int:
+        """Near the least that is allowed, now and then a bound itself."""
+        least, most, step = self._bounds(node, also)
+        if most is not None and most <= _MOST_EDGE and self.choose.odds(0.1):
+            drawn = most
+        elif self.wide and self.choose.odds(0.2):
+            drawn = self.choose.whole(least, (1 << INT_FORMATS.get(node.format, 53)) - 1 if most is None else most)
+        else:
+            drawn = self.choose.whole(
+                least, max(least, min(least + _FEW * step, least + _FEW if most is None else most))
+            )
         return max(drawn - drawn % step, -(-least // step) * step)
 
-    def _text(self, schema: Mapping[str, Any]) -> str:
-        least: int = schema.get("minLength", 0)
-        most: int | None = schema.get("maxLength")
-        if pattern := schema.get("pattern"):
-            return self._matching(pattern, least, most)
-        if draw := _FORMATS.get(schema.get("format", "")):
-            return draw(self.random)
-        drawn = self.random.choice(_WORDS)
-        drawn += "x" * (least - len(drawn))
-        return drawn[: len(drawn) if most is None else most]
+    def _bounds(self, node: Schema, also: Sequence[Schema]) -> tuple[int, int | None, int]:
+        least, most, step = 0, None, 1
+        lows, highs = [], []
+        for checks in _all_checks(node, also):
+            if checks.minimum is not None:
+                lows.append(-int(-checks.minimum // 1) + (checks.exclusive_minimum and checks.minimum % 1 == 0))
+            if checks.maximum is not None:
+                highs.append(int(checks.maximum // 1) - (checks.exclusive_maximum and checks.maximum % 1 == 0))
+            step = max(step, int(checks.multiple_of or 1))
+        most = min(highs, default=None)
+        least = max(lows, default=0 if most is None or most >= 0 else most - _FEW)
+        return least, most, step
 
-    def _matching(self, pattern: str, least: int, most: int | None) -> str:
+    def _number(self, node: Schema, also: Sequence[Schema]) -> float:
+        drawn = self._integer(node, also)
+        most = _least_of(node, also, "maximum")
+        return drawn + 0.5 if (most is None or drawn + 0.5 < most) and self.choose.odds(0.3) else drawn
+
+    def _text(self, node: Schema, also: Sequence[Schema]) -> str:
+        least = max((checks.min_length or 0 for checks in _all_checks(node, also)), default=0)
+        most = _least_of(node, also, "max_length")
+        patterns = [checks.pattern_text for checks in _all_checks(node, also) if checks.pattern is not None]
+        if patterns:
+            return matching_text(self.choose, patterns, least, most)
+        drawn = text_of_format(self.choose, node.format) if node.format else None
+        return plain_text(self.choose, least, most, wide=self.wide) if drawn is None else drawn
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def _changed(self, node: Schema, old: Any, depth: int) -> Any:
+        """One field drawn anew, added or left out, at any depth."""
+        names = [name for name in node.properties if depth or name not in _NOT_DRAWN]
+        if not isinstance(old, Mapping) or not names or (depth > 1 and self.choose.odds(0.3)):
+            return self._tried(node, old)
+        name = one_of(self.choose, names)
+        field, rest = node.properties[name], {key: value for key, value in old.items() if key != name}
+        if name not in old:
+            return {**rest, name: self._tried(field, MISSING)}
+        if name not in node.required and self.choose.odds(0.2):
+            return rest
+        return {**rest, name: self._changed(field, old[name], depth + 1)}
+
+    def _tried(self, node: Schema, old: Any) -> Any:
         try:
-            tree = syntax.parse(pattern)
-        except PatternError:
-            return self.random.choice(_WORDS)
-        drawn = [self._of(tree) for _ in range(20)]
-        fitting = (one for one in drawn if least <= len(one) and (most is None or len(one) <= most))
-        return next(fitting, drawn[0])
+            return self.value(node)
+        except NoExample:
+            return {} if old is MISSING else old
 
-    def _of(self, node: syntax.Node) -> str:
-        match node:
-            case syntax.Characters(ranges):
-                return self._character(ranges)
-            case syntax.Sequence(parts):
-                return "".join(map(self._of, parts))
-            case syntax.Alternatives(branches):
-                return self._of(self.random.choice(branches))
-            case syntax.Repeat(body, least, most, _):
-                widest = least + _MOST_REPEATS if most is None else min(most, least + _MOST_REPEATS)
-                return "".join(self._of(body) for _ in range(self.random.randint(least, widest)))
-            case syntax.Assertion():
-                return ""
 
-    def _character(self, ranges: syntax.Ranges) -> str:
-        """Letters and digits where there are any: what is drawn often becomes a name."""
-        plain = [(max(low, a), min(high, z)) for low, high in ranges for a, z in ((97, 122), (48, 57), (65, 90))]
-        usable = [(low, high) for low, high in plain if low <= high] or list(ranges)
-        low, high = self.random.choice(usable[:1] if self.random.random() < 0.8 else usable)
-        return chr(self.random.randint(low, high))
+def _all_checks(node: Schema, also: Sequence[Schema]) -> list[ValueChecks]:
+    return [one.checks for one in (node, *also) if one.checks is not None]
+
+
+def _least_of(node: Schema, also: Sequence[Schema], bound: str) -> Any:
+    """The tightest of an upper bound; None where there is none."""
+    return min(
+        (most for checks in _all_checks(node, also) if (most := getattr(checks, bound)) is not None), default=None
+    )
+
+
+def _has_junctors(node: Schema) -> bool:
+    checks = node.checks
+    return checks is not None and bool(checks.all_of or checks.any_of or checks.one_of or checks.negated)
+
+
+def _is_new(node: Schema, item: Any, drawn: Sequence[Any]) -> bool:
+    """Whether a set or a map of items may take it."""
+    match node.list_type:
+        case ListType.MAP:
+            named = apply_defaults(node.items, item) if node.items is not None else item
+            keys = [get_path(named, key) for key in node.list_keys]
+            others = [apply_defaults(node.items, one) if node.items is not None else one for one in drawn]
+            return all(keys != [get_path(one, key) for key in node.list_keys] for one in others)
+        case ListType.SET:
+            return not any(equal(item, other) for other in drawn)
+        case ListType.ATOMIC:
+            return True
+
+
+def _type_meta(node: Schema) -> dict[str, Any]:
+    """What a whole object inside another needs at least."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "embedded"}}

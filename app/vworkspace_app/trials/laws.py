@@ -12,7 +12,8 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_app.process.errors import CommandError
-from vworkspace_app.trials.examples import Examples
+from vworkspace_app.trials.chooser import Seeded
+from vworkspace_app.trials.examples import Examples, NoExample
 from vworkspace_app.trials.faults import at_random, away, calm
 from vworkspace_app.trials.world import BoxWorld, HotLoop, condition_of, ready_of
 from vworkspace_core.apimachinery.errors import Invalid, OperatorError
@@ -22,7 +23,9 @@ from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.decide import external_refs
 from vworkspace_core.boxes.labels import MARKS
 from vworkspace_core.boxes.model import ApplyMode, OnDelete
+from vworkspace_core.boxes.schemas import CrdVersions
 from vworkspace_core.composites.parent import STANDARD
+from vworkspace_core.schema.node import JsonType, Schema
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 
 FAULTS: Final = (
@@ -93,14 +96,15 @@ def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: in
 
 def _example(box: Box, definitions: Sequence[Manifest], random: Random) -> Manifest:
     """An object that the API server admits: rules of CEL are asked of it. Raises CommandError."""
-    schema = _schema(box)
+    examples = Examples(_schema(box), Seeded(random))
     world, refused = BoxWorld(box, definitions), ""
     for number in range(_TRIES):
         meta = {"name": f"example-{number}", **({"namespace": _NAMESPACE} if box.kind.namespaced else {})}
-        spec = Examples(random).spec_of(schema)
-        manifest = {"apiVersion": box.kind.api_version, "kind": box.kind.kind, "metadata": meta, "spec": spec}
         try:
+            manifest = examples.object_of(box.kind, meta)
             world.create(manifest, box.kind)
+        except NoExample as error:
+            refused = str(error)
         except Invalid as error:
             refused = error.message
         else:
@@ -108,10 +112,9 @@ def _example(box: Box, definitions: Sequence[Manifest], random: Random) -> Manif
     raise CommandError(f"no example of {box.kind.kind} is admitted after {_TRIES} tries: {refused}")
 
 
-def _schema(box: Box) -> Mapping[str, Any]:
-    versions = get_path(box.crd, "spec", "versions") or ()
-    stored = next((version for version in versions if get_path(version, "storage")), None)
-    return get_path(stored, "schema", "openAPIV3Schema") or {}
+def _schema(box: Box) -> Schema:
+    known = CrdVersions.of(box.crd).stored.schema if box.crd else None
+    return Schema(type=JsonType.OBJECT) if known is None else known
 
 
 def _try(box: Box, definitions: Sequence[Manifest], example: Manifest, random: Random) -> None:

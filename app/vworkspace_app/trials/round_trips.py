@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_app.trials.examples import Examples
-from vworkspace_core.apimachinery.manifest import Manifest, get_path, same_json
+from vworkspace_app.trials.chooser import Seeded
+from vworkspace_app.trials.examples import Examples, NoExample
+from vworkspace_core.apimachinery.manifest import Manifest, same_json
 from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.apimachinery.problems import index, join
 from vworkspace_core.boxes.box import Box, CompiledVersion
@@ -118,27 +119,22 @@ def _tried(part: str, convert: Callable[[], Manifest], known: KnownKind) -> Mani
 
 
 def _example(crd: CrdVersions, known: KnownKind, random: Random, number: int) -> Manifest | None:
-    """An object as it is stored, drawn again where a rule refuses it."""
+    """An object as it is stored, None where its rules refuse what is drawn."""
     kind, meta = known.kind, _stored_metadata(number)
     metadata = {**meta, "namespace": "team"} if kind.namespaced else meta
-    for _ in range(_TRIES if known.schema is not None else 0):
-        spec = Examples(random).spec_of(_openapi(crd, kind.version))
-        drawn = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
-        assert known.schema is not None
-        example: Manifest = apply_defaults(known.schema, drawn)
-        if not validate(known.schema, example):
-            return example
-    return None
+    if known.schema is None:
+        return None
+    try:
+        drawn = Examples(known.schema, Seeded(random)).object_of(kind, metadata)
+    except NoExample:
+        return None
+    example: Manifest = apply_defaults(known.schema, drawn)
+    return example
 
 
 def _stored_metadata(number: int) -> dict[str, Any]:
     stored = {"uid": f"00000000-0000-4000-8000-{number:012d}", "creationTimestamp": "2026-01-31T12:00:00Z"}
     return {"name": f"example-{number}", "generation": 1, "resourceVersion": "1", **stored}
-
-
-def _openapi(crd: CrdVersions, version: str) -> Mapping[str, Any]:
-    found = next(one for one in crd.manifest["spec"]["versions"] if one["name"] == version)
-    return get_path(found, "schema", "openAPIV3Schema") or {}
 
 
 def _difference(before: Any, after: Any, path: str = "") -> tuple[str, Any, Any]:

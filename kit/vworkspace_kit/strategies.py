@@ -1,0 +1,122 @@
+"""Hypothesis strategies from the schema of a kind: objects that an API server would take, and changes of them."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Final
+
+import attrs
+from hypothesis import reject
+from hypothesis import strategies as st
+
+from vworkspace_app.trials.chooser import Chooser, Seeded
+from vworkspace_app.trials.examples import Examples, NoExample
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.boxes.schemas import CrdVersions
+from vworkspace_core.schema import Schema
+
+_ATTEMPTS: Final = 10
+NAMES: Final = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
+"""Names that fit every kind, short enough for names that are made of them."""
+
+
+def objects_of(
+    definition: Manifest, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
+) -> st.SearchStrategy[Manifest]:
+    """Objects of a kind, by its CustomResourceDefinition: the stored version, unless `version` names another.
+
+    Bounds, patterns, formats, unique keys and rules of CEL hold. Values are plain, with the bounds that the schema
+    itself names; `wide` adds those that people seldom write. `spec` gives fields of `spec`: values or strategies.
+    Raises ValueError for a definition that is none; drawing raises NoExample where the rules leave nothing.
+    """
+    drawing = _Drawing.of(definition, version, namespace, wide, spec)
+    return st.composite(drawing.object)()
+
+
+def changes_of(
+    definition: Manifest, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
+) -> st.SearchStrategy[tuple[Manifest, Manifest]]:
+    """Pairs of an object and what somebody may make of it: rules of transition (`oldSelf`) hold between them."""
+    drawing = _Drawing.of(definition, version, namespace, wide, spec)
+    return st.composite(drawing.change)()
+
+
+@attrs.frozen
+class _Drawn:
+    """A `Chooser` that asks Hypothesis, whose simplest answers are the least number and no."""
+
+    draw: st.DrawFn
+
+    def whole(self, low: int, high: int) -> int:
+        return self.draw(st.integers(low, high))
+
+    def odds(self, chance: float) -> bool:
+        return self.draw(st.integers(1, 10)) > 10 - round(10 * chance)
+
+
+@attrs.define
+class _Drawing:
+    """How objects of one kind are drawn."""
+
+    kind: Kind
+    schema: Schema
+    namespace: str
+    wide: bool
+    spec: Mapping[str, Any]
+    _possible: bool = False
+
+    @classmethod
+    def of(cls, definition: Manifest, version: str, namespace: str, wide: bool, spec: Mapping[str, Any]) -> "_Drawing":
+        versions = CrdVersions.of(definition)
+        known = versions.kinds.get(version or versions.storage)
+        if known is None:
+            raise ValueError(f"{versions.stored.kind.crd_name} has no version {version}: {', '.join(versions.kinds)}")
+        if known.schema is None:
+            raise ValueError(f"{known.kind.crd_name} has no schema to draw from")
+        return cls(known.kind, known.schema, namespace, wide, spec)
+
+    def object(self, draw: st.DrawFn) -> Manifest:
+        """One object."""
+        self._be_possible()
+        return self._tried(lambda: self._object(_Drawn(draw), draw(NAMES), self._fixed(draw)))
+
+    def change(self, draw: st.DrawFn) -> tuple[Manifest, Manifest]:
+        """One pair."""
+        old = self.object(draw)
+        return old, self._tried(lambda: self._examples(_Drawn(draw), {}).changed(old))
+
+    def _tried(self, drawn: Callable[[], Manifest]) -> Manifest:
+        try:
+            return drawn()
+        except NoExample:
+            reject()
+
+    def _object(self, choose: Chooser, name: str, fixed: Mapping[str, Any]) -> Manifest:
+        metadata = {"name": name, **({"namespace": self.namespace} if self.kind.namespaced else {})}
+        return self._examples(choose, fixed).object_of(self.kind, metadata)
+
+    def _examples(self, choose: Chooser, fixed: Mapping[str, Any]) -> Examples:
+        return Examples(self.schema, choose, self.wide, fixed)
+
+    def _fixed(self, draw: st.DrawFn) -> dict[str, Any]:
+        return {
+            field: draw(given) if isinstance(given, st.SearchStrategy) else given for field, given in self.spec.items()
+        }
+
+    def _be_possible(self) -> None:
+        """Say early and plainly that rules leave nothing; Hypothesis would only say that it found nothing."""
+        given = {field: one for field, one in self.spec.items() if not isinstance(one, st.SearchStrategy)}
+        if self._possible or len(given) < len(self.spec):
+            return
+        refused = ""
+        for seed in range(_ATTEMPTS):
+            try:
+                self._object(Seeded(Random(seed)), "example", given)
+            except NoExample as error:
+                refused = str(error)
+            else:
+                self._possible = True
+                return
+        raise NoExample(
+            f"no object of {self.kind.crd_name} could be drawn that its rules admit: {refused}."
+            " Give the fields that the rules bind together yourself: objects_of(…, field=strategy)"
+        )
