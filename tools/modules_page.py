@@ -13,6 +13,7 @@ _PACKAGES: Final = (
     ("adapter: Odoo", "adapters/odoo/vworkspace_odoo"),
     ("laboratory: the embedded API server", "adapters/fake/vworkspace_apiserver"),
     ("laboratory: simulated controllers and control plane", "adapters/fake/vworkspace_fake"),
+    ("kit for users' tests", "kit/vworkspace_kit"),
     ("tools of the repository", "tools"),
 )
 

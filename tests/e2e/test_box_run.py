@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.box_site import FACES, NS, BoxSite, Face, example, play
 from tests.support.boxes import config, crd, document
-from vworkspace_app.trials.world import plain_definition
+from vworkspace_app.trials.cluster import plain_definition
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, JOB, SECRET
 from vworkspace_core.boxes.box import Box

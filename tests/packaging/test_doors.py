@@ -60,6 +60,7 @@ EMBEDDED = (
     "vworkspace_fake.controlplane",
     "vworkspace_fake.downstream",
     "vworkspace_fake.flux",
+    "vworkspace_kit",
     "vworkspace_kube",
     "vworkspace_odoo",
 )
@@ -71,6 +72,7 @@ LATE = (
     "vworkspace_core",
     "vworkspace_core.operations",
     "vworkspace_fake",
+    "vworkspace_kit",
 )
 """Doors of packages that everybody passes who imports anything inside: they load a module when it is asked for."""
 
@@ -177,7 +179,8 @@ def test_a_door_that_loads_late_loads_what_it_says(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["vworkspace_core", "vworkspace_core.operations", "vworkspace_apiserver", "vworkspace_fake"]
+    "name",
+    ["vworkspace_core", "vworkspace_core.operations", "vworkspace_apiserver", "vworkspace_fake", "vworkspace_kit"],
 )
 def test_entering_loads_nothing_else(name: str) -> None:
     """Every import of anything inside passes here: `--help` must not wait for it."""

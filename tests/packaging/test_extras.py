@@ -15,6 +15,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 PACKAGES = [Path(path) for path in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
 OURS = {path.name for path in PACKAGES}
+KIT = "vworkspace_kit"
 CONFORMANCE = ("conformance", "commands/conformance.py")
 
 
@@ -54,7 +55,7 @@ def test_the_operator_imports_nothing_that_its_extra_does_not_bring() -> None:
 
     The command `conformance` says what is missing where its own extra is not installed.
     """
-    product = [path for path in PACKAGES if path.name not in LABORATORY]
+    product = [path for path in PACKAGES if path.name not in (*LABORATORY, KIT)]
     found = beyond(OPERATOR, product)
 
     conformance = tuple("app/vworkspace_app/" + part for part in CONFORMANCE)
@@ -69,6 +70,16 @@ def test_the_laboratory_imports_nothing_that_its_extra_does_not_bring() -> None:
     assert [path for path in laboratory if path.parent != Path("adapters/fake")] == []
 
 
+def test_the_kit_imports_nothing_that_its_extra_does_not_bring() -> None:
+    own, *beside = EXTRAS["kit"]
+    folders = [path for path in PACKAGES if path.name == KIT]
+
+    assert own == f"{PROJECT['project']['name']}[embedded]"
+    assert distributions(beside) == {"hypothesis", "pytest"}
+    assert beyond(OPERATOR | modules(EXTRAS["embedded"]) | modules(beside), folders) == set()
+    assert PROJECT["project"]["entry-points"]["pytest11"] == {"vworkspace": f"{KIT}.plugin"}
+
+
 def test_the_extra_of_the_embedded_servers_is_the_operators_and_what_a_missing_package_is_told_by() -> None:
     own, *beside = EXTRAS["embedded"]
 
@@ -78,7 +89,9 @@ def test_the_extra_of_the_embedded_servers_is_the_operators_and_what_a_missing_p
 
 
 def test_every_import_package_is_in_the_wheel_once_and_says_that_it_is_typed() -> None:
-    folders = {path.parent.relative_to(ROOT) for floor in ("core", "adapters", "app") for path in _roots(ROOT / floor)}
+    folders = {
+        path.parent.relative_to(ROOT) for floor in ("core", "adapters", "app", "kit") for path in _roots(ROOT / floor)
+    }
 
     assert sorted(PACKAGES) == sorted(folders)
     assert [path for path in PACKAGES if not (ROOT / path / "py.typed").is_file()] == []

@@ -3,13 +3,19 @@
 import asyncio
 import selectors
 from collections.abc import Callable
+from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 import attrs
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """When virtual time begins, unless told otherwise."""
+_TURN: Final = 0.05
+"""Real seconds that a look at threads takes at the most."""
 
 
 @attrs.define
@@ -50,11 +56,17 @@ class _JumpingSelector(selectors.SelectSelector):
     """A selector that does not wait: it passes the time it was told to wait on to the loop."""
 
     jump: Callable[[float], None]
+    at_rest: Callable[[], bool]
+    works_elsewhere: Callable[[], bool]
 
     def select(self, timeout: float | None = None) -> Any:
         """Descriptors that are ready now; otherwise time jumps by `timeout`."""
         ready = super().select(0)
         if ready or timeout == 0:
+            return ready
+        if self.works_elsewhere():
+            return super().select(_TURN)
+        if self.at_rest():
             return ready
         if timeout is None:
             raise StuckError("nothing is scheduled: every task waits for something that will not come")
@@ -65,14 +77,20 @@ class _JumpingSelector(selectors.SelectSelector):
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop in which waiting takes no time: `time()` jumps to the next timer when nothing is ready.
 
-    Runs are deterministic as long as nothing outside takes part: no threads, no sockets.
+    Runs are deterministic as long as nothing outside takes part: no sockets. Time stands still while a thread of
+    `run_in_executor` works. `at_rest` is called when nothing is left to do at this moment, before time jumps; it says
+    whether it has made something to do, or stopped the loop.
     """
 
     def __init__(self, start: datetime = START) -> None:
         self._elapsed = 0.0
         self._start = start
+        self._in_threads = 0
+        self.at_rest: Callable[[], bool] = lambda: False
         selector = _JumpingSelector()
         selector.jump = self._jump
+        selector.at_rest = lambda: self.at_rest()
+        selector.works_elsewhere = lambda: self._in_threads > 0
         super().__init__(selector)
         # Timers that are due within the resolution fire together; a jump lands on them up to a rounding error.
         self._clock_resolution = 1e-9
@@ -84,6 +102,26 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def now(self) -> datetime:
         """Virtual wall time."""
         return self._start + timedelta(seconds=self._elapsed)
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> "asyncio.Future[T]":
+        """As every loop; virtual time waits for it."""
+        future = super().run_in_executor(executor, func, *args)
+        self._in_threads += 1
+        future.add_done_callback(self._back)
+        return future
+
+    async def shutdown_default_executor(self, *args: Any) -> None:
+        """As every loop, which does it in a thread."""
+        self._in_threads += 1
+        try:
+            await super().shutdown_default_executor(*args)
+        finally:
+            self._in_threads -= 1
+
+    def _back(self, _: Any) -> None:
+        self._in_threads -= 1
 
     def _jump(self, seconds: float) -> None:
         self._elapsed += seconds

@@ -1,18 +1,36 @@
-"""Faults of the API server, as a box's controller meets them: before or after a call had its effect, or as its end."""
+"""Faults of the API server, as a controller meets them: before or after a call had its effect, or as its end."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from random import Random
 from typing import Any, Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Stale, Unavailable
+from vworkspace_core.apimachinery.errors import OperatorError, Stale, Unavailable
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, metadata
+from vworkspace_core.ports import WatchEvent
 
-_CALLS: Final = frozenset(("get", "list", "create", "update", "apply", "apply_status", "patch", "delete"))
+WRITES: Final = frozenset(("create", "update", "apply", "apply_status", "patch", "patch_status", "delete"))
+"""The calls that may change something."""
+_CALLS: Final = WRITES | {"get", "list"}
 
 
 class Crash(BaseException):
     """The process ended here: nothing of the product may catch this."""
+
+
+@attrs.frozen
+class Call:
+    """A call of the port: its verb as the port has it, and what it is about. A list has no name."""
+
+    verb: str
+    kind: Kind
+    namespace: str | None = None
+    name: str = ""
+
+    def __str__(self) -> str:
+        where = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{self.verb.replace('_', ' ')} {self.kind.kind} {where}".rstrip()
 
 
 @attrs.frozen
@@ -23,21 +41,46 @@ class Fault:
     after: bool = False
 
 
-Schedule: TypeAlias = Callable[[str], Fault | None]
-"""What befalls the next call of a verb."""
+Schedule: TypeAlias = Callable[[Call], Fault | None]
+"""What befalls the next call."""
 
 
-def calm(verb: str) -> Fault | None:
+def calm(call: Call) -> Fault | None:
     """Nothing."""
     return None
 
 
-class FaultyKube:
-    """The calls of `api`, each asked for its fault first."""
+@attrs.define
+class Streams:
+    """What befalls watches: `through` waits until an event may pass, and says whether it does.
 
-    def __init__(self, api: Any, schedule: Schedule = calm) -> None:
+    It raises Expired where what came meanwhile is lost, so that the watcher has to list again.
+    """
+
+    async def through(self, kind: Kind, event: WatchEvent) -> bool:
+        """At once."""
+        return True
+
+
+Told: TypeAlias = Callable[[Call, Manifest | None, BaseException | None], None]
+"""Hears of each write: what is there after it, or the error that came back."""
+
+
+class FaultyKube:
+    """The calls of `api`, each asked for its fault first. `told` hears of every write that reached the server."""
+
+    def __init__(
+        self,
+        api: Any,
+        schedule: Schedule = calm,
+        *,
+        streams: Streams | None = None,
+        told: Told = lambda call, answer, error: None,
+    ) -> None:
         self._api = api
         self.schedule = schedule
+        self._streams = Streams() if streams is None else streams
+        self._told = told
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._api, name)
@@ -45,21 +88,52 @@ class FaultyKube:
             return call
 
         async def faulty(*args: Any, **named: Any) -> Any:
-            fault = self.schedule(name)
+            about = _about(name, args, named)
+            fault = self.schedule(about)
             if fault is not None and not fault.after:
                 raise fault.error
-            answer = await call(*args, **named)
+            answer = await self._reported(about, call, args, named)
             if fault is not None:
                 raise fault.error
             return answer
 
         return faulty
 
+    async def watch(self, kind: Kind, **named: Any) -> AsyncIterator[WatchEvent]:
+        """One watch stream, as far as its faults let events through."""
+        async for event in self._api.watch(kind, **named):
+            if await self._streams.through(kind, event):
+                yield event
+
+    async def _reported(self, about: Call, call: Any, args: Any, named: Any) -> Any:
+        if about.verb not in WRITES:
+            return await call(*args, **named)
+        try:
+            answer = await call(*args, **named)
+        except OperatorError as error:
+            self._told(about, None, error)
+            raise
+        self._told(about, answer, None)
+        return answer
+
+
+def _about(verb: str, args: tuple[Any, ...], named: dict[str, Any]) -> Call:
+    match verb:
+        case "get" | "patch" | "delete":
+            ref = args[0]
+            status = "_status" if named.get("subresource") == "status" else ""
+            return Call(verb + status if verb == "patch" else verb, ref.kind, ref.namespace, ref.name)
+        case "list":
+            return Call(verb, args[0], named.get("namespace"))
+        case _:
+            meta = metadata(args[0])
+            return Call(verb, named["kind"], meta.get("namespace"), str(meta.get("name", "")))
+
 
 def at_random(random: Random, often: float) -> Schedule:
     """Some calls fail: no answer before or after the effect, an older copy, or the end of the process."""
 
-    def schedule(verb: str) -> Fault | None:
+    def schedule(call: Call) -> Fault | None:
         if random.random() >= often:
             return None
         kind = random.choice(("unavailable", "lost answer", "stale", "killed before", "killed after"))
@@ -68,7 +142,7 @@ def at_random(random: Random, often: float) -> Schedule:
                 return Fault(Unavailable("no answer"))
             case "lost answer":
                 return Fault(Unavailable("no answer"), after=True)
-            case "stale" if verb in ("apply", "apply_status", "patch"):
+            case "stale" if call.verb in ("apply", "apply_status", "patch"):
                 return Fault(Stale("the object has been modified"))
             case "killed before":
                 return Fault(Crash())
@@ -80,6 +154,6 @@ def at_random(random: Random, often: float) -> Schedule:
     return schedule
 
 
-def away(verb: str) -> Fault | None:
+def away(call: Call) -> Fault | None:
     """The API server does not answer at all."""
     return Fault(Unavailable("the API server does not answer"))

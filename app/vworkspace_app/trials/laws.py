@@ -13,9 +13,10 @@ import attrs
 
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.trials.chooser import Seeded
+from vworkspace_app.trials.cluster import condition_of, ready_of
 from vworkspace_app.trials.examples import Examples, NoExample
 from vworkspace_app.trials.faults import at_random, away, calm
-from vworkspace_app.trials.world import BoxWorld, HotLoop, condition_of, ready_of
+from vworkspace_app.trials.world import BoxWorld, HotLoop
 from vworkspace_core.apimachinery.errors import Invalid, OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path, metadata
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET

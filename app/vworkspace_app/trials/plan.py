@@ -10,7 +10,8 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_app.process.errors import CommandError
-from vworkspace_app.trials.world import BoxWorld, ready_of
+from vworkspace_app.trials.cluster import ready_of
+from vworkspace_app.trials.world import BoxWorld
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.resources import SECRET

@@ -7,8 +7,9 @@ import attrs
 
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import read_values
+from vworkspace_app.trials.cluster import condition_of
 from vworkspace_app.trials.faults import away, calm
-from vworkspace_app.trials.world import BoxWorld, HotLoop, condition_of
+from vworkspace_app.trials.world import BoxWorld, HotLoop
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.boxes.box import Box

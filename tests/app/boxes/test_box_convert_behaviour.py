@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from vworkspace_app.commands.box_convert import convert_file
-from vworkspace_app.trials.world import BoxWorld, condition_of
+from vworkspace_app.trials.cluster import condition_of
+from vworkspace_app.trials.world import BoxWorld
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.compile import examine

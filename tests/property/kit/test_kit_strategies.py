@@ -11,7 +11,7 @@ from vworkspace_app.trials.examples import NoExample
 from vworkspace_core import CUSTOM_RESOURCE_DEFINITION, Manifest
 from vworkspace_core.apimachinery.manifest import ref_of
 from vworkspace_core.boxes.schemas import CrdVersions
-from vworkspace_core.schema import apply_defaults, validate
+from vworkspace_core.schema import apply_defaults, compile_schema, validate
 from vworkspace_fake import ManualClock
 from vworkspace_kit import changes_of, objects_of
 
@@ -93,8 +93,7 @@ def served(manifest: Manifest) -> InProcessKube:
 
 KUBE = served(RICH)
 KNOWN = CrdVersions.of(RICH).stored
-THING, SCHEMA = KNOWN.kind, KNOWN.schema
-assert SCHEMA is not None
+THING, SCHEMA = KNOWN.kind, compile_schema(RICH["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
 @given(objects_of(RICH))

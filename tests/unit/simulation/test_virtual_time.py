@@ -1,6 +1,7 @@
 """Time that tests own: jumps instead of waiting, the same in every run (RUN-10)."""
 
 import asyncio
+import threading
 from datetime import timedelta
 
 import pytest
@@ -83,3 +84,35 @@ def test_a_manual_clock_moves_when_told() -> None:
 
     assert clock.monotonic() == 7.5
     assert clock.now() == START + timedelta(hours=-1, seconds=7.5)
+
+
+def test_time_stands_still_while_a_thread_works() -> None:
+    loop = VirtualTimeLoop()
+
+    async def main() -> float:
+        slow = asyncio.ensure_future(asyncio.to_thread(threading.Event().wait, 0.02))
+        late = asyncio.ensure_future(asyncio.sleep(60))
+        await asyncio.wait({slow, late}, return_when=asyncio.FIRST_COMPLETED)
+        late.cancel()
+        return loop.time()
+
+    try:
+        assert loop.run_until_complete(main()) == 0
+    finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+def test_before_time_jumps_the_owner_of_the_loop_is_asked() -> None:
+    loop = VirtualTimeLoop()
+    seen: list[float] = []
+
+    def at_rest() -> bool:
+        seen.append(loop.time())
+        return False
+
+    loop.at_rest = at_rest
+    loop.run_until_complete(asyncio.sleep(3))
+    loop.close()
+
+    assert seen == [0.0]

@@ -1,0 +1,183 @@
+"""A cluster in memory whose time is its owner's: API server, simulated workloads, and what people do in it.
+
+Nothing in it waits and nothing is random: the same deeds give the same cluster. `box test`, `box plan` and the kit for
+users' tests stand on it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from vworkspace_apiserver.inprocess import InProcessKube, Sleep, run_sync
+from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.process.errors import CommandError
+from vworkspace_core.apimachinery.errors import NotFound, OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.ports import PatchType
+from vworkspace_fake.downstream import CONTROLLERS, DownstreamSimulator
+from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
+from vworkspace_fake.downstream.crds import downstream_crds
+from vworkspace_fake.flux import FluxSimulator
+from vworkspace_fake.flux.crds import flux_crds
+from vworkspace_fake.simulation.simulator import Simulator
+
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+SOMEBODY: Final = "kubectl"
+"""Field manager of what people write."""
+SIMULATED: Final = ("job", "workloads", "snapshot")
+"""Simulated controllers that may take part: without them nothing becomes ready."""
+
+
+class MemoryCluster:
+    """One cluster. `now` is its time, `simulated` names the controllers that work in it, with Flux where `flux`.
+
+    `timeline` tells what happened, and when.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], datetime],
+        *,
+        simulated: Sequence[str] = SIMULATED,
+        flux: bool = False,
+        behaviour: DownstreamBehaviour | None = None,
+    ) -> None:
+        self._time = now
+        self.server = ApiServer(now=now, collects=True)
+        self.admin = InProcessKube(self.server)
+        api = InProcessKube(self.server, caller=Caller("system:simulated", agent="simulated/1"))
+        self.workloads = DownstreamSimulator(api, behaviour, names=simulated)
+        self.simulators: Sequence[Simulator] = (self.workloads, *([FluxSimulator(api)] if flux else []))
+        self.timeline: list[str] = []
+        self.namespace_labels: Mapping[str, str] = {}
+        """Those of namespaces that are made because an object needs one."""
+        self._simulated = tuple(simulated)
+        self._ticked = -1
+
+    def connect(self, user: str, agent: str, sleep: Sleep | None = None) -> InProcessKube:
+        """The port, as some user calls it."""
+        return InProcessKube(self.server, caller=Caller(user, agent=agent), sleep=sleep)
+
+    def install(self, definitions: Iterable[Manifest]) -> None:
+        """Create CRDs; those of simulated controllers too, where they are not there by then."""
+        for definition in definitions:
+            self.create(definition, CUSTOM_RESOURCE_DEFINITION)
+        flux = flux_crds() if len(self.simulators) > 1 else ()
+        for definition in (*downstream_crds(self._simulated), *flux):
+            if not self.is_defined(definition["metadata"]["name"]):
+                self.create(definition, CUSTOM_RESOURCE_DEFINITION)
+
+    def is_defined(self, name: str) -> bool:
+        """Whether there is such a CustomResourceDefinition."""
+        return self.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name)) is not None
+
+    # --- what is there -----------------------------------------------------------------------------------------------
+
+    def kind(self, api_version: str, kind: str) -> Kind:
+        """A kind by its name. Raises CommandError where it is not served."""
+        resource = self.server.registry.of_kind(api_version, kind)
+        if resource is None:
+            raise CommandError(f"{api_version} {kind}: there is no such kind here; give its CRD with --crds")
+        return resource.core_kind
+
+    def ref(self, manifest: Manifest) -> ObjectRef:
+        """Where a manifest says that it lives. Raises CommandError where its kind is not served."""
+        kind = self.kind(str(manifest.get("apiVersion")), str(manifest.get("kind")))
+        namespace = metadata(manifest).get("namespace", "default") if kind.namespaced else None
+        return ObjectRef(kind, namespace, str(metadata(manifest).get("name", "")))
+
+    def get(self, ref: ObjectRef) -> Manifest | None:
+        """An object as it stands; None where there is none."""
+        try:
+            return run_sync(self.admin.get(ref))
+        except NotFound:
+            return None
+
+    def all_of(self, kind: Kind) -> Sequence[Manifest]:
+        """All objects of a kind; none where it is not served."""
+        try:
+            return run_sync(self.admin.list(kind)).items
+        except OperatorError:
+            return ()
+
+    # --- what people do ----------------------------------------------------------------------------------------------
+
+    def create(self, manifest: Manifest, kind: Kind) -> Manifest:
+        """Somebody creates an object, its namespace too where that is missing. Raises errors of the port."""
+        namespace = metadata(manifest).get("namespace")
+        if kind.namespaced and namespace and self.get(ObjectRef(NAMESPACE, None, namespace)) is None:
+            meta = {"name": namespace, "labels": dict(self.namespace_labels)}
+            made = {**NAMESPACE.manifest(namespace), "metadata": meta}
+            run_sync(self.admin.create(made, kind=NAMESPACE, field_manager=SOMEBODY))
+        return run_sync(self.admin.create(manifest, kind=kind, field_manager=SOMEBODY))
+
+    def change(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = SOMEBODY) -> Manifest:
+        """Somebody changes an object by a merge patch. Raises errors of the port."""
+        return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
+
+    def delete(self, ref: ObjectRef) -> None:
+        """Somebody deletes an object. Raises errors of the port."""
+        run_sync(self.admin.delete(ref))
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def simulate(self) -> None:
+        """Let the simulated controllers work, where anything has changed or is due."""
+        now, changed = self._time(), self._ticked != self.server.store.version
+        for simulator in self.simulators:
+            due = simulator.next_wake_up()
+            if changed or (due is not None and due <= now):
+                simulator.tick(now)
+        self._ticked = self.server.store.version
+
+    def next_work(self) -> datetime | None:
+        """When a simulated controller has something to do, regular intervals apart."""
+        return min((moment for one in self.simulators if (moment := one.next_work()) is not None), default=None)
+
+    def say(self, what: str) -> None:
+        """Add a line to the timeline."""
+        self.timeline.append(f"{(self._time() - START).total_seconds():8.1f} s  {what}")
+
+
+def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
+    """A condition of an object; empty where it has none."""
+    conditions = get_path(manifest, "status", "conditions") or ()
+    return next((one for one in conditions if get_path(one, "type") == kind), {})
+
+
+def ready_of(manifest: Manifest) -> str:
+    """What Ready says, in a line."""
+    ready = condition_of(manifest, "Ready")
+    if not ready:
+        return "no Ready"
+    return f"Ready={ready.get('status')}/{ready.get('reason')} {ready.get('message', '')}".strip()
+
+
+def kinds_with_work(kinds: Iterable[Kind]) -> tuple[str, ...]:
+    """The simulated controllers that have anything to do with these kinds."""
+    wanted = set(kinds)
+    return tuple(
+        name for name in SIMULATED if any(wanted & set(controller.subjects) for controller in CONTROLLERS[name])
+    )
+
+
+def plain_definition(kind: Kind) -> Manifest:
+    """A CRD for a kind of which nothing is known but its name: every object of it is admitted."""
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": free},
+    }
+    names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind, "listKind": f"{kind.kind}List"}
+    spec = {
+        "group": kind.group,
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "names": names,
+        "versions": [version],
+    }
+    return {**CUSTOM_RESOURCE_DEFINITION.manifest(kind.crd_name), "spec": spec}

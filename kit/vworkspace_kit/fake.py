@@ -1,0 +1,236 @@
+"""A cluster in memory on virtual time: an hour takes no time, and the same test sees the same world each time."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from vworkspace_apiserver.inprocess import run_sync
+from vworkspace_app.trials.cluster import MemoryCluster, ready_of
+from vworkspace_app.trials.faults import Call, Crash
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE
+from vworkspace_core.ports import KubeApi
+from vworkspace_fake.clock import START, VirtualClock, VirtualTimeLoop
+from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
+from vworkspace_kit.cluster import Cluster, Definition
+from vworkspace_kit.faults import ActiveFault, FaultBoard
+from vworkspace_kit.logs import keeping_logs
+from vworkspace_kit.process import Process
+from vworkspace_kit.record import Write
+
+T = TypeVar("T")
+
+_USER: Final = "system:serviceaccount:vworkspace-system:controllers"
+_MOST_TURNS: Final = 2_000
+"""Rounds without a change of time: more are a loop."""
+_UNTOLD: Final = (EVENT, CORE_EVENT, LEASE)
+"""Writes of these are not told: what controllers say of their work, and who leads."""
+_ALL: Final = ("job", "workloads", "snapshot")
+_EPSILON: Final = 1e-6
+
+
+class HotLoop(AssertionError):
+    """Controllers go on for ever without time passing: two of them undo each other's work, or one its own."""
+
+
+class FakeCluster(Cluster):
+    """A cluster in memory, for a `with` block. Time passes in `until` and `after` only, and takes none.
+
+    `kinds` are served: Resources, or CustomResourceDefinitions. With `workloads` Deployments, StatefulSets, DaemonSets,
+    Jobs, claims and load balancers come to be ready as in a real cluster, with `flux` its sources and releases too;
+    `behaviour` says how. The API server is the embedded one: it refuses what a real one refuses.
+    """
+
+    def __init__(
+        self,
+        *kinds: Definition,
+        workloads: bool = True,
+        flux: bool = False,
+        namespace: str = "default",
+        behaviour: DownstreamBehaviour | None = None,
+    ) -> None:
+        super().__init__(namespace)
+        self._loop = VirtualTimeLoop(START)
+        self._usual = behaviour or DownstreamBehaviour()
+        self._memory = MemoryCluster(
+            self._loop.now, simulated=_ALL if workloads else (), flux=flux, behaviour=self._usual
+        )
+        self._memory.install(())
+        self._clock = VirtualClock()
+        self._board = FaultBoard(self._set_behaviour, self._usual)
+        self._process: Process | None = None
+        self._goal: Callable[[], bool] | None = None
+        self._failure: BaseException | None = None
+        self._turns, self._turned_at, self._planned = 0, 0.0, 0.0
+        self._logs = keeping_logs(self.log)
+        self._loop.at_rest = self._at_rest
+        self._logs.__enter__()
+        self.serve(*kinds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all that runs in it. Leaving a `with` block does so."""
+        if self._loop.is_closed():
+            return
+        self._stop()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+        self._logs.__exit__(None, None, None)
+
+    @property
+    def seconds(self) -> float:
+        """Virtual seconds since the cluster began."""
+        return self._loop.time()
+
+    # --- the world ---------------------------------------------------------------------------------------------------
+
+    def _do(self, call: Callable[[KubeApi], Coroutine[Any, Any, T]]) -> T:
+        return run_sync(call(self._memory.admin))
+
+    def _install(self, definition: Manifest) -> None:
+        if not self._memory.is_defined(str(definition["metadata"]["name"])):
+            self._memory.create(definition, CUSTOM_RESOURCE_DEFINITION)
+
+    def _have_namespace(self, name: str) -> None:
+        if self._memory.get(ObjectRef(NAMESPACE, None, name)) is None:
+            self._memory.create({**NAMESPACE.manifest(name), "metadata": {"name": name}}, NAMESPACE)
+
+    def _set_behaviour(self, behaviour: DownstreamBehaviour) -> None:
+        self._memory.workloads.behaviour = behaviour
+
+    def _put_in_force(self, fault: ActiveFault) -> None:
+        self._board.add(fault)
+
+    def _heal_one(self, fault: ActiveFault) -> None:
+        if fault in self._board.active:
+            self._say(f"over: {fault.told}")
+        self._board.remove(fault)
+
+    def heal(self) -> None:
+        """End all faults."""
+        self._say("all faults are over")
+        self._board.clear()
+
+    # --- the process -------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._begin()
+        self._wait(lambda: False, 0.0)
+
+    def _begin(self) -> None:
+        if self._runnables:
+            api = self._memory.connect(_USER, "controllers/1", self._clock.sleep)
+            self._process = Process(api, self._clock, self._runnables, self._board.befalls, self._board, self._told)
+            self._process.start(self._loop)
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.task is not None:
+            process.kill()
+            self._loop.run_until_complete(asyncio.wait({process.task}))
+            process.failure()
+
+    def _told(self, call: Call, answer: Manifest | None, error: BaseException | None) -> None:
+        if call.kind in _UNTOLD:
+            return
+        ref = ObjectRef(call.kind, call.namespace, call.name)
+        write = Write(self.seconds, call.verb.replace("_", " "), ref, "" if error is None else str(error))
+        self.writes.append(write)
+        self._say(f"{write.verb} {ref}{write.refused and f': refused: {write.refused}'}{_said(write, answer)}")
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def _wait(self, holds: Callable[[], bool], within: float) -> bool:
+        limit = self._loop.time() + within
+        met = False
+
+        def reached() -> bool:
+            nonlocal met
+            met = holds()
+            return met or self._loop.time() >= limit - _EPSILON
+
+        if asyncio._get_running_loop() is not None:
+            raise RuntimeError("a test with a FakeCluster is a plain function, not a coroutine: its loop is its own")
+        marker = self._loop.call_at(limit, _nothing)
+        self._goal = reached
+        try:
+            self._loop.run_forever()
+        finally:
+            self._goal = None
+            marker.cancel()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        return met
+
+    def _at_rest(self) -> bool:
+        """Nothing is left to do at this moment but for the simulated controllers. Whether there is now."""
+        if self._goal is None:
+            return False
+        try:
+            return self._go_on(self._goal)
+        except BaseException as error:
+            self._failure = error
+            self._loop.stop()
+            return True
+
+    def _go_on(self, goal: Callable[[], bool]) -> bool:
+        self._count_turn()
+        before = self._memory.server.store.version
+        self._memory.simulate()
+        if self._memory.server.store.version != before or self._revive():
+            return True
+        if goal():
+            self._loop.stop()
+            return True
+        return self._plan()
+
+    def _count_turn(self) -> None:
+        if self._turned_at != self._loop.time():
+            self._turns, self._turned_at = 0, self._loop.time()
+        self._turns += 1
+        if self._turns > _MOST_TURNS:
+            last = "\n".join(self.timeline[-6:])
+            raise HotLoop(f"controllers are still busy after {_MOST_TURNS} rounds at the same moment:\n{last}")
+
+    def _revive(self) -> bool:
+        """Start the process again where a fault has killed it. Raises what else ended it."""
+        failure = None if self._process is None else self._process.failure()
+        if failure is None:
+            return False
+        if not isinstance(failure, Crash):
+            raise failure
+        self._say("the process is killed, and starts again")
+        self._begin()
+        return True
+
+    def _plan(self) -> bool:
+        """Have time stop where a simulated controller has something to do."""
+        due = min((at for one in self._memory.simulators if (at := one.next_wake_up()) is not None), default=None)
+        if due is None:
+            return False
+        moment = (due - START).total_seconds()
+        if moment == self._planned and moment > self._loop.time():
+            return False
+        self._planned = moment
+        self._loop.call_at(max(moment, self._loop.time() + _EPSILON), _nothing)
+        return True
+
+
+def _nothing() -> None:
+    """A timer that only makes time stop at its moment."""
+
+
+def _said(write: Write, answer: Manifest | None) -> str:
+    if not write.verb.endswith("status") or answer is None:
+        return ""
+    return f": {ready_of(answer)}"

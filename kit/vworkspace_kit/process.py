@@ -1,0 +1,115 @@
+"""One process of controllers: what an operator runs, on any API server, started and killed at will."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from random import Random
+from typing import Any, Final, Protocol, TypeAlias
+
+import anyio
+
+from vworkspace_app.composites.running import CompositeOptions, Composites
+from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_app.trials.faults import Crash, Fault, FaultyKube, Schedule, Streams, Told
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.decide import composite_of
+from vworkspace_core.ports import Clock, KubeApi
+from vworkspace_core.reconcilers import Resource
+
+Runnable: TypeAlias = Box
+"""What can be run: a box."""
+
+INSTANCE: Final = "test"
+
+
+class _Controllers(Protocol):
+    """Controllers of one sort, as the app runs them."""
+
+    async def wait_ready(self) -> None:
+        """Wait until every cache has synced."""
+        ...
+
+    async def run(self, elected: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Reconcile until cancelled."""
+        ...
+
+
+class Process:
+    """Controllers at work on `api` until `kill`. After a `Crash` it is dead: nothing of it reaches the server."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        runnables: Sequence[Runnable],
+        schedule: Schedule,
+        streams: Streams,
+        told: Told,
+    ) -> None:
+        self._api = FaultyKube(api, self._befalls, streams=streams, told=told)
+        self._clock = clock
+        self._runnables = runnables
+        self._schedule = schedule
+        self._is_dead = False
+        self.ready = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin, in a loop that need not run yet."""
+        self.task = loop.create_task(self._main())
+
+    def kill(self) -> None:
+        """No call of it reaches the server from now on; its tasks end when the loop runs."""
+        self._is_dead = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def failure(self) -> BaseException | None:
+        """What ended it, other than a kill; None while it runs. A `Crash` where a fault killed it."""
+        if self.task is None or not self.task.done() or self.task.cancelled():
+            return None
+        error = self.task.exception()
+        while isinstance(error, BaseExceptionGroup):
+            error = next((one for one in error.exceptions if not isinstance(one, Crash)), error.exceptions[0])
+        return Crash() if self._is_dead and error is not None else error
+
+    def _befalls(self, call: Any) -> Fault | None:
+        fault = Fault(Crash()) if self._is_dead else self._schedule(call)
+        if fault is not None and isinstance(fault.error, Crash) and not fault.after:
+            self._is_dead = True
+        return fault
+
+    async def _main(self) -> None:
+        events = BackgroundEvents(self._kube, self._clock, instance=INSTANCE)
+        sorts = self._controllers(events)
+        async with anyio.create_task_group() as group:
+            group.start_soon(events.run)
+            for sort in sorts:
+                group.start_soon(sort.run, _at_once)
+            for sort in sorts:
+                await sort.wait_ready()
+            self.ready.set()
+
+    @property
+    def _kube(self) -> Any:
+        """The port, as far as it lives."""
+        return self._api
+
+    def _controllers(self, events: BackgroundEvents) -> Sequence[_Controllers]:
+        composites = [composite_of(one) for one in self._runnables if isinstance(one, Box)]
+        options = CompositeOptions(Random(0).random)
+        return [Composites(self._kube, self._clock, composites, events, options)] if composites else []
+
+
+async def _at_once() -> None:
+    return None
+
+
+def kind_of(runnable: Runnable) -> Kind:
+    """The kind that a controller is for."""
+    return runnable.kind
+
+
+def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
+    """That kind with its classes, where it has some."""
+    return None

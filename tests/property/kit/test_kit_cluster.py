@@ -1,0 +1,144 @@
+"""A cluster in a test: virtual time, simulated workloads, faults, and what a failure shows (PH-7)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.box_site import example
+from vworkspace_core.ports import Forbidden, Invalid, NotFound
+from vworkspace_kit import FakeCluster, NotReached
+
+
+def app(name: str = "shop", **spec: Any) -> dict[str, Any]:
+    """A WebApp of the example."""
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "WebApp",
+        "metadata": {"name": name},
+        "spec": {"image": "r/x:1", **spec},
+    }
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """With the operator of the example at work."""
+    with FakeCluster() as cluster:
+        cluster.run(example("webapp"))
+        yield cluster
+
+
+def test_kit_runs_a_box_until_it_is_ready_and_writes_nothing_more(cluster: FakeCluster) -> None:
+    shop = cluster.until(cluster.create(app(replicas=3)), within=60)
+
+    assert shop["status"]["readyReplicas"] == 3
+    assert 0 < cluster.seconds < 60
+    written = len(cluster.writes)
+    cluster.restart()
+    cluster.after(3600)
+    assert cluster.writes[written:] == []
+    assert [event.reason for event in cluster.events if event.type == "Warning"] == []
+
+
+def test_kit_deletes_with_all_that_was_made(cluster: FakeCluster) -> None:
+    shop = cluster.until(cluster.create(app()))
+
+    cluster.delete(shop)
+    cluster.until_gone(shop)
+
+    assert not cluster.exists("deployments", "shop")
+    assert cluster.list("services") == []
+    with pytest.raises(NotFound):
+        cluster.get("webapps", "shop")
+
+
+def test_kit_shows_what_there_is_to_see_where_something_does_not_come_about(cluster: FakeCluster) -> None:
+    with cluster.fault("deployments/shop", never_ready=True):
+        shop = cluster.create(app())
+        with pytest.raises(NotReached) as failed:
+            cluster.until(shop, "Ready", within=30)
+
+    told = str(failed.value)
+    assert told.startswith("WebApp default/shop is not Ready within 30 s")
+    for part in (
+        "Ready=False ResourceNotReady: Deployment default/shop: ",
+        "not ready:\n  Deployment default/shop: ",
+        "apply Deployment default/shop",
+        "from now on: never_ready of deployments/shop",
+        "somebody creates WebApp default/shop",
+    ):
+        assert part in told
+    cluster.until(shop)
+
+
+def test_kit_refuses_what_a_real_server_refuses(cluster: FakeCluster) -> None:
+    with pytest.raises(Invalid, match=r"spec\.replicas"):
+        cluster.create(app(replicas="three"))
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_kit_kills_the_process_around_a_write_and_it_goes_on(cluster: FakeCluster, moment: Any) -> None:
+    cluster.fault("deployments", kill=moment, verb="apply", times=1)
+
+    cluster.until(cluster.create(app()))
+
+    applied = [write for write in cluster.writes if str(write.ref) == "Deployment default/shop"]
+    assert len(applied) == 1
+    assert sum("the process is killed" in line for line in cluster.timeline) == 1
+
+
+def test_kit_refuses_calls_as_told_and_no_others(cluster: FakeCluster) -> None:
+    refused = cluster.fault("services", verb="patch", refuse=Forbidden("services are forbidden"))
+    shop = cluster.create(app())
+    cluster.after(30)
+
+    assert cluster.exists("deployments", "shop")
+    assert not cluster.exists("services", "shop-svc")
+    assert "forbidden" in str(cluster.get(shop)["status"]["conditions"])
+    refused.heal()
+    cluster.until(shop, within=600)
+
+
+def test_kit_holds_back_what_controllers_watch(cluster: FakeCluster) -> None:
+    behind = cluster.fault("webapps", stale=True)
+    shop = cluster.create(app())
+    cluster.after(30)
+    assert cluster.writes == []
+
+    behind.heal()
+    cluster.until(shop)
+
+
+def test_kit_loses_events_and_controllers_list_again(cluster: FakeCluster) -> None:
+    with cluster.fault("webapps", lose_events=True):
+        shop = cluster.create(app())
+        cluster.change(shop, replicas=3)
+        cluster.after(30)
+        assert not cluster.exists("deployments", "shop")
+
+    assert cluster.until(shop)["status"]["readyReplicas"] == 3
+
+
+def test_kit_tells_the_same_story_each_time() -> None:
+    def story() -> list[str]:
+        with FakeCluster() as cluster:
+            cluster.run(example("webapp"))
+            shop = cluster.create(app())
+            cluster.fault(unanswered="after", times=2)
+            cluster.until(shop)
+            cluster.change(shop, image="r/x:2")
+            cluster.until(shop, lambda shop: shop["status"]["observedGeneration"] == 2)
+            return cluster.timeline
+
+    assert story() == story()
+
+
+def test_kit_says_what_is_wrong_with_a_fault_and_a_name(cluster: FakeCluster) -> None:
+    with pytest.raises(ValueError, match="exactly one of never_ready"):
+        cluster.fault("deployments", stale=True, fails=True)
+    with pytest.raises(ValueError, match="verb is one of"):
+        cluster.fault(verb="put", unanswered="before")
+    with pytest.raises(ValueError, match="gadgets: no such kind"):
+        cluster.get("gadgets", "shop")
+    with pytest.raises(ValueError, match="events is not clear: events or events"):
+        cluster.list("events")
