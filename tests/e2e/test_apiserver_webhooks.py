@@ -118,6 +118,15 @@ def test_a_mutating_webhook_changes_what_is_stored_and_owns_nothing() -> None:
         assert "f:replicas" not in json.dumps(made["metadata"]["managedFields"])
 
 
+def test_a_review_is_answered_where_webhooks_are_configured() -> None:
+    with cluster("http://127.0.0.1:1") as wire:
+        configure(wire)
+        asked = {"resourceAttributes": {"verb": "get", "group": "tests.example", "resource": "gizmos"}}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": asked}
+        answer = wire.send("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        assert (answer.status, answer.json["status"]["allowed"]) == (201, True)
+
+
 @pytest.mark.parametrize(("policy", "status"), [("Fail", 500), ("Ignore", 201)])
 def test_a_webhook_that_is_not_there_stops_writes_or_not(policy: str, status: int) -> None:
     with cluster("http://127.0.0.1:1") as wire:

@@ -198,6 +198,20 @@ def test_a_config_map_comes_through_protobuf(name: str, data: dict[str, str]) ->
     assert found.get("data", {}) == data
 
 
+@pytest.mark.parametrize("version", ["v1", "apps/v1"])
+def test_options_of_a_delete_come_through_protobuf_as_typed_clients_send_them(version: str) -> None:
+    message = (
+        text_field(2, text_field(1, "u") + text_field(2, "7")) + text_field(4, "Background") + text_field(5, "All")
+    )
+    found = decode_object(envelope(version, "DeleteOptions", message))
+    del found["apiVersion"], found["kind"]
+    assert found == {
+        "preconditions": {"uid": "u", "resourceVersion": "7"},
+        "propagationPolicy": "Background",
+        "dryRun": ["All"],
+    }
+
+
 @given(st.binary(max_size=60))
 @example(b"\x08")
 @example(b"\x0a\xff\xff\xff\xff\x0f")

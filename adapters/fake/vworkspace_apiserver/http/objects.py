@@ -8,6 +8,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vworkspace_apiserver.access.review_kinds import REVIEWS
 from vworkspace_apiserver.http import webhooks
 from vworkspace_apiserver.http.answers import list_answer, object_answer
 from vworkspace_apiserver.http.bodies import Body, check_size, inflate, read_json, read_yaml
@@ -138,12 +139,13 @@ class _Call:
         patch_type: PatchType | None = None,
     ) -> Response:
         call = WriteCall(verb, self._target, body, options, self._caller, patch_type)
-        if self._server.has_webhooks or self._target.resource.converts:
+        asks_others = self._server.has_webhooks or self._target.resource.converts
+        if asks_others and self._target.resource.storage not in REVIEWS:
             return self._object(await webhooks.perform(self._server, call, self._services), warnings)
         return self._object(self._server.perform(call), warnings)
 
     async def delete(self) -> Response:
-        body = read_yaml(self._raw).value if self._raw.strip() else {}
+        body = self._deletion()
         if not isinstance(body, Mapping):
             raise bad_request("the DeleteOptions of a delete are an object")
         options = delete_options(body, self._query, dry_run=self._query.get("dryRun") == "All")
@@ -158,6 +160,12 @@ class _Call:
             return self._object(self._server.delete(self._target, options, self._caller))
         listed = self._server.delete_collection(self._target, selector, options, self._caller)
         return list_answer(listed, self._wanted, self._include, self._server.now())
+
+    def _deletion(self) -> Any:
+        """The DeleteOptions, as typed clients send them, too."""
+        if self._media == PROTOBUF and self._raw:
+            return decode_object(self._raw)
+        return read_yaml(self._raw).value if self._raw.strip() else {}
 
     def _object(self, reply: Any, warnings: tuple[str, ...] = ()) -> Response:
         return object_answer(

@@ -173,6 +173,15 @@ _JOB_SPEC: Final = _message(
     f7=Member("backoffLimit", _integer),
 )
 
+_DELETE_OPTIONS: Final = _message(
+    f1=Member("gracePeriodSeconds", _integer),
+    f2=Member("preconditions", _message(f1=Member("uid", _text), f2=Member("resourceVersion", _text))),
+    f3=Member("orphanDependents", _flag),
+    f4=Member("propagationPolicy", _text),
+    f5=_texts("dryRun"),
+)
+"""One message, whatever group a client names for it."""
+
 _KINDS: Final[Mapping[tuple[str, str], Read]] = {
     ("v1", "Namespace"): _message(f1=_METADATA, f2=Member("spec", _message(f1=_texts("finalizers")))),
     ("v1", "ConfigMap"): _message(
@@ -219,7 +228,7 @@ def decode_object(raw: bytes) -> dict[str, Any]:
     envelope = dict(fields_of(raw[len(_MAGIC) :]))
     type_meta = dict(fields_of(_raw(envelope.get(1, b""))))
     version, kind = _text(type_meta.get(1, b"")), _text(type_meta.get(2, b""))
-    read = _KINDS.get((version, kind))
+    read = _DELETE_OPTIONS if kind == "DeleteOptions" else _KINDS.get((version, kind))
     if read is None:
         raise _not_described(version, kind)
     return {"apiVersion": version, "kind": kind, **read(envelope.get(2, b""))}
