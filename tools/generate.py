@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from tools.chart.files import chart
 from tools.commands_page import commands_page
 from tools.dashboard import dashboard
+from tools.editor_schemas import editor_schemas
 from tools.expressions_page import expressions_page
 from tools.metrics_page import metrics_page
 from tools.modules_page import modules_page
@@ -29,6 +31,8 @@ def generated_files() -> Mapping[str, str]:
     return {
         **crds,
         **bases(),
+        **chart(),
+        **{f"docs/schemas/{name}": dump([schema], Format.JSON) for name, schema in editor_schemas().items()},
         "docs/cli.md": commands_page(),
         "docs/conditions.md": markdown(),
         "docs/operations.md": operations_page(),

@@ -16,6 +16,7 @@ from tests.support.patience import PATIENCE
 from tests.support.rights import Right, granted, printed, unused
 from vworkspace_apiserver.http.authority import certificates_for
 from vworkspace_app.install import InstallOptions, installation, tenant
+from vworkspace_app.install.options import PodOptions
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.install.access import OWNERS
 
@@ -385,3 +386,47 @@ def test_an_authority_that_is_none_is_told_in_one_line(tmp_path: Path) -> None:
     assert "holds no certificate" in told
     assert "hunter2" not in told
     assert "cannot be read" in one_line(run("manifests", "--webhook-ca", tmp_path / "absent"), 1)
+
+
+# --- values of the chart (SEE-5) -------------------------------------------------------------------------------------
+
+
+def test_a_values_file_says_everything_at_once_SEE_5(tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text("webhooks: {enabled: true}\ntenants: [{namespace: org-a}]\nreplicas: 3\n")
+    manifests = printed("--values", str(file), "--system-namespace", "elsewhere")
+
+    options = InstallOptions(namespace="elsewhere", cert_manager=True, pods=PodOptions(replicas=3))
+    assert manifests == [*installation(options), *tenant("org-a", options)]
+    file.write_text("")
+    assert printed("--values", str(file)) == list(installation(InstallOptions()))
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "status", "told"),
+    [
+        ("shards: 99\nreplica: 2\n", [], 1, "('replica' was unexpected); shards: 99 is greater than the maximum of 64"),
+        ("tenants: [{namespace: A}]\n", [], 1, "tenants[0].namespace"),
+        ("controlPlane: {enabled: false}\n", [], 1, "controlPlane.clusterId: is needed without a control plane"),
+        ("settings: {workers: 900}\n", [], 1, "settings.workers: between 1 and 64"),
+        ("[]\n", [], 1, "must be an object"),
+        ("a: 1\n---\nb: 2\n", [], 1, "holds 2 documents"),
+        ("", ["--cert-manager"], 2, "--values says what the other options say"),
+        ("", ["--namespace", "a"], 2, "--values says what the other options say"),
+        ("", ["--system-namespace", "A"], 2, "--system-namespace A: not the name"),
+    ],
+)
+def test_a_values_file_that_is_wrong_is_told_in_one_line(
+    tmp_path: Path, text: str, words: list[str], status: int, told: str
+) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(text)
+    assert told in one_line(run("manifests", "--values", str(file), *words), status)
+
+
+def test_roles_of_people_can_be_left_out_SEE_5() -> None:
+    with_roles, without = (
+        {one["metadata"]["name"] for one in printed(*words) if one["kind"] == "ClusterRole"}
+        for words in ([], ["--no-tenant-roles"])
+    )
+    assert with_roles - without == {"vworkspace-operator-view", "vworkspace-operator-edit"}

@@ -84,6 +84,21 @@ def manifests(
             negative="",
         ),
     ] = False,
+    no_tenant_roles: Annotated[
+        bool,
+        Parameter(
+            help="Leave out the ClusterRoles by which people may read or write instances and Operations who have view, "
+            "edit or admin in a namespace.",
+            negative="",
+        ),
+    ] = False,
+    values: Annotated[
+        str,
+        Parameter(
+            help="A values file of the Helm chart (- is standard input): print what the chart would install for it, "
+            "tenants included. In the place of the other options, but for --system-namespace."
+        ),
+    ] = "",
     no_agent: Annotated[
         bool,
         Parameter(
@@ -109,12 +124,14 @@ def manifests(
         vworkspace-operator manifests --image registry.example.com/operator:1 | kubectl apply --server-side -f -
         vworkspace-operator manifests --namespace org-myteam | kubectl apply --server-side -f -
         vworkspace-operator manifests --no-agent --cluster-id prod-1 | kubectl apply --server-side -f -
+        vworkspace-operator manifests --values my-values.yaml | kubectl apply --server-side -f -
     """
     from vworkspace_app.commands.manifests import (
         chosen_settings,
         labels_of,
         read_authority,
         render_manifests,
+        render_values,
     )
     from vworkspace_app.install import InstallOptions
     from vworkspace_app.install.profiles import Profile
@@ -137,7 +154,11 @@ def manifests(
         agent=not no_agent,
         cluster_id=cluster_id,
         shards=shards,
+        tenant_roles=not no_tenant_roles,
     )
+    if values:
+        print(render_values(values, options, output, others=crds_only or bool(namespace)), end="")
+        return
     print(render_manifests(options, output, crds_only=crds_only, namespaces=namespace or ()), end="")
 
 

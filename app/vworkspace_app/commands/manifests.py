@@ -8,11 +8,13 @@ from typing import Final
 
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_app.install.profiles import read_settings
+from vworkspace_app.install.values import chart_values, printed
 from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.process.yaml_documents import Format, dump
+from vworkspace_app.process.yaml_documents import Format, dump, read_values
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID
 from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
+from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.controller.shard import MOST_SHARDS
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
@@ -27,6 +29,7 @@ _OF_THE_OPERATOR: Final = {
     "service_monitor": "--service-monitor",
     "owner_reference_protection": "--owner-reference-protection",
     "shards": "--shards",
+    "tenant_roles": "--no-tenant-roles",
 }
 """Options that change nothing in the other prints, by the field that has them."""
 _OF_A_NAMESPACE: Final = {"release_role": "--release-role", "workflows": "--workflows"}
@@ -62,6 +65,24 @@ def render_manifests(
     if namespaces:
         return dump([manifest for name in namespaces for manifest in tenant(name, options)], output)
     return dump(list(installation(options)), output)
+
+
+def render_values(path: str, options: InstallOptions, output: Format, *, others: bool) -> str:
+    """What the Helm chart installs for a values file, into the namespace of `options`. Raises CommandError."""
+    if others or options != InstallOptions(namespace=options.namespace):
+        raise CommandError(
+            "--values says what the other options say: give --system-namespace alone with it", status=USAGE
+        )
+    if not _LABEL.fullmatch(options.namespace):
+        raise CommandError(f"--system-namespace {options.namespace}: not the name of a namespace", status=USAGE)
+    documents = [value for _, value in read_values(path)]
+    if len(documents) > 1:
+        raise CommandError(f"{path}: holds {len(documents)} documents; a values file is one")
+    try:
+        values = chart_values(documents[0] if documents else {})
+    except ValidationProblems as error:
+        raise CommandError(f"{path}: {error}") from error
+    return dump(list(printed(values, options.namespace)), output)
 
 
 def _check_use(options: InstallOptions, *, crds_only: bool, tenant: bool) -> None:

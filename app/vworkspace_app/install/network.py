@@ -18,7 +18,12 @@ def network(options: InstallOptions) -> Iterator[dict[str, Any]]:
         yield _monitor(options)
     if options.webhooks:
         yield _service(SERVICE, options, {"name": "webhook", "port": 443, "targetPort": "webhook"})
-    yield {
+    if options.network_policy:
+        yield _policy(options)
+
+
+def _policy(options: InstallOptions) -> dict[str, Any]:
+    return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": meta(NAME, options.namespace),

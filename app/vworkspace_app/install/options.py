@@ -11,6 +11,10 @@ from vworkspace_app.install.profiles import Profile
 NAME: Final = "vworkspace-operator"
 """Name of everything there is one of, and of the field manager."""
 
+DEFAULT_RESOURCES: Final[Mapping[str, Any]] = {
+    "requests": {"cpu": "50m", "memory": "128Mi"},
+    "limits": {"memory": "512Mi"},
+}
 TLS_SECRET: Final = "vworkspace-operator-webhook-tls"
 TLS_FOLDER: Final = "/var/run/vworkspace/webhook-tls"
 WEBHOOK_PORT: Final = 9443
@@ -28,6 +32,37 @@ RELEASE_ACCOUNT: Final = "release-account"
 """Component: the account that Flux installs releases as, and its rights; they are of use as long as releases are."""
 RUNNER_ACCOUNT: Final = "operation-runner"
 """Component: the account that Jobs and Workflows of Operations run as."""
+
+
+@attrs.frozen
+class MountedBox:
+    """A box that the operator runs beside its own kinds: a ConfigMap that is there, and the file in it."""
+
+    config_map: str
+    file: str
+
+
+@attrs.frozen
+class PodOptions:
+    """What the operator's pods are beside the defaults, as plain parts of manifests; empty ones are left out."""
+
+    replicas: int = 2
+    resources: Mapping[str, Any] = attrs.field(factory=lambda: DEFAULT_RESOURCES)
+    pull_secrets: tuple[str, ...] = ()
+    extra_args: tuple[str, ...] = ()
+    """Behind all others, so that they win."""
+    env: Mapping[str, str] = attrs.field(factory=dict)
+    boxes: tuple[MountedBox, ...] = ()
+    node_selector: Mapping[str, str] = attrs.field(factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    affinity: Mapping[str, Any] = attrs.field(factory=dict)
+    """In the place of the one that keeps replicas on different nodes."""
+    topology_spread: tuple[Mapping[str, Any], ...] = ()
+    priority_class: str = ""
+    labels: Mapping[str, str] = attrs.field(factory=dict)
+    annotations: Mapping[str, str] = attrs.field(factory=dict)
+    account_annotations: Mapping[str, str] = attrs.field(factory=dict)
+    """Of the service account."""
 
 
 @attrs.frozen
@@ -61,6 +96,11 @@ class InstallOptions:
     cluster_id: str = ""
     shards: int = 1
     """How many Deployments share the namespaces (RUN-13)."""
+    control_plane_url: str = ""
+    network_policy: bool = True
+    tenant_roles: bool = True
+    """ClusterRoles that add our kinds to what people may do who have `view`, `edit` or `admin` (SEE-5)."""
+    pods: PodOptions = attrs.field(factory=PodOptions)
 
     @property
     def webhooks(self) -> bool:

@@ -31,12 +31,20 @@ _GIVEN_OTHERWISE: Final = frozenset(
 )
 """What options of `manifests`, the pod or its Secret say."""
 
+CHOSEN_SETTINGS: Final = tuple(setting for setting in SETTINGS if setting.name not in _GIVEN_OTHERWISE)
+"""Settings of `run` that can be said to an installation."""
+
 
 def profile_flags(profile: Profile, chosen: Mapping[str, str], *, agent: bool) -> list[str]:
-    """Arguments of `run`: those of the profile, but for what was chosen, then what was chosen."""
+    """Arguments of `run` by name: those of the profile, but for what was chosen, and what was chosen."""
+    wanted = {**profile_settings(profile, agent=agent), **chosen}
+    return [_flag(_BY_NAME[name], text) for name, text in sorted(wanted.items())]
+
+
+def profile_settings(profile: Profile, *, agent: bool) -> dict[str, str]:
+    """The settings of a profile by name, as text."""
     of_profile = _STRICT if profile is Profile.MULTI_TENANT else _OPEN
-    wanted = {**{name: text for name, text in of_profile.items() if agent or name not in _OF_JOBS}, **chosen}
-    return [_flag(_BY_NAME[name], text) for name, text in wanted.items()]
+    return {name: text for name, text in of_profile.items() if agent or name not in _OF_JOBS}
 
 
 def _flag(setting: Setting, text: str) -> str:
@@ -53,7 +61,7 @@ def read_settings(given: list[str]) -> dict[str, str]:
         name, equals, text = setting.partition("=")
         key = name.strip().removeprefix("--").replace("-", "_")
         if not equals or key not in _BY_NAME or key in _GIVEN_OTHERWISE:
-            known = ", ".join(setting.flag[2:] for setting in SETTINGS if setting.name not in _GIVEN_OTHERWISE)
+            known = ", ".join(setting.flag[2:] for setting in CHOSEN_SETTINGS)
             raise ValueError(f"{setting}: give NAME=VALUE with a setting of run, one of {known}")
         try:
             _BY_NAME[key].shape.read(text)

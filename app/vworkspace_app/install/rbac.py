@@ -8,7 +8,12 @@ from vworkspace_core.apimachinery.access import Access, resources
 from vworkspace_core.install import access
 
 _GROUP: Final = "rbac.authorization.k8s.io"
-_ORDER: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
+_ORDER: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+_AGGREGATED: Final = (
+    ("view", access.VIEW, ("view", "edit", "admin")),
+    ("edit", access.EDIT, ("edit", "admin")),
+)
+"""Suffix, rights, and the ClusterRoles of Kubernetes that get them."""
 
 
 def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
@@ -35,6 +40,14 @@ def cluster_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
         granted += rules(Access(kind, ("update",), "finalizers") for kind in access.OWNERS)
     yield {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": meta(NAME), "rules": granted}
     yield _binding("ClusterRoleBinding", "ClusterRole", NAME, options)
+
+
+def tenant_roles() -> Iterator[dict[str, Any]]:
+    """What people may do with our kinds who have one of Kubernetes' own roles in a namespace, by aggregation."""
+    for suffix, granted, into in _AGGREGATED:
+        metadata = meta(f"{NAME}-{suffix}")
+        metadata["labels"] |= {f"{_GROUP}/aggregate-to-{role}": "true" for role in into}
+        yield {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules(granted)}
 
 
 def namespace_rbac(

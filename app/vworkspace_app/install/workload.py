@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from vworkspace_app.install.options import (
+    DEFAULT_RESOURCES,
     HEALTH_PORT,
     INSTANCE_LABELS,
     NAME,
@@ -12,6 +13,8 @@ from vworkspace_app.install.options import (
     TLS_SECRET,
     WEBHOOK_PORT,
     InstallOptions,
+    MountedBox,
+    PodOptions,
     meta,
 )
 from vworkspace_app.install.profiles import profile_flags
@@ -19,6 +22,9 @@ from vworkspace_core.controller.shard import WHOLE, Shard
 
 _USER: Final = 65532
 """The uid that the image runs as."""
+
+BOXES: Final = "/etc/vworkspace/boxes"
+"""Where each box has a folder of its own, by its number."""
 
 _GRACE_SECONDS: Final = 45
 """More than `--grace-period`, so that the operator ends by itself and hands its Lease over."""
@@ -37,7 +43,10 @@ def namespace_of(options: InstallOptions) -> dict[str, Any]:
 
 def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """What runs, and as whom: of each shard two replicas, of which one works and the other stands by."""
-    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(NAME, options.namespace)}
+    account = meta(NAME, options.namespace)
+    if options.pods.account_annotations:
+        account["annotations"] = dict(options.pods.account_annotations)
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}
     for index in range(options.shards):
         yield from _shard(Shard(index, options.shards), options)
 
@@ -48,14 +57,17 @@ def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
     name, more = (NAME, {}) if shard == WHOLE else (f"{NAME}-shard-{shard.index}", {SHARD_LABEL: str(shard.index)})
     selector = {"matchLabels": {**INSTANCE_LABELS, **more}}
     metadata, labels = meta(name, options.namespace), {**meta(NAME)["labels"], **more}
+    of_pods: dict[str, Any] = {"labels": {**labels, **options.pods.labels}}
+    if options.pods.annotations:
+        of_pods["annotations"] = dict(options.pods.annotations)
     yield {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {**metadata, "labels": labels},
         "spec": {
-            "replicas": 2,
+            "replicas": options.pods.replicas,
             "selector": selector,
-            "template": {"metadata": {"labels": labels}, "spec": _pod(options, shard, selector)},
+            "template": {"metadata": of_pods, "spec": _pod(options, shard, selector)},
         },
     }
     yield {
@@ -72,14 +84,25 @@ def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
     if shard != WHOLE:
         arguments.append(f"--shard={shard}")
     if not options.agent:
-        arguments += ["--no-agent", f"--cluster-id={options.cluster_id}"]
+        arguments.append("--no-agent")
+    if options.cluster_id:
+        arguments.append(f"--cluster-id={options.cluster_id}")
+    if options.control_plane_url:
+        arguments.append(f"--control-plane-url={options.control_plane_url}")
     if options.velero_namespace:
         arguments.append(f"--velero-namespace={options.velero_namespace}")
     if options.webhooks:
         arguments += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
     if options.release_account != InstallOptions().release_account:
         arguments.append(f"--service-account={options.release_account}")
-    return [*arguments, *profile_flags(options.profile, options.settings, agent=options.agent)]
+    if options.pods.boxes:
+        arguments.append("--box=" + ",".join(_box_file(index, box) for index, box in enumerate(options.pods.boxes)))
+    arguments += profile_flags(options.profile, options.settings, agent=options.agent)
+    return [*arguments, *options.pods.extra_args]
+
+
+def _box_file(index: int, box: MountedBox) -> str:
+    return f"{BOXES}/{index}/{box.file}"
 
 
 def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +112,28 @@ def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dic
         runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
         runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
         spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": TLS_SECRET}})
+    for index, box in enumerate(options.pods.boxes):
+        runs["volumeMounts"].append({"name": f"box-{index}", "mountPath": f"{BOXES}/{index}", "readOnly": True})
+        spec["volumes"].append({"name": f"box-{index}", "configMap": {"name": box.config_map}})
+    _have(runs, spec, options.pods)
     return spec
+
+
+def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> None:
+    """Put what was chosen into the container and its pod."""
+    runs["resources"] = dict(chosen.resources)
+    if chosen.env:
+        runs["env"] = [{"name": name, "value": value} for name, value in chosen.env.items()]
+    if chosen.affinity:
+        spec["affinity"] = dict(chosen.affinity)
+    further = {
+        "imagePullSecrets": [{"name": name} for name in chosen.pull_secrets],
+        "nodeSelector": dict(chosen.node_selector),
+        "tolerations": [dict(one) for one in chosen.tolerations],
+        "topologySpreadConstraints": [dict(one) for one in chosen.topology_spread],
+        "priorityClassName": chosen.priority_class,
+    }
+    spec.update({field: value for field, value in further.items() if value})
 
 
 def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +170,7 @@ def container(image: str, pull_policy: str, arguments: list[str]) -> dict[str, A
         "ports": [{"name": "metrics", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
         "livenessProbe": _probe("/healthz", initialDelaySeconds=15, periodSeconds=20, failureThreshold=3),
         "readinessProbe": _probe("/readyz", periodSeconds=5),
-        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+        "resources": dict(DEFAULT_RESOURCES),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},

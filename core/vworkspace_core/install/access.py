@@ -59,6 +59,20 @@ TENANT: Final[tuple[Access, ...]] = (
 JOBS: Final[tuple[Access, ...]] = tuple(Access(kind, ("create", "delete")) for kind in OWNERS)
 """Beside `TENANT`, what jobs of a control plane need: without an agent nobody else makes or deletes these (SEE-4)."""
 
+VIEW: Final[tuple[Access, ...]] = tuple(
+    Access(kind, verbs, subresource)
+    for kind in OWNERS
+    for verbs, subresource in ((_LOOKED_AT, ""), (("get",), "status"))
+)
+"""For people who may read what is in a namespace (SEE-5)."""
+
+EDIT: Final[tuple[Access, ...]] = tuple(
+    Access(kind, ("create", "update", "patch", "delete", "deletecollection")) for kind in OWNERS
+)
+"""Beside `VIEW`, for people who may change what runs in a namespace. Whoever has `edit` may run pods as any account of
+the namespace, that of releases included, so an instance or an Operation gives them nothing more. Statuses and
+finalizers are the operator's, Clusters the administrators'."""
+
 VELERO: Final[tuple[Access, ...]] = tuple(Access(kind, ("get", "create", "patch", "delete")) for kind in _VELERO)
 """In Velero's namespace, which is the only one that Velero looks at (OPS-7)."""
 

@@ -1,0 +1,433 @@
+"""The values of the Helm chart as classes: their schema, their defaults and what `manifests --values` makes of them.
+
+The chart's templates print the same for the same values; a test compares both over many of them (SEE-5).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cache
+from typing import Any, Final
+
+import attrs
+from jsonschema import Draft7Validator
+
+from vworkspace_app import VERSION
+from vworkspace_app.install.everything import installation, tenant
+from vworkspace_app.install.options import (
+    COMPONENT,
+    DEFAULT_RESOURCES,
+    NAME,
+    SHARD_LABEL,
+    InstallOptions,
+    MountedBox,
+    PodOptions,
+    meta,
+)
+from vworkspace_app.install.profiles import CHOSEN_SETTINGS, Profile
+from vworkspace_app.settings.shapes import Setting, as_text
+from vworkspace_core.api.codec import structure_patiently
+from vworkspace_core.apimachinery.converters import STRICT
+from vworkspace_core.apimachinery.fields import camel, schema_field
+from vworkspace_core.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, WEB_URL
+from vworkspace_core.apimachinery.openapi import object_schema
+from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, index, join
+from vworkspace_core.controller.shard import MOST_SHARDS
+
+_DRAFT: Final = "http://json-schema.org/draft-07/schema#"
+"""What every Helm 3 and 4 reads."""
+
+
+_SETTINGS: Final = tuple(setting for setting in CHOSEN_SETTINGS if setting.name != "box")
+"""Those that no other value says."""
+
+
+_LONGEST_MESSAGE: Final = 200
+
+
+def _or_nothing(pattern: str) -> str:
+    """The pattern, or an empty text."""
+    return f"^$|{pattern}"
+
+
+_NAMESPACE: Final = {"pattern": DNS_LABEL, "maxLength": 63}
+_OBJECT_NAME: Final = {"pattern": DNS_SUBDOMAIN, "maxLength": 253}
+_TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
+_OUR_LABELS: Final = (*meta("")["labels"], COMPONENT, SHARD_LABEL)
+_LABELS: Final = {**_TEXTS, "properties": dict.fromkeys(_OUR_LABELS, False)}
+"""Any but ours: what is selected by them cannot be changed."""
+_FREE: Final = {"type": "object"}
+_OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
+_NAMES: Final = {"type": "array", "items": {"type": "string", **_OBJECT_NAME}}
+
+
+class PullPolicy(StrEnum):
+    """When the image is pulled; nothing: the cluster's default."""
+
+    DEFAULT = ""
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+@attrs.frozen
+class ImageValues:
+    """The image of the operator."""
+
+    repository: str = schema_field("Registry and name.", default=NAME, schema={"minLength": 1})
+    tag: str = schema_field("Tag; empty: the version of the chart.", default="")
+    digest: str = schema_field(
+        "Digest, which decides in the place of the tag: sha256:….",
+        default="",
+        schema={"pattern": _or_nothing(r"^sha256:[0-9a-f]{64}$")},
+    )
+    pull_policy: PullPolicy = schema_field(
+        "When it is pulled; empty: the cluster's default.", default=PullPolicy.DEFAULT
+    )
+    pull_secrets: tuple[str, ...] = schema_field("Names of Secrets to pull it with.", default=(), schema=_NAMES)
+
+    @property
+    def reference(self) -> str:
+        """The image as a pod names it."""
+        return f"{self.repository}@{self.digest}" if self.digest else f"{self.repository}:{self.tag or VERSION}"
+
+
+@attrs.frozen
+class ControlPlaneValues:
+    """The control plane. Its token is no value: it is in the Secret vworkspace-agent-credentials, and is renewed there.
+
+    The Secret has the keys control-plane-base-url, cluster-id and token, and where they are needed ca.crt (the
+    authority to trust), tls.crt, tls.key, approval-secret, signing-public-key and decryption-key.
+    """
+
+    enabled: bool = schema_field("Pull jobs; false: no control plane, what is applied is reconciled.", default=True)
+    url: str = schema_field(
+        "Base URL; empty: the one in the Secret.", default="", schema={"pattern": _or_nothing(WEB_URL)}
+    )
+    cluster_id: str = schema_field(
+        "Id of this cluster; empty: the one in the Secret. Needed without a control plane.",
+        default="",
+        schema={"pattern": r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"},
+    )
+
+
+@attrs.frozen
+class WebhookValues:
+    """Admission webhooks: a wrong object is refused when it is applied."""
+
+    enabled: bool = schema_field("Serve and configure them.", default=False)
+    cert_manager: bool = schema_field("Have cert-manager make the certificate.", default=True)
+    ca_bundle: str = schema_field(
+        "Without cert-manager: the authority, PEM, of the certificate in the Secret vworkspace-operator-webhook-tls.",
+        default="",
+    )
+
+
+@attrs.frozen
+class ServiceMonitorValues:
+    """A ServiceMonitor of the Prometheus operator."""
+
+    enabled: bool = schema_field("Make one.", default=False)
+    labels: Mapping[str, str] = schema_field("What Prometheus selects it by.", default={}, schema=_LABELS)
+
+
+@attrs.frozen
+class ServiceAccountValues:
+    """The operator's own service account, vworkspace-operator."""
+
+    annotations: Mapping[str, str] = schema_field("Annotations of it.", default={}, schema=_TEXTS)
+
+
+@attrs.frozen
+class ProxyValues:
+    """Proxies on the way to the control plane. The API server is always reached without one."""
+
+    https: str = schema_field("HTTPS_PROXY.", default="")
+    http: str = schema_field("HTTP_PROXY.", default="")
+    none: str = schema_field("NO_PROXY: hosts and domains that need no proxy, by comma.", default="")
+
+
+@attrs.frozen
+class NetworkPolicyValues:
+    """The network policy: metrics and webhooks can be reached, and addresses of the node itself cannot."""
+
+    enabled: bool = schema_field("Make one.", default=True)
+
+
+@attrs.frozen
+class CrdValues:
+    """The CustomResourceDefinitions. They stay when the release is uninstalled: without them every instance goes."""
+
+    install: bool = schema_field("Install and upgrade them with the chart.", default=True)
+
+
+@attrs.frozen
+class BoxValues:
+    """A box that the operator runs beside its own kinds; its CRD and its roles are applied by you."""
+
+    config_map: str = schema_field("ConfigMap that holds its files.", schema=_OBJECT_NAME)
+    file: str = schema_field("The box among them: webapp.yaml.", schema={"pattern": "^[-._a-zA-Z0-9]+$"})
+
+
+@attrs.frozen
+class TenantValues:
+    """A gated namespace, which exists: what lets the operator and its releases work there."""
+
+    namespace: str = schema_field("Its name.", schema=_NAMESPACE)
+    release_role: str = schema_field(
+        "A ClusterRole, such as edit, for the account of releases; empty: a Role of what an ordinary chart needs.",
+        default="",
+        schema={"maxLength": 253},
+    )
+    workflows: bool = schema_field("Grant what Argo's executor needs.", default=False)
+
+
+def _settings_schema() -> dict[str, Any]:
+    properties = {setting.key: _setting_schema(setting) for setting in _SETTINGS}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _setting_schema(setting: Setting) -> dict[str, Any]:
+    about = {"description": f"{setting.about} {setting.flag}: {setting.shape.about}."}
+    match setting.default:
+        case bool():
+            return {"type": "boolean", **about}
+        case int():
+            return {"type": "integer", **about}
+        case tuple():
+            return {"type": ["string", "array"], "items": {"type": "string"}, **about}
+        case _:
+            return {"type": "string", **about}
+
+
+@attrs.frozen
+class Values:
+    """Values of the Helm chart vworkspace-operator."""
+
+    image: ImageValues = schema_field("Image of the operator.", default=ImageValues())
+    replicas: int = schema_field(
+        "Pods of each shard: one works, the others stand by.", default=2, schema={"minimum": 0, "maximum": 10}
+    )
+    shards: int = schema_field(
+        "How many Deployments share the namespaces.", default=1, schema={"minimum": 1, "maximum": MOST_SHARDS}
+    )
+    control_plane: ControlPlaneValues = schema_field(
+        "Where jobs come from. The token is no value: it is in the Secret vworkspace-agent-credentials.",
+        default=ControlPlaneValues(),
+    )
+    profile: Profile = schema_field(
+        "multi-tenant: jobs are signed, and no image may run in Jobs until settings.allowedImages names it. "
+        "single-tenant: everybody who may write instances may do anything in the cluster.",
+        default=Profile.MULTI_TENANT,
+    )
+    settings: Mapping[str, Any] = schema_field(
+        "Settings of run by their names in a settings file, in the place of the profile's.",
+        default={},
+        schema=_settings_schema(),
+    )
+    extra_args: tuple[str, ...] = schema_field("Further arguments of run, behind all others.", default=())
+    env: Mapping[str, str] = schema_field("Further environment variables.", default={}, schema=_TEXTS)
+    proxy: ProxyValues = schema_field("Proxies on the way to the control plane.", default=ProxyValues())
+    tenants: tuple[TenantValues, ...] = schema_field("Gated namespaces, and what each of them needs.", default=())
+    release_account: str = schema_field(
+        "The account of each gated namespace that Flux installs releases as.",
+        default=InstallOptions().release_account,
+        schema=_OBJECT_NAME,
+    )
+    velero_namespace: str = schema_field(
+        "Velero's namespace, where there is one: grants the operator its Backups and Restores.",
+        default="",
+        schema={"pattern": _or_nothing(DNS_LABEL), "maxLength": 63},
+    )
+    tenant_roles: bool = schema_field(
+        "Let people read instances and Operations who have the ClusterRole view in a namespace, and write them who "
+        "have edit or admin.",
+        default=True,
+    )
+    owner_reference_protection: bool = schema_field(
+        "The cluster runs the admission plugin OwnerReferencesPermissionEnforcement.", default=False
+    )
+    boxes: tuple[BoxValues, ...] = schema_field("Boxes that run beside the operator's own kinds.", default=())
+    webhooks: WebhookValues = schema_field("Admission webhooks.", default=WebhookValues())
+    service_monitor: ServiceMonitorValues = schema_field("For Prometheus.", default=ServiceMonitorValues())
+    network_policy: NetworkPolicyValues = schema_field("Network policy.", default=NetworkPolicyValues())
+    crds: CrdValues = schema_field("CustomResourceDefinitions.", default=CrdValues())
+    service_account: ServiceAccountValues = schema_field("Service account.", default=ServiceAccountValues())
+    resources: Mapping[str, Any] = schema_field("Resources of the container.", default=DEFAULT_RESOURCES, schema=_FREE)
+    node_selector: Mapping[str, str] = schema_field("Labels of nodes to run on.", default={}, schema=_TEXTS)
+    tolerations: tuple[Mapping[str, Any], ...] = schema_field("Tolerations.", default=(), schema=_OBJECTS)
+    affinity: Mapping[str, Any] = schema_field(
+        "Affinity; empty: replicas prefer different nodes.", default={}, schema=_FREE
+    )
+    topology_spread_constraints: tuple[Mapping[str, Any], ...] = schema_field(
+        "Topology spread constraints.", default=(), schema=_OBJECTS
+    )
+    priority_class_name: str = schema_field("Priority class.", default="")
+    pod_labels: Mapping[str, str] = schema_field("Further labels of pods.", default={}, schema=_LABELS)
+    pod_annotations: Mapping[str, str] = schema_field("Annotations of pods.", default={}, schema=_TEXTS)
+
+
+# --- schema and defaults ---------------------------------------------------------------------------------------------
+
+
+@cache
+def values_schema() -> Mapping[str, Any]:
+    """The JSON Schema of a values file: `values.schema.json` of the chart."""
+    schema = _closed(object_schema(Values))
+    # A chart that has this one below it hands these on.
+    schema["properties"] = {**schema["properties"], "global": {"type": "object"}}
+    return {"$schema": _DRAFT, "title": f"Values of {NAME}", **schema}
+
+
+def _closed(schema: Any) -> Any:
+    """Without the words of Kubernetes; an object with named fields has no others."""
+    if isinstance(schema, list):
+        return [_closed(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    plain = {key: _closed(value) for key, value in schema.items() if not key.startswith("x-kubernetes-")}
+    if "properties" in plain:
+        plain.setdefault("additionalProperties", False)
+    return plain
+
+
+def default_values() -> dict[str, Any]:
+    """What holds where a values file says nothing."""
+    defaults: dict[str, Any] = _plain(Values())
+    return defaults
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case _ if attrs.has(type(value)):
+            return {camel(field.name): _plain(getattr(value, field.name)) for field in attrs.fields(type(value))}
+        case StrEnum():
+            return value.value
+        case Mapping():
+            return {key: _plain(item) for key, item in value.items()}
+        case tuple() | list():
+            return [_plain(item) for item in value]
+        case _:
+            return value
+
+
+def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Objects key by key, everything else as a whole, as Helm does it: a null takes a default away."""
+    together = dict(defaults)
+    for key, value in given.items():
+        default = together.get(key)
+        if value is None:
+            together.pop(key, None)
+        elif isinstance(default, Mapping) and isinstance(value, Mapping):
+            together[key] = merged(default, value)
+        else:
+            together[key] = value
+    return together
+
+
+def chart_values(given: Any) -> Values:
+    """The values of a file, with the defaults. Raises ValidationProblems with everything that is wrong."""
+    if not isinstance(given, Mapping):
+        raise ValidationProblems([Problem("", "must be an object: the values of the chart by name")])
+    values = merged(default_values(), given)
+    values.pop("global", None)
+    if problems := list(_problems(values)):
+        raise ValidationProblems(problems)
+    read: Values = structure_patiently(STRICT, Values, values)
+    if problems := list(_clashes(read)):
+        raise ValidationProblems(problems)
+    return read
+
+
+def _problems(values: Mapping[str, Any]) -> Iterator[Problem]:
+    for error in Draft7Validator(values_schema()).iter_errors(values):
+        yield Problem(_path(error.absolute_path), error.message[:_LONGEST_MESSAGE])
+
+
+def _path(steps: Sequence[str | int]) -> str:
+    path = ""
+    for step in steps:
+        path = index(path, step) if isinstance(step, int) else join(path, step)
+    return path
+
+
+NO_CLUSTER_ID: Final = "is needed without a control plane: what the label app.vworkspace.io/cluster-id says on objects"
+NO_AUTHORITY: Final = "is needed where the webhooks have no certificate by cert-manager: the authority of yours, PEM"
+
+
+def _clashes(values: Values) -> Iterator[Problem]:
+    """What is wrong with several values together; the chart says the same."""
+    if not values.control_plane.enabled and not values.control_plane.cluster_id:
+        yield Problem("controlPlane.clusterId", NO_CLUSTER_ID)
+    if values.webhooks.enabled and not values.webhooks.cert_manager and not values.webhooks.ca_bundle:
+        yield Problem("webhooks.caBundle", NO_AUTHORITY)
+    for setting in _SETTINGS:
+        if setting.key in values.settings:
+            try:
+                setting.shape.read(_text(values.settings[setting.key]))
+            except ValueError as error:
+                yield Problem(f"settings.{setting.key}", str(error))
+
+
+def _text(value: Any) -> str:
+    return as_text(tuple(value) if isinstance(value, list) else value)
+
+
+# --- what they print -------------------------------------------------------------------------------------------------
+
+
+def options_of(values: Values, namespace: str) -> InstallOptions:
+    """The options of `manifests` that say the same."""
+    hooks = values.webhooks
+    monitor = values.service_monitor
+    return InstallOptions(
+        namespace=namespace,
+        image=values.image.reference,
+        pull_policy=values.image.pull_policy.value,
+        velero_namespace=values.velero_namespace,
+        webhook_ca=hooks.ca_bundle.encode() if hooks.enabled and not hooks.cert_manager else b"",
+        cert_manager=hooks.enabled and hooks.cert_manager,
+        service_monitor=monitor.enabled,
+        service_monitor_labels=monitor.labels,
+        owner_reference_protection=values.owner_reference_protection,
+        release_account=values.release_account,
+        profile=values.profile,
+        settings={
+            setting.name: _text(values.settings[setting.key]) for setting in _SETTINGS if setting.key in values.settings
+        },
+        agent=values.control_plane.enabled,
+        cluster_id=values.control_plane.cluster_id,
+        control_plane_url=values.control_plane.url if values.control_plane.enabled else "",
+        shards=values.shards,
+        network_policy=values.network_policy.enabled,
+        tenant_roles=values.tenant_roles,
+        pods=_pods(values),
+    )
+
+
+def _pods(values: Values) -> PodOptions:
+    proxies = {"HTTPS_PROXY": values.proxy.https, "HTTP_PROXY": values.proxy.http, "NO_PROXY": values.proxy.none}
+    env = {**{name: text for name, text in proxies.items() if text}, **values.env}
+    return PodOptions(
+        replicas=values.replicas,
+        resources=values.resources,
+        pull_secrets=values.image.pull_secrets,
+        extra_args=values.extra_args,
+        env=dict(sorted(env.items())),
+        boxes=tuple(MountedBox(box.config_map, box.file) for box in values.boxes),
+        node_selector=values.node_selector,
+        tolerations=values.tolerations,
+        affinity=values.affinity,
+        topology_spread=values.topology_spread_constraints,
+        priority_class=values.priority_class_name,
+        labels=values.pod_labels,
+        annotations=values.pod_annotations,
+        account_annotations=values.service_account.annotations,
+    )
+
+
+def printed(values: Values, namespace: str) -> Iterator[dict[str, Any]]:
+    """The operator, and what each gated namespace needs."""
+    options = options_of(values, namespace)
+    yield from installation(options)
+    for one in values.tenants:
+        yield from tenant(one.namespace, attrs.evolve(options, release_role=one.release_role, workflows=one.workflows))

@@ -1,0 +1,62 @@
+{{- define "vworkspace-operator.image" -}}
+{{- if $.Values.image.digest -}}
+{{ $.Values.image.repository }}@{{ $.Values.image.digest }}
+{{- else -}}
+{{ $.Values.image.repository }}:{{ $.Values.image.tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "vworkspace-operator.boxes" -}}
+{{- range $index, $box := $.Values.boxes -}}
+{{- if $index }},{{ end }}/etc/vworkspace/boxes/{{ $index }}/{{ $box.file }}
+{{- end -}}
+{{- end }}
+
+{{- /* The environment: proxies, and over them what is said by name. */}}
+{{- define "vworkspace-operator.env" -}}
+{{- $env := dict }}
+{{- with $.Values.proxy.https }}{{ $_ := set $env "HTTPS_PROXY" . }}{{ end }}
+{{- with $.Values.proxy.http }}{{ $_ := set $env "HTTP_PROXY" . }}{{ end }}
+{{- with $.Values.proxy.none }}{{ $_ := set $env "NO_PROXY" . }}{{ end }}
+{{- mergeOverwrite $env $.Values.env | toYaml }}
+{{- end }}
+
+{{- /* The settings of the profile, and over them what is said by name. */}}
+{{- define "vworkspace-operator.settings" -}}
+{{- $profile := include "vworkspace-operator.profile" $ | fromYaml }}
+{{- mergeOverwrite $profile $.Values.settings | toYaml }}
+{{- end }}
+
+{{- define "vworkspace-operator.profile" -}}
+{{- if eq $.Values.profile "single-tenant" }}
+serviceAccount: ""
+allowUnimpersonatedReleases: true
+{{- else if $.Values.controlPlane.enabled }}
+allowedImages: "none.invalid/"
+jobSignatures: "required"
+{{- else }}
+allowedImages: "none.invalid/"
+{{- end }}
+{{- end }}
+
+{{- /* A setting as an argument. */}}
+{{- define "vworkspace-operator.setting" -}}
+{{- $flag := kebabcase .name }}
+{{- if kindIs "bool" .value -}}
+--{{ ternary "" "no-" .value }}{{ $flag }}
+{{- else if kindIs "slice" .value -}}
+--{{ $flag }}={{ join "," .value }}
+{{- else -}}
+--{{ $flag }}={{ .value }}
+{{- end -}}
+{{- end }}
+
+{{- /* What no schema can say of several values together. */}}
+{{- define "vworkspace-operator.check" -}}
+{{- if and (not $.Values.controlPlane.enabled) (not $.Values.controlPlane.clusterId) }}
+{{- fail "controlPlane.clusterId: is needed without a control plane: what the label app.vworkspace.io/cluster-id says on objects" }}
+{{- end }}
+{{- if and $.Values.webhooks.enabled (not $.Values.webhooks.certManager) (not $.Values.webhooks.caBundle) }}
+{{- fail "webhooks.caBundle: is needed where the webhooks have no certificate by cert-manager: the authority of yours, PEM" }}
+{{- end }}
+{{- end }}

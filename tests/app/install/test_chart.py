@@ -1,0 +1,126 @@
+"""SEE-5: what Helm makes of the chart is what `manifests` prints for the same values."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import example, given
+
+from tests.support.chart_values import EVERYTHING, values
+from tests.support.helm import UNAVAILABLE, Helm, HelmError, documents, helm_in
+from tools.chart.templates import KEEP
+from vworkspace_app.install.profiles import CHOSEN_SETTINGS
+from vworkspace_app.install.values import chart_values, default_values, merged, printed
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.problems import ValidationProblems
+
+CHART = Path(__file__).resolve().parents[3] / "deploy" / "chart"
+NS = "vw-here"
+needs_helm = pytest.mark.skipif(bool(UNAVAILABLE), reason=UNAVAILABLE)
+
+
+@pytest.fixture(scope="module")
+def helm() -> Iterator[Helm]:
+    with helm_in(CHART) as found:
+        yield found
+
+
+def keyed(manifests: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Any]:
+    return {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in manifests}
+
+
+def expected(given_values: Any, namespace: str = NS) -> dict[tuple[str, str, str], Any]:
+    """What `manifests --values` prints, without the namespace of the release, which is Helm's to make."""
+    return keyed(one for one in printed(chart_values(given_values), namespace) if one["kind"] != "Namespace")
+
+
+def rendered(helm: Helm, given_values: Any, namespace: str = NS) -> dict[tuple[str, str, str], Any]:
+    return keyed(documents(helm.rendered(given_values, namespace)))
+
+
+@needs_helm
+@given(given_values=values)
+@example(given_values=EVERYTHING)
+@example(given_values={})
+@example(given_values={"resources": {"limits": None}})
+def test_helm_makes_what_manifests_prints(helm: Helm, given_values: dict[str, Any]) -> None:
+    assert rendered(helm, given_values) == expected(given_values)
+
+
+@needs_helm
+def test_every_setting_of_an_installation_becomes_its_flag(helm: Helm) -> None:
+    for setting in CHOSEN_SETTINGS:
+        if setting.name == "box":
+            continue
+        value = not setting.default if isinstance(setting.default, bool) else setting.default
+        said = {"settings": {setting.key: list(value) if isinstance(value, tuple) else value}}
+        if value is not None:
+            assert rendered(helm, said) == expected(said), setting.name
+
+
+@needs_helm
+def test_the_chart_is_linted_and_its_notes_say_what_comes_next(helm: Helm) -> None:
+    assert helm.lint() == []
+
+    plain = helm.rendered({}).get("vworkspace-operator/templates/NOTES.txt", "")
+    if plain:  # the command shows no notes without a cluster
+        assert "create secret generic vworkspace-agent-credentials" in plain
+        assert "vworkspace-operator check --system-namespace vworkspace-system\n" in plain
+        all_of_it = helm.rendered(EVERYTHING)["vworkspace-operator/templates/NOTES.txt"]
+        assert "kubectl label namespace org-b managed-by=vworkspace" in all_of_it
+        assert "box rbac webapp.yaml --service-account vworkspace-operator" in all_of_it
+        assert "--velero-namespace velero" in all_of_it
+        alone = {"controlPlane": {"enabled": False, "clusterId": "c-1"}, "crds": {"install": False}}
+        local = helm.rendered(alone)["vworkspace-operator/templates/NOTES.txt"]
+        assert "create secret" not in local
+        assert "manifests --crds-only" in local
+
+
+@needs_helm
+def test_crds_are_those_of_manifests_and_stay_when_the_release_goes_U3(helm: Helm) -> None:
+    found = documents(helm.rendered({}), crds=True)
+
+    assert all(KEEP.items() <= one["metadata"].pop("annotations").items() for one in found)
+    assert keyed(found) == keyed(crd_manifests())
+    assert documents(helm.rendered({"crds": {"install": False}}), crds=True) == []
+
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"shards": 0}, "shards", "minimum"),
+    ({"replica": 3}, "", "replica"),
+    ({"image": {"pullPolicy": "Sometimes"}}, "image.pullPolicy", "IfNotPresent"),
+    ({"image": {"digest": "0a0a"}}, "image.digest", "sha256"),
+    ({"tenants": [{}]}, "tenants[0]", "namespace"),
+    ({"tenants": [{"namespace": "Org"}]}, "tenants[0].namespace", "Org"),
+    ({"settings": {"allowHttp": "yes"}}, "settings.allowHttp", "boolean"),
+    ({"settings": {"listen": "0.0.0.0:1"}}, "settings", "listen"),
+    ({"env": {"A": 1}}, "env.A", "string"),
+    ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels", "alse schema"),
+    ({"controlPlane": {"enabled": False}}, "controlPlane.clusterId", "cluster-id"),
+    ({"webhooks": {"enabled": True, "certManager": False}}, "webhooks.caBundle", "cert-manager"),
+]
+
+
+@needs_helm
+@pytest.mark.parametrize(("wrong", "path", "word"), REFUSED, ids=[path or "whole" for _, path, _ in REFUSED])
+def test_what_the_schema_refuses_is_told_with_its_path(helm: Helm, wrong: dict[str, Any], path: str, word: str) -> None:
+    with pytest.raises(HelmError) as by_helm:
+        helm.rendered(wrong)
+    with pytest.raises(ValidationProblems) as by_us:
+        chart_values(wrong)
+
+    told = str(by_helm.value).replace("/", ".").replace("[", ".").replace("]", "")
+    assert path.replace("[", ".").replace("]", "") in told
+    assert word in str(by_helm.value)
+    assert path in str(by_us.value)
+    assert word in str(by_us.value)
+
+
+def test_values_of_the_file_are_the_defaults() -> None:
+    assert yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8")) == default_values()
+
+
+def test_values_are_merged_as_helm_merges_them() -> None:
+    assert merged({"a": {"b": 1, "c": [1]}, "d": 2}, {"a": {"c": [2]}, "d": None}) == {"a": {"b": 1, "c": [2]}}

@@ -1,0 +1,334 @@
+"""The templates of the chart: what `manifests` prints, with what depends on values taken from them.
+
+The manifests come from the same functions; here stands only which value decides on which part. A test compares what
+Helm makes of the templates with what `manifests --values` prints.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from tools.chart.template import Each, Guard, Number, Spread, When, Yaml, either, template
+from vworkspace_app.install.accounts import accounts
+from vworkspace_app.install.everything import tenant
+from vworkspace_app.install.network import network
+from vworkspace_app.install.options import NAME, SHARD_LABEL, InstallOptions
+from vworkspace_app.install.profiles import Profile, profile_settings
+from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, tenant_roles
+from vworkspace_app.install.values import NO_AUTHORITY, NO_CLUSTER_ID
+from vworkspace_app.install.webhooks import certificate, configurations
+from vworkspace_app.install.workload import BOXES, flags, workload
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.fields import camel
+from vworkspace_core.controller.shard import Shard
+from vworkspace_core.install import access
+
+KEEP: Final = {"helm.sh/resource-policy": "keep"}
+"""On the CRDs: whoever deletes one deletes every object of its kind (U3)."""
+
+_V: Final = "$.Values."
+_NAMESPACE: Final = "⟦$.Release.Namespace⟧"
+_AGENT: Final = f"{_V}controlPlane.enabled"
+_HOOKS: Final = f"{_V}webhooks.enabled"
+_MANAGED: Final = f"{_V}webhooks.certManager"
+_PLAIN: Final = InstallOptions(namespace=_NAMESPACE)
+_WITH_HOOKS: Final = attrs.evolve(_PLAIN, cert_manager=True)
+
+
+def templates() -> Mapping[str, str]:
+    """Text by path below `templates/`."""
+    return {
+        "_helpers.tpl": _HELPERS,
+        "crds.yaml": template([Guard(f"{_V}crds.install", list(_crds()))]),
+        "network.yaml": template(_network()),
+        "rbac.yaml": template(_rbac()),
+        "tenants.yaml": template(_tenants()),
+        "webhooks.yaml": template(_webhooks()),
+        "workload.yaml": template(_workload(), [f'include "{NAME}.check" $']),
+    }
+
+
+def _crds() -> Iterator[Any]:
+    for crd in crd_manifests():
+        yield {
+            **crd,
+            "metadata": {**crd["metadata"], "annotations": {**crd["metadata"].get("annotations", {}), **KEEP}},
+        }
+
+
+# --- rights ----------------------------------------------------------------------------------------------------------
+
+
+def _rbac() -> Iterator[Any]:
+    plain, protected = (
+        list(cluster_rbac(attrs.evolve(_PLAIN, owner_reference_protection=asked))) for asked in (False, True)
+    )
+    yield from either(f"{_V}ownerReferenceProtection", protected, plain)
+    yield Guard(f"{_V}tenantRoles", list(tenant_roles()))
+    own, local = (
+        list(namespace_rbac(f"{NAME}-system", _NAMESPACE, accesses, _PLAIN))
+        for accesses in (access.OWN, access.LOCAL_OWN)
+    )
+    yield from _each_either(_AGENT, own, local)
+    velero = namespace_rbac(f"{NAME}-velero", f"⟦{_V}veleroNamespace⟧", access.VELERO, _PLAIN)
+    yield Guard(f"{_V}veleroNamespace", list(velero))
+
+
+def _each_either(condition: str, positive: Iterable[Any], negative: Iterable[Any]) -> Iterator[Any]:
+    """The same documents, whose parts differ."""
+    return (either(condition, one, other) for one, other in zip(positive, negative, strict=True))
+
+
+def _tenants() -> Iterator[Any]:
+    options = attrs.evolve(_PLAIN, release_account=f"⟦{_V}releaseAccount⟧")
+    role = attrs.evolve(options, release_role="⟦$tenant.releaseRole⟧")
+    name = "⟦$tenant.namespace⟧"
+    count = len(list(accounts(name, options)))
+    own, local = (list(tenant(name, attrs.evolve(options, agent=agent)))[:-count] for agent in (True, False))
+    documents = [*_each_either(_AGENT, own, local)]
+    # The account, its Role and its binding; and what Operations run as.
+    account, of_role, binding, runner = accounts(name, options)
+    _, other_binding, _ = accounts(name, role)
+    *_, working, role_of_workflows, binding_of_workflows = accounts(name, attrs.evolve(options, workflows=True))
+    documents += [
+        account,
+        Guard("not $tenant.releaseRole", [of_role, binding]),
+        Guard("$tenant.releaseRole", [other_binding]),
+        either("$tenant.workflows", working, runner),
+        Guard("$tenant.workflows", [role_of_workflows, binding_of_workflows]),
+    ]
+    yield Each(f"$tenant := {_V}tenants", documents)
+
+
+# --- network and webhooks --------------------------------------------------------------------------------------------
+
+
+def _network() -> Iterator[Any]:
+    without, hooked = (list(network(options)) for options in (_PLAIN, _WITH_HOOKS))
+    (metrics, _), (_, hook_service, policy) = without, hooked
+    yield metrics
+    _, monitor, *_ = network(attrs.evolve(_PLAIN, service_monitor=True))
+    monitor["metadata"]["labels"][Spread(f"{_V}serviceMonitor.labels")] = None
+    yield Guard(f"{_V}serviceMonitor.enabled", [monitor])
+    yield Guard(_HOOKS, [hook_service])
+    yield Guard(f"{_V}networkPolicy.enabled", [either(_HOOKS, policy, without[-1])])
+
+
+def _webhooks() -> Iterator[Any]:
+    yield Guard(f"and {_HOOKS} {_MANAGED}", list(certificate(_WITH_HOOKS)))
+    given = attrs.evolve(_PLAIN, webhook_ca=b"-")
+    both = _each_either(_MANAGED, configurations(_WITH_HOOKS), configurations(given))
+    yield Guard(_HOOKS, [_with_authority(document) for document in both])
+
+
+def _with_authority(document: Any) -> Any:
+    """With the authority of the values, where the certificate is not cert-manager's."""
+    match document:
+        case Mapping():
+            return {
+                key: f"⟦b64enc {_V}webhooks.caBundle⟧"
+                if getattr(key, "key", key) == "caBundle"
+                else _with_authority(value)
+                for key, value in document.items()
+            }
+        case list():
+            return [
+                Guard(item.condition, _with_authority(item.items)) if isinstance(item, Guard) else _with_authority(item)
+                for item in document
+            ]
+        case _:
+            return document
+
+
+# --- what runs -------------------------------------------------------------------------------------------------------
+
+_SHARDED: Final = "$sharded"
+_OF_EACH_SHARD: Final = (
+    f"$sharded := gt (int {_V}shards) 1",
+    f'$name := ternary (printf "{NAME}-shard-%d" $shard) "{NAME}" $sharded',
+)
+
+
+def _workload() -> Iterator[Any]:
+    options = attrs.evolve(_WITH_HOOKS, image=f'⟦include "{NAME}.image" $⟧', shards=2)
+    account, deployment, budget, *_ = workload(options)
+    yield {
+        **account,
+        "metadata": {
+            **account["metadata"],
+            When(f"{_V}serviceAccount.annotations", "annotations"): Yaml(f"{_V}serviceAccount.annotations"),
+        },
+    }
+    of_pods = deployment["spec"]["template"]["metadata"]
+    deployment["spec"] = {**deployment["spec"], "replicas": Number(f"int {_V}replicas")}
+    deployment["spec"]["template"] = {
+        "metadata": {
+            "labels": {**of_pods["labels"], Spread(f"{_V}podLabels"): None},
+            When(f"{_V}podAnnotations", "annotations"): Yaml(f"{_V}podAnnotations"),
+        },
+        "spec": _pod(deployment["spec"]["template"]["spec"]),
+    }
+    yield Each(f"$shard := until (int {_V}shards)", [_of_any_shard(deployment), _of_any_shard(budget)], _OF_EACH_SHARD)
+
+
+def _of_any_shard(document: Any) -> Any:
+    """The names and labels of the first shard as those of any."""
+    match document:
+        case Mapping():
+            return {
+                When(_SHARDED, key) if key == SHARD_LABEL else key: "⟦$shard⟧"
+                if key == SHARD_LABEL
+                else _of_any_shard(value)
+                for key, value in document.items()
+            }
+        case list():
+            return [_of_any_shard(item) for item in document]
+        case _:
+            return "⟦$name⟧" if document == f"{NAME}-shard-0" else document
+
+
+def _pod(spec: Mapping[str, Any]) -> dict[Any, Any]:
+    (container,) = spec["containers"]
+    parts: dict[Any, Any] = {}
+    for key, value in spec.items():
+        match key:
+            case "affinity":
+                parts[When(f"{_V}affinity", key)] = Yaml(f"{_V}affinity")
+                parts[When(f"not {_V}affinity", key)] = value
+            case "containers":
+                parts[key] = [_container(container)]
+            case "volumes":
+                source = {"name": "⟦$box.configMap⟧"}
+                parts[key] = _of_hooks(value, {"name": '⟦printf "box-%d" $index⟧', "configMap": source})
+            case _:
+                parts[key] = value
+    for key, value in (
+        ("nodeSelector", "nodeSelector"),
+        ("tolerations", "tolerations"),
+        ("topologySpreadConstraints", "topologySpreadConstraints"),
+    ):
+        parts[When(_V + value, key)] = Yaml(_V + value)
+    parts[When(f"{_V}image.pullSecrets", "imagePullSecrets")] = [
+        Each(f"$secret := {_V}image.pullSecrets", [{"name": "⟦$secret⟧"}])
+    ]
+    parts[When(f"{_V}priorityClassName", "priorityClassName")] = f"⟦{_V}priorityClassName⟧"
+    return parts
+
+
+def _container(container: Mapping[str, Any]) -> dict[Any, Any]:
+    *ports, webhook = container["ports"]
+    mount = {"name": '⟦printf "box-%d" $index⟧', "mountPath": f'⟦printf "{BOXES}/%d" $index⟧', "readOnly": True}
+    return {
+        **container,
+        "args": list(_arguments()),
+        "ports": [*ports, Guard(_HOOKS, [webhook])],
+        "resources": Yaml(f"{_V}resources"),
+        "volumeMounts": _of_hooks(container["volumeMounts"], mount),
+        When(f"{_V}image.pullPolicy", "imagePullPolicy"): f"⟦{_V}image.pullPolicy⟧",
+        When(f'include "{NAME}.env" $ | fromYaml', "env"): [
+            Each(
+                f'$variable, $text := include "{NAME}.env" $ | fromYaml', [{"name": "⟦$variable⟧", "value": "⟦$text⟧"}]
+            )
+        ],
+    }
+
+
+def _of_hooks(items: Iterable[Any], of_a_box: Any) -> list[Any]:
+    """Those of the webhooks where there are any, and one of each box."""
+    *others, last = items
+    return [*others, Guard(_HOOKS, [last]), Each(f"$index, $box := {_V}boxes", [of_a_box])]
+
+
+def _arguments() -> Iterator[Any]:
+    always, hooked = (flags(options, Shard(0, 1)) for options in (_PLAIN, _WITH_HOOKS))
+    of_profile = set(always) - set(flags(attrs.evolve(_PLAIN, profile=Profile.SINGLE_TENANT), Shard(0, 1)))
+    yield from (argument for argument in always if argument not in of_profile)
+    yield Guard(_SHARDED, [f"--shard=⟦$shard⟧/⟦{_V}shards⟧"])
+    yield Guard(f"not {_AGENT}", ["--no-agent"])
+    yield Guard(f"{_V}controlPlane.clusterId", [f"--cluster-id=⟦{_V}controlPlane.clusterId⟧"])
+    yield Guard(f"and {_AGENT} {_V}controlPlane.url", [f"--control-plane-url=⟦{_V}controlPlane.url⟧"])
+    yield Guard(f"{_V}veleroNamespace", [f"--velero-namespace=⟦{_V}veleroNamespace⟧"])
+    yield Guard(_HOOKS, [argument for argument in hooked if argument not in always])
+    named = f"--service-account=⟦{_V}releaseAccount⟧"
+    yield Guard(f'ne {_V}releaseAccount "{_PLAIN.release_account}"', [named])
+    yield Guard(f"{_V}boxes", [f'--box=⟦include "{NAME}.boxes" $⟧'])
+    setting = f'⟦include "{NAME}.setting" (dict "name" $setting "value" $value)⟧'
+    yield Each(f'$setting, $value := include "{NAME}.settings" $ | fromYaml', [setting])
+    yield Each(f"$argument := {_V}extraArgs", ["⟦$argument⟧"])
+
+
+def _profile(profile: Profile, *, agent: bool) -> str:
+    """The settings of a profile as they stand among the values."""
+    values = {camel(name): value for name, value in profile_settings(profile, agent=agent).items()}
+    return "\n".join(
+        f"{name}: {value if value in ('true', 'false') else _quoted(value)}" for name, value in values.items()
+    )
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+_HELPERS: Final = f"""\
+{{{{- define "{NAME}.image" -}}}}
+{{{{- if $.Values.image.digest -}}}}
+{{{{ $.Values.image.repository }}}}@{{{{ $.Values.image.digest }}}}
+{{{{- else -}}}}
+{{{{ $.Values.image.repository }}}}:{{{{ $.Values.image.tag | default $.Chart.AppVersion }}}}
+{{{{- end -}}}}
+{{{{- end }}}}
+
+{{{{- define "{NAME}.boxes" -}}}}
+{{{{- range $index, $box := $.Values.boxes -}}}}
+{{{{- if $index }}}},{{{{ end }}}}{BOXES}/{{{{ $index }}}}/{{{{ $box.file }}}}
+{{{{- end -}}}}
+{{{{- end }}}}
+
+{{{{- /* The environment: proxies, and over them what is said by name. */}}}}
+{{{{- define "{NAME}.env" -}}}}
+{{{{- $env := dict }}}}
+{{{{- with $.Values.proxy.https }}}}{{{{ $_ := set $env "HTTPS_PROXY" . }}}}{{{{ end }}}}
+{{{{- with $.Values.proxy.http }}}}{{{{ $_ := set $env "HTTP_PROXY" . }}}}{{{{ end }}}}
+{{{{- with $.Values.proxy.none }}}}{{{{ $_ := set $env "NO_PROXY" . }}}}{{{{ end }}}}
+{{{{- mergeOverwrite $env $.Values.env | toYaml }}}}
+{{{{- end }}}}
+
+{{{{- /* The settings of the profile, and over them what is said by name. */}}}}
+{{{{- define "{NAME}.settings" -}}}}
+{{{{- $profile := include "{NAME}.profile" $ | fromYaml }}}}
+{{{{- mergeOverwrite $profile $.Values.settings | toYaml }}}}
+{{{{- end }}}}
+
+{{{{- define "{NAME}.profile" -}}}}
+{{{{- if eq $.Values.profile "{Profile.SINGLE_TENANT}" }}}}
+{_profile(Profile.SINGLE_TENANT, agent=True)}
+{{{{- else if $.Values.controlPlane.enabled }}}}
+{_profile(Profile.MULTI_TENANT, agent=True)}
+{{{{- else }}}}
+{_profile(Profile.MULTI_TENANT, agent=False)}
+{{{{- end }}}}
+{{{{- end }}}}
+
+{{{{- /* A setting as an argument. */}}}}
+{{{{- define "{NAME}.setting" -}}}}
+{{{{- $flag := kebabcase .name }}}}
+{{{{- if kindIs "bool" .value -}}}}
+--{{{{ ternary "" "no-" .value }}}}{{{{ $flag }}}}
+{{{{- else if kindIs "slice" .value -}}}}
+--{{{{ $flag }}}}={{{{ join "," .value }}}}
+{{{{- else -}}}}
+--{{{{ $flag }}}}={{{{ .value }}}}
+{{{{- end -}}}}
+{{{{- end }}}}
+
+{{{{- /* What no schema can say of several values together. */}}}}
+{{{{- define "{NAME}.check" -}}}}
+{{{{- if and (not $.Values.controlPlane.enabled) (not $.Values.controlPlane.clusterId) }}}}
+{{{{- fail "controlPlane.clusterId: {NO_CLUSTER_ID}" }}}}
+{{{{- end }}}}
+{{{{- if and $.Values.webhooks.enabled (not $.Values.webhooks.certManager) (not $.Values.webhooks.caBundle) }}}}
+{{{{- fail "webhooks.caBundle: {NO_AUTHORITY}" }}}}
+{{{{- end }}}}
+{{{{- end }}}}
+"""
