@@ -29,6 +29,7 @@ from vworkspace_app.manager.caches import AWAITED_KINDS, ENGINE_KINDS, FLUX_KIND
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
 from vworkspace_app.operations.controller import ApprovalChecks, OperationController
+from vworkspace_app.reconcilers.running import ControllerOptions, Controllers, GivenController
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
@@ -92,10 +93,10 @@ class Manager:
     """One operator process on `api`, under `clock`. Construct it in the event loop that runs it.
 
     With `agent` it pulls jobs; without, it reconciles what people and GitOps tools apply, and calls nobody (SEE-4).
-    `credentials` are the live ones: of those only the approval secret is of use without an agent. `composites` are
-    run beside. `random` gives numbers in [0, 1) for jitter. `ready` is set when the caches have synced. Of several
-    shards each reconciles what is in its own namespaces; the first one alone reports to the Cluster object, and is the
-    one to be given an agent.
+    `credentials` are the live ones: of those only the approval secret is of use without an agent. `composites` and
+    `controllers` (reconcilers and watchers in Python) are run beside. `random` gives numbers in [0, 1) for jitter.
+    `ready` is set when the caches have synced. Of several shards each reconciles what is in its own namespaces; the
+    first one alone reports to the Cluster object, and is the one to be given an agent.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Manager:
         election: Election | None = None,
         telemetry: Telemetry | None = None,
         composites: Sequence[Composite] = (),
+        controllers: Sequence[GivenController] = (),
         random: Callable[[], float] = random_source.random,
     ) -> None:
         self._settings = settings
@@ -161,6 +163,14 @@ class Manager:
         self._subscribe()
         options = CompositeOptions(random, settings.workers, self._run_id, self._telemetry.observer, settings.shard)
         self._composites = Composites(api, clock, composites, self.events, options, shared=self.informers)
+        self._controllers = Controllers(
+            api,
+            clock,
+            controllers,
+            self.events,
+            ControllerOptions(random, self._run_id, self._telemetry.observer, settings.shard),
+            shared=self.informers,
+        )
         self._agent: ManagedAgent | None = None
         self._cluster: ClusterController | None = None
         if agent is not None:
@@ -201,14 +211,14 @@ class Manager:
             agent,
             self._election.leases,
             self._settings.shard,
-            tuple(self._composites.informers),
+            (*self._composites.informers, *self._controllers.informers),
         )
 
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
         """The worker pools by the name of their controller, as metrics and logs have it."""
         own = {"applicationinstance": self._instance_driver, "operation": self._operation_driver}
-        return {**own, **self._composites.worker_pools}
+        return {**own, **self._composites.worker_pools, **self._controllers.worker_pools}
 
     async def wait_ready(self) -> None:
         """Wait until every cache has synced."""
@@ -239,6 +249,7 @@ class Manager:
             group.start_soon(self.informers.run, name="informers")
             group.start_soon(self.events.run, name="events")
             group.start_soon(self._composites.run, self._election.elected, name="composites")
+            group.start_soon(self._controllers.run, self._election.elected, name="reconcilers and watchers")
             await self.wait_ready()
             self._log_missing_kinds()
             await self._election.elected()

@@ -21,6 +21,7 @@ from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Telemetry
 from vworkspace_app.process.clock import SystemClock
+from vworkspace_app.reconcilers.running import GivenController
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.composites.composite import Composite
 from vworkspace_core.credentials.performer import CredentialPerformer
@@ -43,6 +44,7 @@ async def production_manager(
     election: Election | None = None,
     telemetry: Telemetry | None = None,
     composites: Sequence[Composite] = (),
+    controllers: Sequence[GivenController] = (),
 ) -> AsyncIterator[Manager]:
     """A manager on `api`, which pulls jobs where there are settings of an `agent`.
 
@@ -65,6 +67,7 @@ async def production_manager(
             election=election,
             telemetry=telemetry,
             composites=composites,
+            controllers=controllers,
         )
         group.cancel_scope.cancel()
 

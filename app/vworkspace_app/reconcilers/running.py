@@ -55,6 +55,9 @@ _SPREAD: Final = 0.1
 ControllerFactory: TypeAlias = Callable[[KubeApi], AnyController]
 """Makes a controller with the API that it asks for."""
 
+GivenController: TypeAlias = AnyController | type[AnyController] | ControllerFactory
+"""A controller, or what makes one: its class, or a function."""
+
 
 @attrs.frozen
 class ControllerOptions:
@@ -147,7 +150,7 @@ class Controllers:
         self,
         api: KubeApi,
         clock: Clock,
-        controllers: Sequence[AnyController | type[AnyController] | ControllerFactory],
+        controllers: Sequence[GivenController],
         events: EventSink,
         options: ControllerOptions,
         shared: Informers | None = None,
@@ -206,9 +209,7 @@ class Controllers:
                 group.start_soon(one.pool.finish)
 
 
-def bind(
-    given: AnyController | type[AnyController] | ControllerFactory, api: KubeApi
-) -> tuple[AnyController, DeclaredApi | None]:
+def bind(given: GivenController, api: KubeApi) -> tuple[AnyController, DeclaredApi | None]:
     """A controller and the API that it was given, where it asked for one.
 
     Raises CommandError for what makes no controller.
