@@ -3,7 +3,6 @@
 The nodes of a box are made once; what changes from pass to pass is in the scope.
 """
 
-import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final
@@ -26,6 +25,7 @@ from vworkspace_core.boxes.model import (
 )
 from vworkspace_core.boxes.opening import opening, together
 from vworkspace_core.cel.syntax import Binary, Call, Conditional, Expression, children
+from vworkspace_core.composites.rendering import as_stored
 from vworkspace_core.controller.decision import ALPHANUMERIC, Fill
 from vworkspace_core.graph import (
     ApplyPolicy,
@@ -287,13 +287,4 @@ def _manifest(evaluation: Evaluation, node: BoxNode, values: Mapping[str, Any]) 
             raise _Unusable("metadata.namespace has no value, and the parent is in no namespace")
         meta["namespace"] = namespace
     said["apiVersion"], said["kind"] = node.kind.api_version, node.kind.kind
-    return _without_string_data(said) if node.kind == SECRET else said
-
-
-def _without_string_data(secret: dict[str, Any]) -> dict[str, Any]:
-    """As the API server stores it: plain texts come back as `data`."""
-    plain = secret.pop("stringData", None)
-    if isinstance(plain, Mapping):
-        encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()}
-        secret["data"] = {**(secret.get("data") or {}), **encoded}
-    return secret
+    return as_stored(said) if node.kind == SECRET else said

@@ -195,4 +195,4 @@ def _message_of(decision: Decision) -> str:
     """What the decision's status says of the failure, for the log line."""
     conditions = get_path(decision.status, "status", "conditions") or ()
     messages = (get_path(condition, "message") for condition in conditions if get_path(condition, "status") == "True")
-    return next((message for message in messages if message), "a write failed; the status says which")
+    return next((message for message in messages if message), "it is tried again; the status says why")

@@ -55,6 +55,11 @@ class Resource(Generic[Spec, Status]):
         """Its CustomResourceDefinition."""
         return self.definition.manifest()
 
+    @property
+    def status_fields(self) -> tuple[str, ...]:
+        """The names of the fields of its status, as they are written."""
+        return tuple(camel(field.name) for field in attrs.fields(_attrs_class(self.status)))
+
     @cached_property
     def schema(self) -> Schema:
         """The schema of its whole objects, compiled."""
@@ -161,6 +166,11 @@ def rule(cel: str, message: str, *, field_path: str = "", reason: str = "FieldVa
 def _asked_by_the_schema(value: Any, old: Any) -> bool:
     """`Resource.problems` asks the rule itself."""
     return True
+
+
+def _attrs_class(cls: type[Any]) -> type[Any]:
+    """The class, of which `resource` has seen that attrs made it."""
+    return cls
 
 
 # --- what a kind is made of ------------------------------------------------------------------------------------------

@@ -1,0 +1,317 @@
+"""What is done for one object of a pure reconciler: the decision, whole (PH-1 to PH-3, PH-7).
+
+Expected flow
+    in a namespace that is not looked after → told; being deleted → its drain, then wave by wave, then the finalizer;
+    otherwise the function is asked, and its nodes are kept up by the engine.
+Guarantees
+    Pure where the function is. Where the function raises, answers nonsense, or the object cannot be read, nothing is
+    applied and nothing is deleted: what is wanted is not known. A teardown needs no answer of the function.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path
+from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.apimachinery.secret_material import safe
+from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.decisions import (
+    as_they_stand,
+    is_looked_after,
+    is_to_be_let_go,
+    keeping_up,
+    letting_go,
+    not_looked_after,
+    taking_down,
+    with_status,
+)
+from vworkspace_core.composites.parent import DELETING, READY, RECONCILING, STALLED, Parent
+from vworkspace_core.composites.rendering import as_stored
+from vworkspace_core.controller.decision import Decision, Snapshot
+from vworkspace_core.controller.requeue import Requeue
+from vworkspace_core.graph import (
+    ApplyPolicy,
+    Edge,
+    Graph,
+    GraphError,
+    GraphNode,
+    Hold,
+    HoldCause,
+    Hooks,
+    Item,
+    Marks,
+    Rendered,
+    Scope,
+    conditions_of,
+    plan,
+)
+from vworkspace_core.reconcilers.desired import Children, Desired, Node, NodeOrId
+from vworkspace_core.reconcilers.object import Object, UnreadableObject
+from vworkspace_core.reconcilers.pure import AnyPureReconciler, Read
+from vworkspace_core.reconcilers.request import Terminal
+from vworkspace_core.reconcilers.secret_texts import without_secrets
+
+DOMAIN: Final = "controller.vworkspace.io"
+MARKS: Final = Marks(DOMAIN)
+CONTROLLER_NAME: Final = f"{DOMAIN}/name"
+"""Label of every child: which controller it is of."""
+_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+
+UNREADABLE: Final = "ObjectUnreadable"
+FAILED: Final = "ReconcileFailed"
+"""The function raised."""
+INVALID: Final = "DesiredInvalid"
+"""The function answered what cannot be."""
+
+
+class InvalidDesired(Exception):
+    """The function's answer cannot be carried out: only other code can help. The message says what to write."""
+
+
+@lru_cache(maxsize=256)
+def composite_of(pure: AnyPureReconciler) -> Composite:
+    """The reconciler as its controller sees it."""
+    kind = pure.resource.kind
+
+    def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+        return decide_pure(pure, parent, observed, now)
+
+    return Composite(
+        name=pure.name,
+        word="controller",
+        controller=f"controller-{pure.name}",
+        kind=kind,
+        manager=f"vworkspace-controller.{pure.name}",
+        finalizer=f"{kind.group}/{pure.name}",
+        marks=MARKS,
+        labels={_MANAGED_BY: "vworkspace-controller", CONTROLLER_NAME: pure.name},
+        selector=f"{CONTROLLER_NAME}={pure.name}",
+        child_kinds=pure.owns,
+        fields=pure.resource.status_fields,
+        decide=decided,
+        external_refs=lambda parent: _read_refs(pure, parent),
+        role_command=f"vworkspace-operator controllers rbac {pure.name}",
+        externals=pure.reads,
+        anywhere=frozenset(pure.owns) if pure.across_namespaces else frozenset(),
+        namespaces=pure.namespaces,
+        references=not pure.strict_order,
+        resync=pure.resync,
+    )
+
+
+def _read_refs(pure: AnyPureReconciler, parent: Parent) -> Iterator[tuple[Read, ObjectRef]]:
+    """What is read, as far as its name is known; nothing of an object that cannot be read."""
+    if not pure.reads:
+        return
+    found = pure.resource.read_leniently(parent.manifest)
+    if isinstance(found, Object):
+        yield from _refs_of(pure, found)
+
+
+def _refs_of(pure: AnyPureReconciler, found: Object[Any, Any]) -> Iterator[tuple[Read, ObjectRef]]:
+    for read in pure.reads:
+        try:
+            name = read.name(found)
+            namespace = read.namespace(found) if read.namespace is not None else found.metadata.namespace
+        except Exception:
+            continue
+        if name and (namespace or not read.kind.namespaced):
+            yield read, ObjectRef(read.kind, namespace if read.kind.namespaced else None, name)
+
+
+def decide_pure(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+    """What is to be done for `parent`, given what exists and the time."""
+    composite = composite_of(pure)
+    deleting = parent.metadata.deletion_timestamp is not None
+    if deleting and composite.finalizer not in parent.metadata.finalizers:
+        return Decision()
+    if deleting and is_to_be_let_go(parent):
+        return letting_go(composite.owner_of(parent), observed)
+    if not deleting and not is_looked_after(composite, observed):
+        return not_looked_after(composite, parent, now)
+    try:
+        return _going(pure, parent, observed, now) if deleting else _wanted(pure, parent, observed, now)
+    except _Unreadable as error:
+        return _stopped(composite, parent, UNREADABLE, str(error), now)
+    except InvalidDesired as error:
+        return _stopped(composite, parent, INVALID, _told(pure, error, observed), now)
+    except Terminal as error:
+        return _stopped(composite, parent, error.reason, without_secrets(error.message, observed.objects), now)
+    except Exception as error:
+        return _failed(composite, parent, _told(pure, error, observed), now)
+
+
+class _Unreadable(Exception):
+    """The object does not fit its classes."""
+
+
+def _wanted(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+    composite, found = composite_of(pure), _readable(pure, parent)
+    children = children_of(pure, parent, found, observed)
+    desired = pure.function(found, children)
+    if not isinstance(desired, Desired):
+        raise InvalidDesired(f"the function returned {type(desired).__name__}, not Desired(nodes, status)")
+    if not isinstance(desired.status, pure.resource.status):
+        expected = pure.resource.status.__name__
+        raise InvalidDesired(f"the status is of {type(desired.status).__name__}, not of {expected}")
+    graph = _graph_of(pure, found, desired.nodes)
+    planned = plan(graph, composite.owner_of(parent), observed, Scope())
+    decision = keeping_up(composite, parent, observed, planned)
+    requeue = decision.requeue.no_later_than(desired.requeue_after)
+    fields = pure.resource.status_json(desired.status)
+    return with_status(attrs.evolve(decision, requeue=requeue), composite, parent, conditions_of(planned), fields, now)
+
+
+def _going(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+    hooks = None
+    if pure.drain is not None:
+        found = _readable(pure, parent)
+        nodes = pure.drain(found, children_of(pure, parent, found, observed))
+        graph = _graph_of(pure, found, nodes)
+        hooks = Hooks.of(graph.nodes.values(), Scope())
+    return taking_down(composite_of(pure), parent, observed, hooks, now)
+
+
+def _readable(pure: AnyPureReconciler, parent: Parent) -> Object[Any, Any]:
+    found = pure.resource.read_leniently(parent.manifest)
+    if isinstance(found, UnreadableObject):
+        raise _Unreadable(f"the object does not fit {pure.resource.kind.kind}: {found.problems}")
+    return found
+
+
+def children_of(pure: AnyPureReconciler, parent: Parent, found: Object[Any, Any], observed: Snapshot) -> Children:
+    """What exists, as the function sees it."""
+    owner = composite_of(pure).owner_of(parent)
+    seen: dict[str, list[Manifest]] = {}
+    for _, live in owner.held(observed):
+        seen.setdefault(owner.node_of(live), []).append(live)
+    for read, ref in _refs_of(pure, found):
+        if (there := observed.objects.get(ref)) is not None:
+            seen[read.id] = [there]
+    return Children(seen)
+
+
+# --- what cannot be carried out --------------------------------------------------------------------------------------
+
+
+def _told(pure: AnyPureReconciler, error: Exception, observed: Snapshot) -> str:
+    """The error with its text, but for what stands in Secrets that were read or made."""
+    name = "" if isinstance(error, InvalidDesired) else f"{type(error).__name__}: "
+    return safe(f"{pure.name}: {name}{without_secrets(str(error), observed.objects)}")
+
+
+def _stopped(composite: Composite, parent: Parent, reason: str, message: str, now: datetime) -> Decision:
+    """Only another object, or other code, can help. What exists stays as it is."""
+    wanted = (
+        Wanted(READY, ConditionStatus.FALSE, reason, message),
+        Wanted(RECONCILING, ConditionStatus.FALSE, reason),
+        Wanted(STALLED, ConditionStatus.TRUE, reason, message),
+        *_deleting(parent, reason, message),
+    )
+    return with_status(Decision(), composite, parent, wanted, as_they_stand(composite, parent), now)
+
+
+def _failed(composite: Composite, parent: Parent, message: str, now: datetime) -> Decision:
+    """It may pass: tried again, with what is there then. What exists stays as it is."""
+    wanted = (
+        Wanted(READY, ConditionStatus.FALSE, FAILED, message),
+        Wanted(RECONCILING, ConditionStatus.TRUE, FAILED, message),
+        Wanted(STALLED, ConditionStatus.FALSE, FAILED),
+        *_deleting(parent, FAILED, message),
+    )
+    fields = as_they_stand(composite, parent)
+    return with_status(Decision(requeue=Requeue.BACKOFF), composite, parent, wanted, fields, now)
+
+
+def _deleting(parent: Parent, reason: str, message: str) -> Iterator[Wanted]:
+    if parent.metadata.deletion_timestamp is not None:
+        yield Wanted(DELETING, ConditionStatus.TRUE, reason, message)
+
+
+# --- nodes of the engine ---------------------------------------------------------------------------------------------
+
+
+def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[Node]) -> Graph:
+    """The graph of the nodes, and of what is read and waited for. Raises InvalidDesired."""
+    kinds = {(kind.api_version, kind.kind): kind for kind in pure.owns}
+    reads = {read.id: (read, ref) for read, ref in _refs_of(pure, found)}
+    made = [_graph_node(node, _kind_of(pure, node, kinds)) for node in nodes]
+    waited_for = {edge.to for node in made for edge in node.edges}
+    externals = [_external(read, reads.get(read.id)) for read in pure.reads if read.id in waited_for]
+    try:
+        return Graph.of((*externals, *made))
+    except GraphError as error:
+        raise InvalidDesired(error.message) from error
+
+
+def _kind_of(pure: AnyPureReconciler, node: Node, kinds: Mapping[tuple[Any, Any], Kind]) -> Kind:
+    said = (node.manifest.get("apiVersion"), node.manifest.get("kind"))
+    if said not in kinds:
+        raise InvalidDesired(f"node {node.id} is a {said[1]} of {said[0]}: add {said[0]}/{said[1]} to owns=[…]")
+    if any(read.id == node.id for read in pure.reads):
+        raise InvalidDesired(f"node {node.id} has the id of something that is read: give it another one")
+    return kinds[said]
+
+
+def _graph_node(node: Node, kind: Kind) -> GraphNode:
+    manifest = _plain(node, kind)
+    return GraphNode(
+        node.id,
+        kind,
+        lambda scope: Rendered((Item("", manifest),)),
+        edges=tuple(Edge(_id_of(one), node.until, declared=True) for one in node.depends_on),
+        gate=_gate(node),
+        ready=lambda scope, item, live: node.healthy(live),
+        policy=_policy(node),
+        removal=node.removal,
+        prune=node.prune,
+        on_immutable=node.on_immutable,
+        adopt=node.adopt,
+        generate=tuple(node.generate),
+        roll_on=tuple(map(_id_of, node.roll_on)),
+        title=f"{kind.kind} {node.id}",
+    )
+
+
+def _policy(node: Node) -> ApplyPolicy:
+    """What is made with random text is made where there is none: applied again it would lose it."""
+    return ApplyPolicy.IF_ABSENT if node.generate and node.apply is ApplyPolicy.ALWAYS else node.apply
+
+
+def _id_of(one: NodeOrId) -> str:
+    return one if isinstance(one, str) else one.id
+
+
+def _gate(node: Node) -> Callable[[Scope], bool | Hold]:
+    if node.when is True:
+        return lambda scope: True
+    held = Hold(HoldCause.NO, node.when or "`when` says no")
+    return lambda scope: held
+
+
+def _plain(node: Node, kind: Kind) -> dict[str, Any]:
+    """The manifest as JSON of its own: nobody can change it behind the engine's back. Raises InvalidDesired."""
+    try:
+        manifest = msgspec.json.decode(canonical_json(node.manifest))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidDesired(f"node {node.id}: its manifest is no JSON: {error}") from error
+    if not isinstance(get_path(manifest, "metadata"), dict) or not node.name:
+        raise InvalidDesired(f"node {node.id}: its manifest has no metadata.name")
+    return as_stored(manifest) if kind == SECRET else dict(manifest)
+
+
+def _external(read: Read, known: tuple[Read, ObjectRef] | None) -> GraphNode:
+    def render(scope: Scope) -> Rendered | Hold:
+        if known is None:
+            return Hold(HoldCause.MISSING, "its name is not known yet")
+        ref = known[1]
+        return Rendered((Item("", ref.kind.manifest(ref.name, ref.namespace)),))
+
+    return GraphNode(read.id, read.kind, render, policy=ApplyPolicy.NEVER, title=f"{read.kind.kind} {read.id}")

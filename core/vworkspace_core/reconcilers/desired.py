@@ -1,0 +1,99 @@
+"""What a pure reconciler is given and what it answers: children as they are, nodes and a status as they should be.
+
+A `Node` says that an object should exist. The graph engine applies it when it differs, in the order of what depends on
+what, waits until it is ready, removes it when it is no longer among the nodes, and takes everything down in reverse.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeAlias
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
+from vworkspace_core.controller.decision import Fill
+from vworkspace_core.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
+from vworkspace_core.graph.owner import label_text
+from vworkspace_core.readiness import State, readiness
+from vworkspace_core.reconcilers.object import Status
+
+
+def _as_its_kind_says(live: Manifest) -> bool:
+    """Nothing beside is asked."""
+    return True
+
+
+@attrs.frozen(eq=False)
+class Node:
+    """One object that should exist. `id` is its identity: a node of the same id with another name replaces it.
+
+    `depends_on`: other nodes, or ids of what is read, of which as much is waited for as `until` says. `when`: False, or
+    a text that says why, holds it: what exists stays as it is, nothing is made, and the object is not Ready. A node
+    that is left out of `Desired` is removed. `healthy` is asked of the live object beside what its kind says. `adopt`:
+    an object of that name that nobody controls is taken over. `generate`: fields that are filled with random text when
+    it is created; it is not touched again then. `roll_on`: nodes whose content is put as a hash on its pods: these are
+    replaced when it changes.
+    """
+
+    id: str
+    manifest: Manifest = attrs.field(repr=False)
+    depends_on: Sequence["Node | str"] = ()
+    until: Until = Until.READY
+    when: bool | str = True
+    healthy: Callable[[Manifest], bool] = attrs.field(default=_as_its_kind_says, repr=False)
+    apply: ApplyPolicy = ApplyPolicy.ALWAYS
+    removal: Removal = Removal.DELETE
+    prune: PruneTime = PruneTime.WHEN_READY
+    on_immutable: OnImmutable = OnImmutable.FAIL
+    adopt: bool = False
+    generate: Sequence[Fill] = ()
+    roll_on: Sequence["Node | str"] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of its object."""
+        return str(metadata(self.manifest).get("name") or "")
+
+
+@attrs.frozen(eq=False)
+class Desired(Generic[Status]):
+    """What should exist, and the status of the object: conditions and the observed generation are written for you.
+
+    `requeue_after`: decide again in so many seconds at the latest, whether or not anything changed.
+    """
+
+    nodes: Sequence[Node]
+    status: Status
+    requeue_after: float | None = None
+
+
+NodeOrId: TypeAlias = Node | str
+
+
+@attrs.frozen(eq=False)
+class Children:
+    """What exists: of each node what was made of it before, and of what is read the objects by their ids.
+
+    What somebody else made under the name of a node is not shown. `found` is by the label of a node, or the id of what
+    is read.
+    """
+
+    found: Mapping[str, Sequence[Manifest]] = attrs.field(factory=dict)
+
+    def get(self, node: NodeOrId) -> Manifest | None:
+        """The live object of a node, or of what is read; None where there is none."""
+        if isinstance(node, str):
+            return next(iter(self.found.get(node) or self.found.get(label_text(node)) or ()), None)
+        return next((live for live in self.found.get(label_text(node.id), ()) if _is_of(node, live)), None)
+
+    def dig(self, node: NodeOrId, *path: str | int) -> Any:
+        """The value at a path of the live object; None where the object or any step is missing."""
+        return get_path(self.get(node), *path)
+
+    def is_ready(self, node: NodeOrId) -> bool:
+        """Whether the live object is ready at its own generation, by the rules of its kind."""
+        return readiness(self.get(node)).state is State.READY
+
+
+def _is_of(node: Node, live: Manifest) -> bool:
+    """Another object of the same node is one that it replaces."""
+    return bool(metadata(live).get("name") == node.name and live.get("kind") == node.manifest.get("kind"))

@@ -1,0 +1,146 @@
+"""The pure level: a function from an object and its children to what should exist, as a controller of its kind (PH-7).
+
+`@pure_reconciler(SHOP, owns=[…])` above the function makes the controller. The function decides; what is applied when
+it differs, in which order, what is waited for, removed and taken down, is the engine's, as for boxes.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeAlias
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import ALL_KINDS, SECRET
+from vworkspace_core.reconcilers.desired import Children, Desired, Node
+from vworkspace_core.reconcilers.object import Object, Spec, Status
+from vworkspace_core.reconcilers.resource import Resource
+from vworkspace_core.schema.builtin import BUILT_IN, built_in_kind
+
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+
+DesiredOf: TypeAlias = Callable[[Object[Spec, Status], Children], Desired[Status]]
+"""The function. It reads its two arguments and nothing else: no clock, no network, no state; same in, same out."""
+
+DrainOf: TypeAlias = Callable[[Object[Spec, Status], Children], Sequence[Node]]
+"""What runs to its end before anything is deleted: its nodes are created once, as Jobs."""
+
+AnyKind: TypeAlias = Kind | Resource[Any, Any] | str
+"""A kind, or `apps/v1/Deployment`, `v1/Service` for one that is built in."""
+
+
+@attrs.frozen(eq=False)
+class Read:
+    """Somebody else's object that the function looks at, by `id` in its `children`.
+
+    `name` says which it is, from the object of ours alone; None for none yet. It is in the object's namespace where
+    `namespace` does not say another. Without `watch` it is read by its name in each pass: Secrets are, by default.
+    """
+
+    id: str
+    of: AnyKind
+    name: Callable[[Any], str | None]
+    namespace: Callable[[Any], str] | None = None
+    watch: bool = attrs.field()
+    kind: Kind = attrs.field(init=False)
+
+    @watch.default
+    def _watched(self) -> bool:
+        return kind_of(self.of) != SECRET
+
+    @kind.default
+    def _kind(self) -> Kind:
+        return kind_of(self.of)
+
+    @property
+    def fields(self) -> tuple[tuple[str, ...], ...]:
+        """All of it may be read."""
+        return ((),)
+
+    @property
+    def selector(self) -> Mapping[str, Any]:
+        """Any labels."""
+        return {}
+
+
+@attrs.frozen(eq=False)
+class PureReconciler(Generic[Spec, Status]):
+    """A controller made of a pure function by `pure_reconciler`. Called, it is the function."""
+
+    name: str
+    resource: Resource[Spec, Status]
+    function: DesiredOf[Spec, Status]
+    owns: tuple[Kind, ...]
+    reads: tuple[Read, ...] = ()
+    drain: DrainOf[Spec, Status] | None = None
+    resync: float = 60.0
+    namespaces: Mapping[str, Any] | None = None
+    across_namespaces: bool = False
+    strict_order: bool = False
+
+    def __call__(self, object: Object[Spec, Status], children: Children | None = None) -> Desired[Status]:
+        """What the function says, as a test asks it."""
+        return self.function(object, Children() if children is None else children)
+
+
+AnyPureReconciler: TypeAlias = PureReconciler[Any, Any]
+
+
+def pure_reconciler(
+    resource: Resource[Spec, Status],
+    *,
+    owns: Sequence[AnyKind],
+    reads: Sequence[Read] = (),
+    name: str = "",
+    drain: DrainOf[Spec, Status] | None = None,
+    resync: float = 60.0,
+    namespaces: Mapping[str, Any] | None = None,
+    across_namespaces: bool = False,
+    strict_order: bool = False,
+) -> Callable[[DesiredOf[Spec, Status]], PureReconciler[Spec, Status]]:
+    """Make a controller of a function.
+
+    `owns` are the kinds of its nodes: they are watched, and roles are printed for them. `name` is that of the function
+    where none is given; finalizers, labels, field managers, metrics and logs have it: who changes it starts anew.
+    `namespaces` selects those that are looked after by their labels. `across_namespaces`: nodes may be in others than
+    the object's. `strict_order`: no owner references, so that nothing but this controller takes anything down.
+    Raises ValueError with what to write.
+    """
+    kinds = tuple(dict.fromkeys(map(kind_of, owns)))
+
+    def made(function: DesiredOf[Spec, Status]) -> PureReconciler[Spec, Status]:
+        said = name or function.__name__.replace("_", "-").lower()
+        if _NAME.fullmatch(said) is None:
+            raise ValueError(f"the name {said!r} must be such as shop-audit, 40 letters at most: give name=…")
+        return PureReconciler(
+            said,
+            resource,
+            function,
+            kinds,
+            tuple(reads),
+            drain,
+            resync,
+            namespaces,
+            across_namespaces,
+            strict_order,
+        )
+
+    return made
+
+
+def kind_of(given: AnyKind) -> Kind:
+    """The kind. Raises ValueError for a text that names none that is built in."""
+    if isinstance(given, Kind):
+        return given
+    if isinstance(given, Resource):
+        return given.kind
+    api_version, _, kind = given.rpartition("/")
+    if (known := built_in_kind(api_version, kind)) is not None:
+        return known.kind
+    ours = next((one for one in ALL_KINDS if (one.api_version, one.kind) == (api_version, kind)), None)
+    if ours is None:
+        raise ValueError(
+            f"{given!r} is no kind that is known here: write such as apps/v1/Deployment, or give Kind(group, version,"
+            f" kind, plural); known are {', '.join(sorted('/'.join(one) for one in BUILT_IN))}"
+        )
+    return ours
