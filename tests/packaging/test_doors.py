@@ -56,6 +56,7 @@ EMBEDDED = (
     "vworkspace_core.reconcilers",
     "vworkspace_core.regex",
     "vworkspace_core.schema",
+    "vworkspace_core.versions",
     "vworkspace_fake",
     "vworkspace_fake.controlplane",
     "vworkspace_fake.downstream",

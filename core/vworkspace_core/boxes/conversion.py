@@ -1,41 +1,48 @@
-"""An object of one version of a box's kind as another has it, by the box's expressions (PH-6).
+"""The versions of a box's kind, converted by the box's expressions (PH-6, PH-8).
 
 A field that both versions have under one name keeps its value unless the box says otherwise; what the other version
 does not declare is left out.
 """
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.boxes.box import CompiledVersion
-from vworkspace_core.boxes.schemas import KnownKind
+from vworkspace_core.boxes.box import Box, CompiledVersion
+from vworkspace_core.boxes.model import KeptIn
+from vworkspace_core.boxes.schemas import CrdVersions
 from vworkspace_core.boxes.templates import Template
 from vworkspace_core.cel.values import ABSENT
-from vworkspace_core.schema import apply_defaults, prune
+from vworkspace_core.versions import Conversion, Convert, Converter
 
 
-def to_storage(version: CompiledVersion, old: Manifest, storage: KnownKind) -> Manifest:
-    """`old`, an object of `version`, as the storage version has it. Raises ExpressionFailure."""
-    return _converted(old, "old", version.up, storage)
+def converter_of(box: Box, crd: CrdVersions | None = None) -> Converter | None:
+    """What converts the objects of a box's kind; None where the box tells of no other version. `crd` is the box's."""
+    spokes = [version for version in box.versions if not version.is_storage]
+    if not spokes:
+        return None
+    known = CrdVersions.of(box.crd) if crd is None else crd
+    schemas = {name: kind.schema for name, kind in known.kinds.items() if kind.schema is not None}
+    conversions = (_conversion(version) for version in spokes)
+    return Converter.of(box.kind.group, box.kind.kind, known.storage, *conversions, schemas=schemas)
 
 
-def from_storage(version: CompiledVersion, stored: Manifest, known: KnownKind) -> Manifest:
-    """`stored` as `version`, whose kind is `known`, has it. Raises ExpressionFailure."""
-    return _converted(stored, "self", version.down, known)
+def _conversion(version: CompiledVersion) -> Conversion:
+    keeps = version.keeps is KeptIn.ANNOTATION
+    return Conversion(version.name, _filling("old", version.up), _filling("self", version.down), keeps=keeps)
 
 
-def _converted(
-    manifest: Manifest, variable: str, fields: Mapping[tuple[str, ...], Template], target: KnownKind
-) -> Manifest:
-    found: Any = {**deepcopy(dict(manifest)), "apiVersion": target.kind.api_version}
-    if target.schema is not None:
-        found, _ = prune(target.schema, found)
-    for steps, template in fields.items():
-        _put(found, steps, template.render({variable: manifest}))
-    converted: Manifest = found if target.schema is None else apply_defaults(target.schema, found)
-    return converted
+def _filling(variable: str, fields: Mapping[tuple[str, ...], Template]) -> Convert:
+    """Sets the fields of an object that is then read by the schema of the other version. Raises ExpressionFailure."""
+
+    def convert(manifest: Manifest) -> dict[str, Any]:
+        found: dict[str, Any] = dict(manifest)
+        values = [(steps, template.render({variable: manifest})) for steps, template in fields.items()]
+        for steps, value in values:
+            _put(found, steps, value)
+        return found
+
+    return convert
 
 
 def _put(target: dict[str, Any], steps: Sequence[str], value: Any) -> None:

@@ -1,0 +1,35 @@
+"""Objects of one version of a kind as another has them: hub and spokes, pure (PH-8).
+
+A `Conversion` says how the objects of a spoke become those of the hub and back, a `Converter` holds all of a kind.
+`answer_review` answers a ConversionReview, `check_round_trips` tries a conversion there and back.
+"""
+
+from vworkspace_core.versions.converter import Conversion, ConversionFailed, Convert, Converter
+from vworkspace_core.versions.keeping import kept_in
+from vworkspace_core.versions.migration import VersionsInUse
+from vworkspace_core.versions.review import (
+    ConversionRequest,
+    MalformedConversionReview,
+    answer_review,
+    conversion_failed,
+    converted_all,
+    read_conversion_review,
+)
+from vworkspace_core.versions.round_trips import BrokenRoundTrip, check_round_trips
+
+__all__ = [
+    "BrokenRoundTrip",
+    "Conversion",
+    "ConversionFailed",
+    "ConversionRequest",
+    "Convert",
+    "Converter",
+    "MalformedConversionReview",
+    "VersionsInUse",
+    "answer_review",
+    "check_round_trips",
+    "conversion_failed",
+    "converted_all",
+    "kept_in",
+    "read_conversion_review",
+]

@@ -1,0 +1,287 @@
+"""Conversions: hub and spokes, what is kept in an annotation, reviews (PH-8, L23)."""
+
+import json
+from contextlib import suppress
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from vworkspace_core.schema import compile_schema
+from vworkspace_core.schema.objectmeta import with_type_meta
+from vworkspace_core.versions import (
+    BrokenRoundTrip,
+    Conversion,
+    ConversionFailed,
+    Converter,
+    MalformedConversionReview,
+    answer_review,
+    check_round_trips,
+    kept_in,
+)
+
+GROUP = "shops.example"
+TEXT = {"type": "string"}
+PART = {"type": "object", "properties": {"name": TEXT, "image": TEXT, "cpu": {"type": "integer"}}, "required": ["name"]}
+NEW = {
+    "size": {"type": "integer"},
+    "tls": {"type": "object", "properties": {"secret": TEXT, "policy": TEXT}},
+    "parts": {
+        "type": "array",
+        "items": PART,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+    },
+    "tier": {"type": "string", "default": "one"},
+}
+OLD = {
+    "replicas": {"type": "integer"},
+    "secret": TEXT,
+    "images": {"type": "object", "additionalProperties": TEXT},
+    "note": TEXT,
+}
+
+
+def schema(fields: dict[str, Any]) -> Any:
+    spec = {"type": "object", "properties": fields}
+    return with_type_meta(compile_schema({"type": "object", "properties": {"spec": spec}}))
+
+
+def up(old: Any) -> Any:
+    """`replicas` is renamed, `secret` moved, parts have more to say than their images; `note` is dropped."""
+    spec = old.get("spec") or {}
+    new: dict[str, Any] = {}
+    if "replicas" in spec:
+        new["size"] = spec["replicas"]
+    if "secret" in spec:
+        new["tls"] = {"secret": spec["secret"]}
+    if "images" in spec:
+        new["parts"] = [{"name": name, "image": image} for name, image in spec["images"].items()]
+    return {**old, "spec": new}
+
+
+def down(new: Any) -> Any:
+    spec = new.get("spec") or {}
+    old: dict[str, Any] = {}
+    if "size" in spec:
+        old["replicas"] = spec["size"]
+    if "secret" in spec.get("tls", {}):
+        old["secret"] = spec["tls"]["secret"]
+    images = {part["name"]: part["image"] for part in spec.get("parts", ()) if "image" in part}
+    if images:
+        old["images"] = images
+    return {**new, "spec": old}
+
+
+SCHEMAS = {"v1": schema(NEW), "v1alpha1": schema(OLD)}
+KEEPING = Converter.of(
+    GROUP, "Shop", "v1", Conversion("v1alpha1", up, down, keeps=True, hub_keeps=True), schemas=SCHEMAS
+)
+PLAIN = Converter.of(GROUP, "Shop", "v1", Conversion("v1alpha1", up, down), schemas=SCHEMAS)
+
+
+def shop(version: str, **spec: Any) -> dict[str, Any]:
+    meta = {"name": "a", "namespace": "team", "uid": "u", "labels": {"a": "b"}}
+    return {"apiVersion": f"{GROUP}/{version}", "kind": "Shop", "metadata": meta, "spec": spec}
+
+
+names = st.sampled_from(["web", "db", "job"])
+texts = st.sampled_from(["x", "y", ""])
+parts = st.lists(
+    st.fixed_dictionaries({"name": names}, optional={"image": texts, "cpu": st.integers(0, 3)}),
+    max_size=3,
+    unique_by=lambda part: part["name"],
+)
+new_specs = st.fixed_dictionaries(
+    {"tier": texts},
+    optional={
+        "size": st.integers(0, 3),
+        "parts": parts,
+        "tls": st.fixed_dictionaries({}, optional={"secret": texts, "policy": texts}),
+    },
+)
+old_specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "replicas": st.integers(0, 3),
+        "secret": texts,
+        "images": st.dictionaries(names, texts, max_size=3),
+        "note": texts,
+    },
+)
+
+
+@given(new_specs)
+@example({"tier": "one", "parts": [{"name": "web", "cpu": 1}, {"name": "db", "image": "x", "cpu": 2}]})
+@example({"tier": "x", "tls": {}, "parts": []})
+def test_conversion_of_the_storage_version_and_back_is_the_identity(spec: dict[str, Any]) -> None:
+    """L23: `up(down(x)) == x`, whatever the old version cannot hold; the annotation is gone again."""
+    stored = shop("v1", **spec)
+    assert KEEPING.convert(KEEPING.convert(stored, "v1alpha1"), "v1") == stored
+    assert check_round_trips(KEEPING, "v1alpha1", [stored]) == 1
+
+
+@given(old_specs)
+@example({"note": "x"})
+@example({"images": {}})
+def test_conversion_of_an_old_version_and_back_is_the_identity(spec: dict[str, Any]) -> None:
+    """L23: `down(up(y)) == y`."""
+    old = shop("v1alpha1", **spec)
+    assert KEEPING.convert(KEEPING.convert(old, "v1"), "v1alpha1") == old
+
+
+@given(new_specs, old_specs)
+def test_conversion_lets_a_change_in_the_other_version_win(spec: dict[str, Any], changed: dict[str, Any]) -> None:
+    """What the old version can say is what it says, whatever the annotation kept."""
+    seen = KEEPING.convert(shop("v1", **spec), "v1alpha1")
+    written = KEEPING.convert({**seen, "spec": changed}, "v1")
+    assert KEEPING.convert(written, "v1alpha1")["spec"] == changed
+    assert written["spec"].get("size") == changed.get("replicas")
+    assert written["spec"]["tier"] == spec["tier"], "the old version has nothing to say about it"
+
+
+def test_conversion_keeps_the_rest_of_an_item_that_the_other_version_changes() -> None:
+    stored = shop("v1", tier="one", parts=[{"name": "web", "image": "x", "cpu": 1}, {"name": "db", "cpu": 2}])
+    seen = KEEPING.convert(stored, "v1alpha1")
+    seen["spec"]["images"]["web"] = "y"
+    again = KEEPING.convert(seen, "v1")
+    assert again["spec"]["parts"] == [{"name": "web", "image": "y", "cpu": 1}, {"name": "db", "cpu": 2}]
+
+
+def test_conversion_touches_no_metadata_but_its_annotation() -> None:
+    stored = shop("v1", tier="x")
+    seen = KEEPING.convert(stored, "v1alpha1")
+    assert {**seen["metadata"], "annotations": None} == {**stored["metadata"], "annotations": None}
+    assert list(seen["metadata"]["annotations"]) == [kept_in("v1")]
+    assert json.loads(seen["metadata"]["annotations"][kept_in("v1")]) == [
+        {"at": ["spec", "tier"], "was": "x", "became": "one"}
+    ]
+
+
+HOSTILE = ["", "{", "[]", "[1]", "{}", '[{"at": []}]', '[{"at": ["metadata", "uid"], "was": "x"}]', "[" * 100_000]
+HOSTILE += ['[{"at": ["spec", {"name": 1}, "x"], "was": 1}]', '[{"at": [{}], "was": 1}]', '[{"at": ["spec", 3]}]']
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_conversion_reads_past_an_annotation_that_somebody_made(text: str) -> None:
+    old = shop("v1alpha1", replicas=2)
+    old["metadata"]["annotations"] = {kept_in("v1"): text, "mine": "x"}
+    made = KEEPING.convert(old, "v1")
+    assert made["spec"] == {"size": 2, "tier": "one"}
+    assert made["metadata"]["annotations"] == {"mine": "x"}
+    assert made["metadata"]["uid"] == "u"
+
+
+def test_conversion_that_loses_a_field_is_named_with_it() -> None:
+    """The field, what it was, what it became, and what would keep it."""
+    with pytest.raises(BrokenRoundTrip) as caught:
+        check_round_trips(PLAIN, "v1alpha1", [shop("v1", tier="one", tls={"secret": "s", "policy": "p"})])
+    told = "v1 to v1alpha1 and back changes spec.tls.policy: 'p' becomes nothing (`keeps: annotation` keeps what"
+    assert str(caught.value).startswith(f"conversion of v1alpha1: {told}")
+    assert caught.value.part == "up"
+    with pytest.raises(BrokenRoundTrip, match=r"changes spec\.note: 'n' becomes nothing"):
+        check_round_trips(PLAIN, "v1alpha1", [shop("v1alpha1", note="n")])
+    with pytest.raises(BrokenRoundTrip, match=r"changes spec\.parts\[name=web\]: .* becomes nothing"):
+        check_round_trips(
+            PLAIN, "v1alpha1", [shop("v1", tier="one", parts=[{"name": "web"}, {"name": "db", "image": ""}])]
+        )
+
+
+def raising(manifest: Any) -> Any:
+    raise KeyError("size")
+
+
+def other_name(manifest: Any) -> Any:
+    return {**manifest, "metadata": {**manifest["metadata"], "name": "b"}}
+
+
+BROKEN = [
+    (raising, "'size'"),
+    (lambda manifest: None, "gives NoneType, and no object"),
+    (other_name, "may not change metadata.name"),
+    (lambda manifest: {**manifest, "metadata": []}, "metadata that is no object"),
+    (lambda manifest: {**manifest, "metadata": {**manifest["metadata"], "labels": {"a": 1}}}, "labels must be texts"),
+]
+
+
+@pytest.mark.parametrize(("function", "told"), BROKEN, ids=[told for _, told in BROKEN])
+def test_conversion_by_a_function_that_goes_wrong_names_the_object(function: Any, told: str) -> None:
+    converter = Converter.of(GROUP, "Shop", "v1", Conversion("v1alpha1", function, function))
+    with pytest.raises(ConversionFailed, match=told) as caught:
+        converter.convert(shop("v1"), "v1alpha1")
+    assert str(caught.value).startswith("Shop team/a (shops.example/v1) as shops.example/v1alpha1: ")
+
+
+def test_conversion_between_two_spokes_goes_by_the_hub() -> None:
+    third = Conversion("v1beta1", lambda one: one, lambda one: one)
+    converter = Converter.of(
+        GROUP, "Shop", "v1", KEEPING.spokes["v1alpha1"], third, schemas={**SCHEMAS, "v1beta1": SCHEMAS["v1"]}
+    )
+    old = shop("v1alpha1", replicas=3, secret="s", note="kept")
+    middle = converter.convert(old, "v1beta1")
+    assert middle["spec"] == {"size": 3, "tls": {"secret": "s"}, "tier": "one"}
+    assert converter.convert(middle, "v1alpha1") == old
+    with pytest.raises(ValueError, match="v1 is there twice"):
+        Converter.of(GROUP, "Shop", "v1", Conversion("v1", up, down))
+
+
+def review(*objects: Any, version: str = f"{GROUP}/v1") -> dict[str, Any]:
+    request = {"uid": "r", "desiredAPIVersion": version, "objects": list(objects)}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+
+
+def test_a_conversion_review_is_answered_object_by_object() -> None:
+    given = [shop("v1alpha1", replicas=1), shop("v1", tier="x")]
+    before = deepcopy(given)
+    response = answer_review(review(*given), [KEEPING])["response"]
+    assert (response["uid"], response["result"]) == ("r", {"status": "Success"})
+    assert [one["spec"] for one in response["convertedObjects"]] == [{"size": 1, "tier": "one"}, {"tier": "x"}]
+    assert given == before
+    assert answer_review(review(), [KEEPING])["response"]["convertedObjects"] == []
+
+
+@pytest.mark.parametrize(
+    ("objects", "version", "told"),
+    [
+        ((shop("v1"), shop("v7")), f"{GROUP}/v1", "Shop team/a (shops.example/v7) as shops.example/v1: Shop has no"),
+        ((shop("v1"),), f"{GROUP}/v7", "has no version v7, but v1, v1alpha1"),
+        (({**shop("v1"), "kind": "Other"},), f"{GROUP}/v1", "nothing here converts this kind"),
+        ((shop("v1"),), "v1", "nothing here converts this kind"),
+        (({**shop("v1"), "apiVersion": "other/v1"},), f"{GROUP}/v1alpha1", "is no Shop of shops.example"),
+        ((3,), f"{GROUP}/v1", "is no JSON object"),
+    ],
+)
+def test_a_conversion_review_fails_as_a_whole_and_names_the_object(
+    objects: tuple[Any, ...], version: str, told: str
+) -> None:
+    response = answer_review(review(*objects, version=version), [KEEPING])["response"]
+    assert response["convertedObjects"] == []
+    assert response["result"]["status"] == "Failure"
+    assert told in response["result"]["message"]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@given(json_values, st.sampled_from(["body", "request", "objects", "object", "metadata", "spec"]))
+def test_a_conversion_review_of_any_shape_ends_in_an_answer_or_a_named_refusal(value: Any, where: str) -> None:
+    given = review(shop("v1alpha1", replicas=1))
+    match where:
+        case "body":
+            given = value
+        case "request":
+            given["request"] = value
+        case "objects":
+            given["request"]["objects"] = value
+        case "object":
+            given["request"]["objects"] = [value]
+        case _:
+            given["request"]["objects"][0][where] = value
+    with suppress(MalformedConversionReview):
+        assert answer_review(given, [KEEPING])["response"]["result"]["status"] in ("Success", "Failure")
