@@ -34,6 +34,12 @@ def demo(
     box: Annotated[
         bool, Parameter(help="An operator from a file instead: three phases, gates on children.", negative="")
     ] = False,
+    listen: Annotated[
+        str, Parameter(help="HOST:PORT of a page that shows what happens; with --keep any free port.")
+    ] = "",
+    show: Annotated[
+        bool, Parameter(name="--open", help="Open the page in a browser, and leave everything running.", negative="")
+    ] = False,
 ) -> int:
     """Watch an intent travel from the control plane through the operator to Flux and back, over real HTTP.
 
@@ -44,10 +50,11 @@ def demo(
         vworkspace-operator demo --operations
         vworkspace-operator demo --box
         vworkspace-operator demo --keep
+        vworkspace-operator demo --open
     """
     from vworkspace_app.commands.demo import run_demo
 
-    return run_demo(keep=keep, plain=plain, payloads=payloads, operations=operations, box=box)
+    return run_demo(keep=keep, plain=plain, payloads=payloads, operations=operations, box=box, listen=listen, show=show)
 
 
 def plan(

@@ -1,8 +1,14 @@
 """`control-plane`: the embedded control plane as a process."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from starlette.routing import BaseRoute, Mount
+
+from vworkspace_app.page.access import PasswordAccess
+from vworkspace_app.page.jobs import JobsPage
+from vworkspace_app.page.site import Site
 from vworkspace_app.process.addresses import parse_address
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.signals import run_until_signal
@@ -19,7 +25,10 @@ def run_control_plane(
     signing_key: Path | None = None,
     encryption_key: Path | None = None,
 ) -> None:
-    """Serve until a signal. Raises CommandError for a wrong address, one that is in use, or a key of no use."""
+    """Serve until a signal, with a page of jobs and events at `/page/`.
+
+    Raises CommandError for a wrong address, one that is in use, or a key of no use.
+    """
     host, port = parse_address(listen)
     if token == admin_token:
         raise CommandError("--token and --admin-token are the same: the agent could offer jobs to itself", status=USAGE)
@@ -32,10 +41,29 @@ def run_control_plane(
 
     async def work() -> None:
         await serve(
-            server, host, port, admin_token=admin_token, ready=lambda url: print(_told(url, cluster_id), flush=True)
+            server,
+            host,
+            port,
+            admin_token=admin_token,
+            ready=lambda url: print(_told(url, cluster_id), flush=True),
+            further=_page(server, admin_token),
         )
 
     run_until_signal(work, listen=listen)
+
+
+def jobs_page(server: ControlPlaneServer, path: str = "/") -> JobsPage:
+    """What `server` knows, as its page shows it. Call it on the server's loop."""
+
+    def events() -> list[Any]:
+        return [event for cluster in sorted(server.tokens.clusters()) for event in server.events_of(cluster)]
+
+    return JobsPage(lambda: (job.as_json() for job in server.jobs), events, path)
+
+
+def _page(server: ControlPlaneServer, admin_token: str) -> Sequence[BaseRoute]:
+    site = Site(jobs_page(server), "vworkspace control plane", PasswordAccess(admin_token))
+    return [Mount("/page", routes=site.routes())]
 
 
 def _told(url: str, cluster_id: str) -> str:
@@ -49,6 +77,8 @@ Offer a job (here: delete an application; kinds and payloads: docs/protocol.md),
     "payload": {{"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance",
                 "namespace": "org-myteam", "name": "podinfo"}}}}'
   curl -H "Authorization: Bearer $VWORKSPACE_ADMIN_TOKEN" {url}/api/admin/jobs
+
+Watch it in a browser (the password is the admin token): {url}/page/
 """
 
 

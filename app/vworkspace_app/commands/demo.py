@@ -1,12 +1,16 @@
 """`demo`: tells a story of `vworkspace_app.demo` and answers whether everything was as it should be."""
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import webbrowser
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
 
 import anyio
 import attrs
+from starlette.applications import Starlette
 
 from vworkspace_app import VERSION
+from vworkspace_app.commands.control_plane import jobs_page
 from vworkspace_app.demo import playground
 from vworkspace_app.demo.board import board, box_board, operations_board
 from vworkspace_app.demo.box_story import furnish, lines, tell_box
@@ -19,13 +23,35 @@ from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.story import tell
 from vworkspace_app.demo.world import World, open_world
+from vworkspace_app.manager.telemetry import LogOnly
+from vworkspace_app.observability import serving_in_thread
+from vworkspace_app.page.operator import OperatorPage
+from vworkspace_app.page.screens import Several, Source
+from vworkspace_app.page.serving import PageTelemetry
+from vworkspace_app.page.site import STREAMS, LocalNames, Site
 from vworkspace_app.process import logs
+from vworkspace_app.process.addresses import is_loopback, parse_address
+from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError
+from vworkspace_app.process.http import ConnectionLimits
 from vworkspace_app.process.signals import run_until_signal
 
+_HERE: Final = "127.0.0.1:0"
 
-def run_demo(*, keep: bool, plain: bool, payloads: bool, operations: bool = False, box: bool = False) -> int:
+
+def run_demo(
+    *,
+    keep: bool,
+    plain: bool,
+    payloads: bool,
+    operations: bool = False,
+    box: bool = False,
+    listen: str = "",
+    show: bool = False,
+) -> int:
     """Run the demo of the main job, of operations or of a box.
+
+    With `listen`, and with `keep` too, a page shows what happens; `show` opens it in a browser, and keeps it.
 
     The exit status is 0 when all that was shown is as it should be. Raises CommandError when a signal ends it before
     everything was shown.
@@ -34,7 +60,8 @@ def run_demo(*, keep: bool, plain: bool, payloads: bool, operations: bool = Fals
         raise CommandError("--box and --operations tell different stories: give one of them", status=USAGE)
     logs.configure(level="error", operator_version=VERSION)
     stage = Stage(plain=plain, payloads=payloads)
-    play = _Play(stage, keep, operations, box)
+    keep = keep or show
+    play = _Play(stage, keep, operations, box, listen or (_HERE if keep else ""), show)
     run_until_signal(play.run)
     if not play.is_told:
         raise CommandError("interrupted", status=INTERRUPTED)
@@ -49,7 +76,10 @@ class _Play:
     keep: bool
     operations: bool
     box: bool
-    is_told: bool = False
+    listen: str
+    show: bool
+    page: OperatorPage = attrs.field(factory=OperatorPage, init=False)
+    is_told: bool = attrs.field(default=False, init=False)
 
     async def run(self) -> None:
         await (self._box() if self.box else self._operator())
@@ -58,28 +88,47 @@ class _Play:
         flux = FLUX if self.operations else QUICK
         engines = ENGINES if self.operations or self.keep else None
         draw, story = (operations_board, tell_operations) if self.operations else (board, tell)
-        async with open_world(flux, engines) as world:
+        telemetry = PageTelemetry(LogOnly(), self.page, SystemClock())
+        async with open_world(flux, engines, telemetry) as world:
             self.stage.say(f"API server     {world.cluster_url}")
             self.stage.say(f"control plane  {world.control_url}")
-            with self.stage.live(lambda waiting_for: draw(world.spectator, world.control, waiting_for)):
-                await self._tell(lambda: story(world, self.stage))
-            self._end()
-            if self.keep:
-                await self._linger(world)
+            jobs = jobs_page(world.control, "/jobs")
+            with self._served("page           ", self.page, jobs):
+                with self.stage.live(lambda waiting_for: draw(world.spectator, world.control, waiting_for)):
+                    await self._tell(lambda: story(world, self.stage))
+                self._end()
+                if self.keep:
+                    await self._linger(world)
 
     async def _box(self) -> None:
-        async with open_box_scene() as scene:
+        async with open_box_scene(lambda components: self.page.attach(components, SystemClock())) as scene:
             self.stage.say(f"API server  {scene.cluster_url}")
             self.stage.say(f"box         {scene.box.name}: {scene.box.kind.crd_name}")
-            with self.stage.live(lambda waiting_for: box_board(scene.spectator, scene.kinds, waiting_for)):
-                await self._tell(lambda: tell_box(scene, self.stage))
-            self._end()
-            if self.keep:
-                self.stage.act("A playground")
-                await furnish(scene)
-                for line in lines(scene):
-                    self.stage.say(line)
-                await anyio.sleep_forever()
+            with self._served("page        ", self.page):
+                with self.stage.live(lambda waiting_for: box_board(scene.spectator, scene.kinds, waiting_for)):
+                    await self._tell(lambda: tell_box(scene, self.stage))
+                self._end()
+                if self.keep:
+                    self.stage.act("A playground")
+                    await furnish(scene)
+                    for line in lines(scene):
+                        self.stage.say(line)
+                    await anyio.sleep_forever()
+
+    @contextmanager
+    def _served(self, label: str, *sources: Source) -> Iterator[None]:
+        """Serve the page while the block runs, where it is asked for, and say where."""
+        if not self.listen:
+            yield
+            return
+        rules = LocalNames() if is_loopback(parse_address(self.listen)[0]) else None
+        site = Site(Several(*sources), "vworkspace-operator demo", rules)
+        limits = ConnectionLimits(streams=STREAMS)
+        with serving_in_thread(Starlette(routes=site.routes()), self.listen, limits=limits) as url:
+            self.stage.say(f"{label}{url}/")
+            if self.show and not webbrowser.open(f"{url}/"):
+                self.stage.say("no browser could be opened: open that address yourself")
+            yield
 
     async def _tell(self, story: Callable[[], Awaitable[None]]) -> None:
         try:

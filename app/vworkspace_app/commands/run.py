@@ -23,6 +23,8 @@ from vworkspace_app.observability import (
 )
 from vworkspace_app.observability.endpoints import probes
 from vworkspace_app.operations.template_files import read_templates
+from vworkspace_app.page.serving import ServedPage
+from vworkspace_app.page.site import STREAMS
 from vworkspace_app.process import logs
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError
@@ -30,7 +32,7 @@ from vworkspace_app.process.secret_masking import SecretMask
 from vworkspace_app.process.signals import beside, run_until_stopped, unless
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
-from vworkspace_app.settings.table import shard_in
+from vworkspace_app.settings.table import PageAccess, shard_in
 from vworkspace_app.webhooks import webhooks
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.boxes.decide import composite_of
@@ -59,6 +61,7 @@ def run_operator(settings: RunSettings) -> None:
     latest = LatestStats(ProcessStats(clock.monotonic()))
     metrics = Metrics(latest, clock.monotonic)
     telemetry = MetricsTelemetry(clock, latest, metrics)
+    page = ServedPage(PageAccess(settings.page), "vworkspace-operator", log.secrets.mask)
     connect = partial(KubeApiClient, config)
 
     async def work(stop: anyio.Event) -> None:
@@ -67,6 +70,7 @@ def run_operator(settings: RunSettings) -> None:
             connect(observe=metrics.request, before_write=election.before_write) as api,
             beside(telemetry.run),
         ):
+            page.ask(api)
             source = _source(settings, api)
             # One shard registers the cluster; the others wait for the Secret that it writes.
             registers = election.elected if shard.is_first else anyio.sleep_forever
@@ -88,14 +92,15 @@ def run_operator(settings: RunSettings) -> None:
                     live,
                     agent=agent if settings.agent and shard.is_first else None,
                     election=election,
-                    telemetry=telemetry,
+                    telemetry=page.beside(telemetry, clock),
                     composites=composites,
                 ) as manager,
             ):
                 await manager.run(stop)
 
     grace = seconds_of(settings.grace_period)
-    with probes(settings.listen, application(latest, metrics, clock.monotonic)):
+    served = application(latest, metrics, clock.monotonic, page.routes)
+    with probes(settings.listen, served, streams=STREAMS):
         run_until_stopped(work, grace=grace, listen=settings.webhook_listen, stopping=telemetry.stop)
     _log.info("stopped")
 

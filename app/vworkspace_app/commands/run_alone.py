@@ -12,6 +12,7 @@ import attrs
 import structlog
 
 from vworkspace_app import VERSION
+from vworkspace_app.composites.running import Composites
 from vworkspace_app.controller.event_recorder import BackgroundEvents
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.informers import Informers
@@ -22,12 +23,15 @@ from vworkspace_app.manager.manager import Election
 from vworkspace_app.manager.telemetry import Components, Telemetry
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats, application
 from vworkspace_app.observability.endpoints import probes
+from vworkspace_app.page.serving import ServedPage
+from vworkspace_app.page.site import STREAMS
 from vworkspace_app.process import logs
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.signals import beside, run_until_stopped
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
+from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.ports import Clock, EventSink, KubeApi
@@ -81,6 +85,7 @@ def run_alone(settings: RunSettings, makers: Sequence[MakeRunnable], **starting:
     latest = LatestStats(ProcessStats(clock.monotonic()))
     metrics = Metrics(latest, clock.monotonic)
     telemetry = MetricsTelemetry(clock, latest, metrics)
+    page = ServedPage(PageAccess(settings.page), "vworkspace-operator", log.secrets.mask)
     connect = partial(KubeApiClient, config)
 
     async def work(stop: anyio.Event) -> None:
@@ -89,13 +94,15 @@ def run_alone(settings: RunSettings, makers: Sequence[MakeRunnable], **starting:
             connect(observe=metrics.request, before_write=election.before_write) as api,
             beside(telemetry.run),
         ):
+            page.ask(api)
             _log.info("starting", **starting)
-            async with at_work(api, clock, makers, election, telemetry) as running:
+            async with at_work(api, clock, makers, election, page.beside(telemetry, clock)) as running:
                 await stop.wait()
                 await finished(running)
 
     grace = seconds_of(settings.grace_period)
-    with probes(settings.listen, application(latest, metrics, clock.monotonic)):
+    served = application(latest, metrics, clock.monotonic, page.routes)
+    with probes(settings.listen, served, streams=STREAMS):
         run_until_stopped(work, grace=grace, stopping=telemetry.stop)
     _log.info("stopped")
 
@@ -129,4 +136,7 @@ def _components(
 ) -> Components:
     pools = {name: pool for one in running for name, pool in one.worker_pools.items()}
     informers = tuple(informer for one in running for informer in one.informers)
-    return Components(Informers(()), pools, events, Live(Credentials()), None, leases, further=informers)
+    composites = tuple(one for some in running if isinstance(some, Composites) for one in some.running)
+    return Components(
+        Informers(()), pools, events, Live(Credentials()), None, leases, further=informers, composites=composites
+    )

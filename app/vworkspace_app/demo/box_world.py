@@ -6,7 +6,7 @@ The box runs as `box run` runs it: informers, queue, workers and Events over HTT
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.demo.world import open_group
 from vworkspace_app.embedded.access import write_kubeconfig
 from vworkspace_app.embedded.cluster import EmbeddedCluster
+from vworkspace_app.manager.telemetry import Components, components_of_composites
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import EVENT, NAMESPACE
@@ -59,8 +60,11 @@ class BoxScene:
 
 
 @asynccontextmanager
-async def open_box_scene() -> AsyncIterator[BoxScene]:
-    """Start everything, and stop it at the end. The box watches when the scene is there."""
+async def open_box_scene(attach: Callable[[Components], None] = lambda components: None) -> AsyncIterator[BoxScene]:
+    """Start everything, and stop it at the end. The box watches when the scene is there.
+
+    `attach` is given what there is to look at, before anything runs.
+    """
     (box,) = runnable([load_box(str(FILE))])
     assert box.crd is not None
     started = time.monotonic()
@@ -82,6 +86,7 @@ async def open_box_scene() -> AsyncIterator[BoxScene]:
         clock = SystemClock()
         events = BackgroundEvents(api, clock, instance="demo")
         boxes = Composites(api, clock, [composite_of(box)], events, CompositeOptions(random.random))
+        attach(components_of_composites(boxes, events))
         spectator = Spectator(watcher, started, (box.kind, *child_kinds(box), EVENT))
         # A group of its own, which ends before the connections that it uses are closed.
         working = await open_group(stack)

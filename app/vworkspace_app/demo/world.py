@@ -25,6 +25,7 @@ from vworkspace_app.embedded.cluster import EmbeddedCluster
 from vworkspace_app.embedded.simulators import SIMULATORS
 from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_app.manager.telemetry import Telemetry
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION
 from vworkspace_core.instances.context import Settings
@@ -67,10 +68,12 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(behaviour: FluxBehaviour, engines: DownstreamBehaviour | None = None) -> AsyncIterator[World]:
+async def open_world(
+    behaviour: FluxBehaviour, engines: DownstreamBehaviour | None = None, telemetry: Telemetry | None = None
+) -> AsyncIterator[World]:
     """Start everything, and stop it at the end. The operator is ready when the world is.
 
-    With `engines` every downstream controller is simulated, and what they need is there.
+    With `engines` every downstream controller is simulated, and what they need is there. `telemetry` is the operator's.
     """
     started = time.monotonic()
     async with AsyncExitStack() as stack:
@@ -103,7 +106,9 @@ async def open_world(behaviour: FluxBehaviour, engines: DownstreamBehaviour | No
             Settings(cluster_id=CLUSTER), identity="demo", namespace=OWN_NAMESPACE, version=VERSION
         )
         manager = await stack.enter_async_context(
-            production_manager(api, settings, source, Live(await source.read()), agent=AgentSettings())
+            production_manager(
+                api, settings, source, Live(await source.read()), agent=AgentSettings(), telemetry=telemetry
+            )
         )
         watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
         spectator = Spectator(watcher, started, WATCHED if engines is None else (*WATCHED, OPERATION, *engine_kinds()))

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from vworkspace_apiserver.access.audit import AuditEntry, AuditLog
 from vworkspace_apiserver.http.certificates import Certificates
 from vworkspace_apiserver.http.serving import kubeconfig
 from vworkspace_apiserver.model.calls import ADMIN, Caller
+from vworkspace_app.process.addresses import is_loopback
 from vworkspace_app.process.errors import USAGE, CommandError
 
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
@@ -54,20 +54,13 @@ def access_for(host: str, *, tls: bool, token: str, tokens: Path | None, rbac: b
     if rbac and not known:
         message = "--rbac needs --token or --tokens: without them every caller is the administrator"
         raise CommandError(message, status=USAGE)
-    if not known and not _is_loopback(host):
+    if not known and not is_loopback(host):
         raise CommandError(
             f"--listen {host}: whoever reaches it would be its administrator: give --token or --tokens,"
             " or listen on 127.0.0.1",
             status=USAGE,
         )
     return ClusterAccess(known or None, _certificates(host) if tls else None)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _certificates(host: str) -> Certificates:

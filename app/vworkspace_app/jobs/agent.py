@@ -4,10 +4,13 @@ The machine decides; this class owns its state, hands effects to whoever perform
 in queues) and brings back what came of them and what the poll got (`polling.py`). Only cancellation ends the loop.
 """
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 import anyio
+import attrs
 import structlog
 
 from vworkspace_app.control_plane.connection import Connection
@@ -20,6 +23,7 @@ from vworkspace_app.jobs.polling import LongPoll
 from vworkspace_app.jobs.reconnect import Reconnect
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
@@ -36,6 +40,18 @@ from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 log = structlog.get_logger("vworkspace.agent")
 
 _TICK_REST = 0.05
+_REMEMBERED: Final = 100
+
+
+@attrs.frozen
+class SettledJob:
+    """How a job ended. `about` is the object in words; `error` is free of secrets."""
+
+    id: str
+    about: str
+    outcome: str
+    error: str
+    at: datetime
 
 
 class Agent:
@@ -104,6 +120,8 @@ class Agent:
         )
         self._changed = anyio.Event()
         self._started: Instant | None = None
+        self.settled: deque[SettledJob] = deque(maxlen=_REMEMBERED)
+        """The jobs that this process settled last, the newest first."""
 
     @property
     def state(self) -> AgentState:
@@ -270,6 +288,8 @@ class Agent:
         good = body["outcome"] in ("succeeded", "noop")
         fields = {"outcome": body["outcome"], "object": self._object_of(job_id), "error": body.get("error", "")}
         (log.info if good else log.warning)("a job is settled", job_id=job_id, **fields)
+        error = shown(str(body.get("error") or ""))
+        self.settled.appendleft(SettledJob(job_id, fields["object"], str(body["outcome"]), error, self._clock.now()))
         self._on_result(str(body["outcome"]))
 
         def accepted() -> None:

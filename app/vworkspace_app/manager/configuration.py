@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from vworkspace_app import VERSION
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.settings.table import shard_in
+from vworkspace_app.settings.table import PageAccess, shard_in
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
@@ -61,3 +61,5 @@ def _openings(settings: RunSettings) -> Iterator[str]:
         yield "--allow-http-control-plane: the token and the jobs may go in the clear"
     if settings.writers and not settings.webhook_listen:
         yield "--writers binds nobody without webhooks, which --webhook-listen serves: whom RBAC lets can write"
+    if settings.page == PageAccess.OPEN:
+        yield "--page=open: whoever reaches --listen sees the names and messages of all tenants; token-review asks who"

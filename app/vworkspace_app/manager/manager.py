@@ -212,6 +212,7 @@ class Manager:
             self._election.leases,
             self._settings.shard,
             (*self._composites.informers, *self._controllers.informers),
+            self._composites.running,
         )
 
     @property

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import attrs
 
+from vworkspace_app.composites.running import Composites, RunningComposite
 from vworkspace_app.controller.event_recorder import BackgroundEvents
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.informers import Informers
@@ -20,7 +21,8 @@ from vworkspace_core.credentials.secret import Credentials
 class Components:
     """What there is to look at. `agent` is None where there is none; `leases` as `Election` has them.
 
-    `further` are the informers of boxes, each of which watches its own part of a kind.
+    `further` are the informers of composites, each of which watches its own part of a kind.
+    `composites` are those at work, each with its caches.
     """
 
     informers: Informers
@@ -31,6 +33,23 @@ class Components:
     leases: Callable[[], tuple[tuple[str, bool], ...]]
     shard: Shard = WHOLE
     further: tuple[InformerRunner, ...] = ()
+    composites: tuple[RunningComposite, ...] = ()
+
+
+def components_of_composites(
+    running: Composites, events: BackgroundEvents, leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
+) -> Components:
+    """What there is to look at where composites run and nothing else."""
+    return Components(
+        Informers(()),
+        running.worker_pools,
+        events,
+        Live(Credentials()),
+        None,
+        leases,
+        further=tuple(running.informers),
+        composites=running.running,
+    )
 
 
 class Telemetry(Protocol):

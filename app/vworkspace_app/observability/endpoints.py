@@ -3,7 +3,7 @@
 They are served by a thread with a loop of its own: a blocked event loop is reported, not shared.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import anyio
@@ -13,7 +13,7 @@ from anyio.from_thread import start_blocking_portal
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import LatestStats
@@ -24,8 +24,10 @@ from vworkspace_core.controller.health import HealthReport, healthy, ready
 _log = structlog.get_logger("operator")
 
 
-def application(latest: LatestStats, metrics: Metrics, now: Callable[[], float]) -> Starlette:
-    """The ASGI application. It reads `latest` and never asks the operator itself."""
+def application(
+    latest: LatestStats, metrics: Metrics, now: Callable[[], float], further: Sequence[BaseRoute] = ()
+) -> Starlette:
+    """The ASGI application. It reads `latest` and never asks the operator itself; what is `further` comes last."""
 
     def judged(judge: Callable[..., HealthReport]) -> Callable[[Request], PlainTextResponse]:
         def answer(_: Request) -> PlainTextResponse:
@@ -44,6 +46,7 @@ def application(latest: LatestStats, metrics: Metrics, now: Callable[[], float])
             Route("/healthz", judged(healthy)),
             Route("/readyz", judged(ready)),
             Route("/metrics", exposition),
+            *further,
         ]
     )
 
@@ -69,11 +72,14 @@ def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits |
 
 
 @contextmanager
-def probes(listen: str, app: Starlette) -> Iterator[None]:
-    """Serve metrics and probes until everything else has ended; nothing where there is no address."""
+def probes(listen: str, app: Starlette, *, streams: frozenset[str] = frozenset()) -> Iterator[None]:
+    """Serve metrics and probes until everything else has ended; nothing where there is no address.
+
+    `streams` as `ConnectionLimits` has them.
+    """
     if not listen:
         yield
         return
-    with serving_in_thread(app, listen) as url:
+    with serving_in_thread(app, listen, limits=ConnectionLimits(streams=streams)) as url:
         _log.info("serving metrics and probes", url=url)
         yield

@@ -1,6 +1,7 @@
 """HOST:PORT of an option, and what to do where it cannot be listened on."""
 
 import errno
+from ipaddress import ip_address
 
 from vworkspace_app.process.errors import USAGE, CommandError
 
@@ -12,6 +13,14 @@ def parse_address(listen: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) > 65535:
         raise CommandError(f"--listen {listen}: give HOST:PORT, such as 127.0.0.1:8001", status=USAGE)
     return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def cannot_listen(error: OSError, listen: str) -> CommandError:

@@ -49,6 +49,8 @@ class ConnectionLimits:
     whole: float = 30.0
     """For a request and its answer, so that who reads slowly does not stay for ever either."""
     idle: float = 30.0
+    streams: frozenset[str] = frozenset()
+    """Paths whose answers have no end: who follows one has to read what is there within `whole`, again and again."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -247,9 +249,20 @@ class _Connection(H11Protocol):
             self._clear_deadline("whole")
         self._port.mark_busy(self._client)
         if not self.cycle.response_complete:
-            self._set_deadline("whole", limits.whole)
+            if self.scope["path"] not in limits.streams:
+                self._set_deadline("whole", limits.whole)
             if self.cycle.more_body:
                 self._set_deadline("body", limits.body)
+
+    def pause_writing(self) -> None:
+        """What was written waits for somebody who does not read."""
+        super().pause_writing()
+        self._set_deadline("reading", self._port.limits.whole)
+
+    def resume_writing(self) -> None:
+        """They read on."""
+        self._clear_deadline("reading")
+        super().resume_writing()
 
     def _set_deadline(self, name: str, seconds: float) -> None:
         """Within so many seconds from the first call, or the connection ends."""

@@ -5,6 +5,7 @@ Names that end like the variables Kubernetes makes for Services (`â€¦_PORT`, `â€
 """
 
 from collections.abc import Iterator, Set
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +39,16 @@ from vworkspace_core.instances.context import RELEASE_ACCOUNT
 from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.operations.claims import BINDINGS, DEFAULT_BINDINGS
 from vworkspace_core.operations.settings import RUNNER
+
+
+class PageAccess(StrEnum):
+    """Whether there is a page, and for whom."""
+
+    NONE = "none"
+    OPEN = "open"
+    """For all who reach the port, as the metrics are."""
+    TOKEN_REVIEW = "token-review"
+    """For whoever shows a token of the cluster, and may get `/page`."""
 
 
 @attrs.frozen
@@ -135,6 +146,12 @@ class RunSettings:
     listen: str = setting(
         ADDRESS, "", "Where /metrics, /healthz and /readyz are served, over plain HTTP; nowhere when it is not set."
     )
+    page: str = setting(
+        choice(*PageAccess),
+        PageAccess.NONE.value,
+        "A read-only page of what runs, at --listen: open, to all who reach that address, as the metrics are;"
+        " token-review, to users of the cluster who may get the path /page, by the token that they show.",
+    )
     leader_elect: bool = setting(
         SWITCH, False, "Write only while holding a Lease; other replicas stand by with warm caches."
     )
@@ -184,6 +201,8 @@ def inconsistencies(settings: RunSettings) -> Iterator[str]:
     """What does not fit together, of settings that are each in order."""
     if problems := lease_policy(settings).problems():
         yield f"--leader-elect-lease-duration, -renew-deadline and -retry-period: {'; '.join(problems)}"
+    if settings.page != PageAccess.NONE and not settings.listen:
+        yield f"--page={settings.page} needs --listen: the page is served there"
     if shard_in(settings) != WHOLE and not settings.leader_elect:
         yield f"--shard={settings.shard} needs --leader-elect: by their Leases the shards know of each other"
 

@@ -27,7 +27,7 @@ from vworkspace_core.boxes.labels import MARKS, child_labels, child_selector, fi
 from vworkspace_core.boxes.model import OwnerMode
 from vworkspace_core.boxes.nodes import drains_of, external_name, graph_of
 from vworkspace_core.boxes.status import report, with_faults
-from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.composite import Composite, Explanation
 from vworkspace_core.composites.decisions import (
     is_looked_after,
     is_to_be_let_go,
@@ -78,6 +78,7 @@ def composite_of(box: Box) -> Composite:
         references=not box.strict_order,
         resync=box.resync,
         rounds=max(graph_of(box).depth, drains_of(box).depth) + 3,
+        explain=lambda parent, observed, now: explanation_of(box, parent, observed, now),
     )
 
 
@@ -96,6 +97,13 @@ def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, Obje
             continue
         if found is not None:
             yield external, ObjectRef(external.kind, *found)
+
+
+def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) -> Explanation:
+    """How every node of the box stands."""
+    evaluation = Evaluation(box, parent.manifest, now)
+    found = plan(graph_of(box), composite_of(box).owner_of(parent), observed, evaluation.scope())
+    return Explanation(graph_of(box), found, {node.id: tuple(gate.shown for gate in node.gates) for node in box.nodes})
 
 
 def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:

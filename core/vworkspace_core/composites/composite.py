@@ -12,7 +12,7 @@ from vworkspace_core.composites.parent import STANDARD, Parent, created_records,
 from vworkspace_core.controller.decision import Decision, Snapshot
 from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.managed_fields import StatusOwner
-from vworkspace_core.graph import Marks, Owner
+from vworkspace_core.graph import Graph, Marks, Owner, Plan
 from vworkspace_core.ports import Entropy
 
 MOST_ROUNDS: Final = 16
@@ -33,6 +33,15 @@ class External(Protocol):
 
 
 @attrs.frozen(eq=False)
+class Explanation:
+    """How every node stands, for people: the graph, what a plan found, and gates by node as their author wrote them."""
+
+    graph: Graph
+    plan: Plan
+    gates: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+
+@attrs.frozen(eq=False)
 class Composite:
     """A kind whose objects have children, as its controller sees it.
 
@@ -40,7 +49,7 @@ class Composite:
     `labels` stand on every child beside the marks; `selector` finds the children of all parents. `fields` are the names
     of what its status holds beside conditions. Children of the kinds in `anywhere` may be in any namespace. Parents are
     looked after in the namespaces that the selector `namespaces` chooses. Without `references` no child refers to its
-    parent.
+    parent. `explain` says how every node of a parent stands, where people can be told.
     """
 
     name: str
@@ -64,6 +73,7 @@ class Composite:
     references: bool = True
     resync: float = 60.0
     rounds: int = MOST_ROUNDS
+    explain: Callable[[Parent, Snapshot, datetime], Explanation] | None = None
 
     @property
     def title(self) -> str:

@@ -37,6 +37,7 @@ OPENING: Mapping[str, tuple[dict[str, Any], ...]] = {
     "job_signatures": ({"job_signatures": "auto"}, {"job_signatures": "unsigned"}),
     "allow_http_control_plane": ({"allow_http_control_plane": True},),
     "writers": ({"writers": ("jane",)},),
+    "page": ({"page": "open", "listen": "0.0.0.0:8080"},),
 }
 """By the setting that is told, what opens it beside the closed ones."""
 

@@ -42,6 +42,7 @@ GOOD_FOR: dict[str, list[str]] = {
 BESIDE = {
     "control_plane_url": "https://x",
     "cluster_id": "x",
+    "listen": "127.0.0.1:2",
     "webhook_listen": "127.0.0.1:1",
     "webhook_certificates": "c",
     "leader_elect": "true",

@@ -9,7 +9,11 @@ from tests.support.strategies import json_values
 from vworkspace_core.apimachinery.manifest import Kind, canonical_json
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, HELM_RELEASE, OPERATION, OWN_KINDS
 from vworkspace_core.overview.data import branch_data
+from vworkspace_core.overview.fleet import FleetQuery, fleet_view, row_of
+from vworkspace_core.overview.ledger import event_entry, job_entries, job_line
+from vworkspace_core.overview.picture import picture_of_tree, walk
 from vworkspace_core.overview.summary import OverviewState, summary_of
+from vworkspace_core.overview.timeline import entries_of, newest
 from vworkspace_core.overview.tree import origin_of, refs_of, tree_of
 
 TYPES = ["Ready", "Reconciling", "Stalled", "Blocked", "Running", "Succeeded", "Failed", "ControllersHealthy"]
@@ -67,3 +71,19 @@ def test_nothing_is_called_ready_that_does_not_say_so_SEE_1(manifest: dict[str, 
 @given(manifests(CLUSTER))
 def test_what_is_asked_twice_is_answered_alike_SEE_1(manifest: dict[str, Any]) -> None:
     assert summary_of(CLUSTER, manifest) == summary_of(CLUSTER, manifest)
+
+
+@given(st.sampled_from(OWN_KINDS), st.data())
+def test_any_object_has_a_row_a_drawing_and_a_timeline_SEE_3(kind: Kind, data: st.DataObject) -> None:
+    manifest = data.draw(manifests(kind))
+    row = row_of(kind, manifest)
+    assert fleet_view([row], FleetQuery(text="a")).total == 1
+    picture = picture_of_tree(tree_of(kind, manifest, {}), origin_of(manifest))
+    assert [node.name for node in walk(picture)][1] == "a"
+    assert all(entry.at.tzinfo is not None for entry in newest(entries_of(kind, manifest)))
+
+
+@given(st.dictionaries(st.sampled_from(["id", "job", "statuses", "result", "ackedAt", "offers"]), json_values(4)))
+def test_any_job_of_an_admin_api_is_a_line_SEE_3(entry: dict[str, Any]) -> None:
+    assert list(job_entries(job_line(entry))) is not None
+    event_entry(entry)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from email.utils import format_datetime
 from typing import Any, Final
@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from vworkspace_fake.controlplane.admin import admin_routes
@@ -38,8 +38,10 @@ GET    /api/admin/events?cluster= what the agent told of the cluster
 Effect = Callable[[str | None, Any], Any]
 
 
-def control_plane_app(server: ControlPlaneServer, polls: LongPolls, *, admin_token: str) -> Starlette:
-    """The ASGI application: `/api/agent/…` for agents, `/api/admin/…` for whoever holds `admin_token`."""
+def control_plane_app(
+    server: ControlPlaneServer, polls: LongPolls, *, admin_token: str, further: Sequence[BaseRoute] = ()
+) -> Starlette:
+    """The ASGI application: `/api/agent/…` for agents, `/api/admin/…` for the holder of `admin_token`, `further`."""
     face = _AgentFace(server, polls)
     agent = "/api/agent"
     routes = [
@@ -63,7 +65,7 @@ def control_plane_app(server: ControlPlaneServer, polls: LongPolls, *, admin_tok
 
     handlers = {HTTPException: elsewhere}
     routes.append(Route("/", welcome))
-    return Starlette(routes=[*routes, *admin_routes(server, admin_token)], exception_handlers=handlers)
+    return Starlette(routes=[*routes, *admin_routes(server, admin_token), *further], exception_handlers=handlers)
 
 
 class _AgentFace:

@@ -1,8 +1,9 @@
 """Serving the embedded control plane with uvicorn, under whatever asyncio task runs it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import uvicorn
+from starlette.routing import BaseRoute
 
 from vworkspace_apiserver.http.listener import bind, serve_until_cancelled, url_of
 from vworkspace_fake.controlplane.http import control_plane_app
@@ -11,15 +12,21 @@ from vworkspace_fake.controlplane.waiting import LongPolls
 
 
 async def serve(
-    server: ControlPlaneServer, host: str, port: int, *, admin_token: str, ready: Callable[[str], None]
+    server: ControlPlaneServer,
+    host: str,
+    port: int,
+    *,
+    admin_token: str,
+    ready: Callable[[str], None],
+    further: Sequence[BaseRoute] = (),
 ) -> None:
     """Serve until cancelled; `ready` is called with the base URL once connections are accepted.
 
-    Port 0 takes a free one. Raises OSError when the address cannot be had. On cancellation open polls are
-    ended with an empty answer and connections are closed.
+    `further` routes are served beside. Port 0 takes a free one. Raises OSError when the address cannot be had. On
+    cancellation open polls are ended with an empty answer and connections are closed.
     """
     polls = LongPolls(server)
-    app = control_plane_app(server, polls, admin_token=admin_token)
+    app = control_plane_app(server, polls, admin_token=admin_token, further=further)
     listener = bind(host, port)
     url = url_of(host, listener)
     config = uvicorn.Config(

@@ -1,0 +1,168 @@
+"""Who may look at a page that is not open to all who reach it: who shows a token that the API server knows (SEE-3).
+
+The token comes as a bearer token, or from a browser as the password of its own dialog. The API server says whose it is
+(TokenReview), and whether that user may `get` the path `/page` (SubjectAccessReview), as for metrics of
+controller-runtime.
+"""
+
+import base64
+import binascii
+import hashlib
+import time
+from collections import OrderedDict
+from enum import Enum
+from functools import partial
+from hmac import compare_digest
+from typing import Any, Final, Protocol, assert_never
+
+import anyio
+import attrs
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from vworkspace_app.page.loops import OtherLoop
+from vworkspace_app.page.screens import Unanswered
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
+
+TOKEN_REVIEW: Final = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
+ACCESS_REVIEW: Final = Kind(
+    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
+)
+PATH: Final = "/page"
+"""What a role has to name under `nonResourceURLs`, with the verb `get`."""
+
+_GOOD_SECONDS: Final = 60.0
+_BAD_SECONDS: Final = 10.0
+_REMEMBERED: Final = 256
+_AT_ONCE: Final = 4
+_LONGEST: Final = 16 * 1024
+_ASK: Final = {"www-authenticate": 'Basic realm="a token of the cluster as the password", charset="UTF-8"'}
+_ASK_ADMIN: Final = {"www-authenticate": 'Basic realm="the admin token as the password", charset="UTF-8"'}
+
+
+class Reviews(Protocol):
+    """Who answers reviews: the API server."""
+
+    async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
+        """The review with its status. Raises OperatorError."""
+        ...
+
+
+@attrs.frozen
+class PasswordAccess:
+    """For whoever knows one secret: as a bearer token, or as the password of the browser's own dialog."""
+
+    password: str = attrs.field(repr=False)
+
+    async def refusal(self, request: Request) -> Response | None:
+        """401 for anybody else."""
+        token = _token(request.headers.get("authorization", ""))
+        if self.password and compare_digest(token.encode(), self.password.encode()):
+            return None
+        return PlainTextResponse("the admin token is required, as the password\n", 401, headers=_ASK_ADMIN)
+
+
+class Verdict(Enum):
+    """What comes of a token."""
+
+    ALLOWED = "it may look"
+    UNKNOWN = "nobody's token"
+    FORBIDDEN = "it may not look"
+
+
+@attrs.frozen
+class _Remembered:
+    verdict: Verdict
+    until: float
+
+
+class TokenAccess:
+    """Asks the API server once a minute for each token that is in use."""
+
+    def __init__(self) -> None:
+        self._reviews: Reviews | None = None
+        self._ask: OtherLoop | None = None
+        self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
+        self._limit: anyio.CapacityLimiter | None = None
+
+    def attach(self, reviews: Reviews) -> None:
+        """Ask this one from now on. Call it on the loop that it works on."""
+        self._reviews, self._ask = reviews, OtherLoop()
+
+    async def refusal(self, request: Request) -> Response | None:
+        """401 without a token that is known, 403 where its user may not look, 503 where nobody can tell."""
+        token = _token(request.headers.get("authorization", ""))
+        if not token:
+            return PlainTextResponse("show a token of the cluster\n", 401, headers=_ASK)
+        try:
+            verdict = await self._verdict(token)
+        except (OperatorError, Unanswered):
+            return PlainTextResponse("the API server cannot be asked who you are\n", 503)
+        match verdict:
+            case Verdict.ALLOWED:
+                return None
+            case Verdict.UNKNOWN:
+                return PlainTextResponse("the API server does not know this token\n", 401, headers=_ASK)
+            case Verdict.FORBIDDEN:
+                return PlainTextResponse(f"you may not get {PATH}: a ClusterRole has to allow it\n", 403)
+            case _:
+                assert_never(verdict)
+
+    async def _verdict(self, token: str) -> Verdict:
+        """As it was a moment ago, or as the API server says now."""
+        key = hashlib.sha256(token.encode()).digest()
+        known = self._known.get(key)
+        if known is not None and time.monotonic() < known.until:
+            return known.verdict
+        if self._ask is None or self._reviews is None:
+            raise Unanswered("the operator starts")
+        self._limit = self._limit or anyio.CapacityLimiter(_AT_ONCE)
+        async with self._limit:
+            verdict = await self._ask(partial(judged, self._reviews, token))
+        lasts = _GOOD_SECONDS if verdict is Verdict.ALLOWED else _BAD_SECONDS
+        self._known[key] = _Remembered(verdict, time.monotonic() + lasts)
+        self._known.move_to_end(key)
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return verdict
+
+
+async def judged(reviews: Reviews, token: str) -> Verdict:
+    """Whose the token is, and whether they may look. Raises OperatorError."""
+    known = await reviews.review(_asked(TOKEN_REVIEW, {"token": token}), kind=TOKEN_REVIEW)
+    if get_path(known, "status", "authenticated") is not True:
+        return Verdict.UNKNOWN
+    user = get_path(known, "status", "user") or {}
+    spec = {
+        "user": user.get("username"),
+        "uid": user.get("uid"),
+        "groups": user.get("groups"),
+        "extra": user.get("extra"),
+        "nonResourceAttributes": {"path": PATH, "verb": "get"},
+    }
+    spec = {name: value for name, value in spec.items() if value}
+    allowed = await reviews.review(_asked(ACCESS_REVIEW, spec), kind=ACCESS_REVIEW)
+    return Verdict.ALLOWED if get_path(allowed, "status", "allowed") is True else Verdict.FORBIDDEN
+
+
+def _asked(kind: Kind, spec: dict[str, Any]) -> Manifest:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
+
+
+def _token(header: str) -> str:
+    """The token in the header `Authorization`; empty where there is none."""
+    scheme, _, value = header.partition(" ")
+    value = value.strip()
+    if len(value) > _LONGEST:
+        return ""
+    match scheme.lower():
+        case "bearer":
+            return value
+        case "basic":
+            try:
+                return base64.b64decode(value, validate=True).decode().partition(":")[2]
+            except (binascii.Error, UnicodeDecodeError):
+                return ""
+        case _:
+            return ""

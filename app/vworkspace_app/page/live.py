@@ -1,0 +1,175 @@
+"""Who follows the page: each is sent the parts that changed, when they change, and nothing else (SEE-3).
+
+While nobody follows, nothing is subscribed, drawn or kept. Followers of one view share what is drawn of it.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Final
+
+import anyio
+import attrs
+import msgspec
+
+from vworkspace_app.page.rendering import RenderedScreen, Renderer
+from vworkspace_app.page.screens import Screen, Source, Unanswered
+
+MOST_FOLLOWERS: Final = 32
+GATHER_SECONDS: Final = 0.5
+"""What changes together is gathered; nobody reads faster."""
+BEAT_SECONDS: Final = 15.0
+"""A sign of life, by which the browser knows that nothing was missed."""
+
+
+@attrs.define(eq=False)
+class _Follower:
+    """One listener. `scope` as the screen that it sees has it."""
+
+    scope: frozenset[str] | None = None
+    woken: anyio.Event = attrs.field(factory=anyio.Event)
+
+
+@attrs.define(eq=False)
+class _View:
+    """What is drawn for all followers of one address. `revision` is that of the news it was drawn after."""
+
+    turn: anyio.Lock = attrs.field(factory=anyio.Lock)
+    followers: int = 0
+    revision: int = -1
+    drawn: tuple[Screen, RenderedScreen] | None = None
+
+
+class Followers:
+    """The followers of one site. Used on the loop that serves it; changes may come from any thread."""
+
+    def __init__(self, source: Source, renderer: Renderer, most: int = MOST_FOLLOWERS) -> None:
+        self._source = source
+        self._renderer = renderer
+        self._most = most
+        self._followers: set[_Follower] = set()
+        self._views: dict[tuple[str, str], _View] = {}
+        self._unsubscribe: Callable[[], None] | None = None
+        self._news = _News(self._wake)
+        self._revision = 0
+
+    def __len__(self) -> int:
+        return len(self._followers)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more can follow."""
+        return len(self._followers) >= self._most
+
+    async def follow(self, path: str, query: dict[str, str], view: str, have: str) -> AsyncIterator[bytes]:
+        """Events for one follower, who has what the digest `have` stands for."""
+        follower, shared = self._join(path, view)
+        before: RenderedScreen | None = None
+        quiet = 0.0
+        try:
+            while True:
+                follower.woken = anyio.Event()
+                try:
+                    screen, drawn = await self._drawn(shared, path, query)
+                except Unanswered as error:
+                    yield _event("silent", {"why": str(error)})
+                    await anyio.sleep(BEAT_SECONDS)
+                    continue
+                except LookupError:
+                    yield _event("gone", {})
+                    return
+                is_known = drawn.digest == have if before is None else False
+                if not is_known and (changes := drawn.changes(before)):
+                    yield _event("parts", {"parts": changes, "have": drawn.digest})
+                    quiet = 0.0
+                elif before is None:
+                    yield _event("beat", {})
+                before, follower.scope = drawn, screen.scope
+                pause = BEAT_SECONDS if screen.every is None else screen.every
+                while not await self._heard(follower, pause):
+                    quiet += pause
+                    if quiet >= BEAT_SECONDS:
+                        yield _event("beat", {})
+                        quiet = 0.0
+                    if screen.every is not None:
+                        break
+        finally:
+            self._leave(follower, path, view)
+
+    def _join(self, path: str, view: str) -> tuple[_Follower, _View]:
+        follower = _Follower()
+        self._followers.add(follower)
+        shared = self._views.setdefault((path, view), _View())
+        shared.followers += 1
+        if self._unsubscribe is None:
+            self._news.listen()
+            self._unsubscribe = self._source.subscribe(self._news.tell)
+        return follower, shared
+
+    def _leave(self, follower: _Follower, path: str, view: str) -> None:
+        self._followers.discard(follower)
+        shared = self._views[path, view]
+        shared.followers -= 1
+        if not shared.followers:
+            del self._views[path, view]
+        if not self._followers and self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+
+    async def _drawn(self, shared: _View, path: str, query: dict[str, str]) -> tuple[Screen, RenderedScreen]:
+        async with shared.turn:
+            revision = self._revision
+            if shared.drawn is None or shared.revision < revision or shared.drawn[0].every is not None:
+                screen = await self._source.screen(path, query)
+                if screen is None:
+                    raise LookupError(path)
+                shared.drawn, shared.revision = (screen, self._renderer.screen(screen, path)), revision
+            return shared.drawn
+
+    async def _heard(self, follower: _Follower, pause: float) -> bool:
+        """Whether there was news in so many seconds; what comes with it is waited for."""
+        with anyio.move_on_after(pause):
+            await follower.woken.wait()
+            await anyio.sleep(GATHER_SECONDS)
+            return True
+        return follower.woken.is_set()
+
+    def _wake(self, namespaces: set[str | None]) -> None:
+        self._revision += 1
+        for follower in self._followers:
+            if follower.scope is None or None in namespaces or follower.scope & namespaces:
+                follower.woken.set()
+
+
+class _News:
+    """Changes from other threads, gathered: however many there are, the serving loop is woken once for them."""
+
+    def __init__(self, wake: Callable[[set[str | None]], None]) -> None:
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._namespaces: set[str | None] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def listen(self) -> None:
+        """The loop that is running is the one to wake."""
+        self._loop = asyncio.get_running_loop()
+
+    def tell(self, namespace: str | None) -> None:
+        """A change. From any thread."""
+        with self._lock:
+            is_first = not self._namespaces
+            self._namespaces.add(namespace)
+        if is_first and self._loop is not None:
+            with suppress(RuntimeError):  # it is closed: nobody follows any more
+                self._loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        with self._lock:
+            namespaces, self._namespaces = self._namespaces, set()
+        self._wake(namespaces)
+
+
+def _event(name: str, data: dict[str, object]) -> bytes:
+    """One server-sent event. JSON holds no line break, so that no text can end the event."""
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

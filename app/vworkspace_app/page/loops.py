@@ -1,0 +1,39 @@
+"""Asking the event loop that owns the caches from the one that serves the page."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+import anyio
+
+from vworkspace_app.page.screens import Unanswered
+
+T = TypeVar("T")
+Ask = Callable[[Callable[[], Coroutine[Any, Any, T]]], Awaitable[T]]
+
+_PATIENCE: Final = 5.0
+
+
+class OtherLoop:
+    """Runs coroutines on one event loop for callers on any. Construct it on that loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    async def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What `work` returns. Raises what it raises, and Unanswered where the loop is blocked, or has ended."""
+        if asyncio.get_running_loop() is self._loop:
+            return await work()
+        asked = work()
+        try:
+            future = asyncio.run_coroutine_threadsafe(asked, self._loop)
+        except RuntimeError:  # it is closed
+            asked.close()
+            raise Unanswered("the operator has stopped") from None
+        try:
+            with anyio.fail_after(_PATIENCE):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            raise Unanswered(f"the operator has not answered for {_PATIENCE:g} s") from None
+        finally:
+            future.cancel()

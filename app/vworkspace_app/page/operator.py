@@ -1,0 +1,338 @@
+"""What an operator shows of itself: the fleet, one object, a timeline, and itself at work (SEE-3).
+
+Read from the caches of its informers; nothing is asked of the API server.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+from urllib.parse import unquote
+
+import attrs
+
+from vworkspace_app.jobs.agent import Agent
+from vworkspace_app.manager.telemetry import Components
+from vworkspace_app.page.index import FleetIndex
+from vworkspace_app.page.links import CLUSTER_SCOPED, OBJECT, fleet_query
+from vworkspace_app.page.loops import OtherLoop
+from vworkspace_app.page.screens import Heard, Part, Screen, Tab
+from vworkspace_app.page.surroundings import CachedObject, fleet_informers, of_composite, of_own_kind
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OWN_KINDS
+from vworkspace_core.apimachinery.secret_material import safe
+from vworkspace_core.control_plane.connection import Connectivity
+from vworkspace_core.controller.informer.changes import CacheChange
+from vworkspace_core.controller.informer.state import InformerPhase
+from vworkspace_core.overview.fleet import FleetRow, FleetView, fleet_view, told
+from vworkspace_core.overview.picture import Picture, picture_of_parent, picture_of_tree, walk
+from vworkspace_core.overview.summary import summary_of
+from vworkspace_core.overview.timeline import MOST, TimelineEntry, entries_of, newest
+from vworkspace_core.overview.tone import Tone, tone_of
+from vworkspace_core.overview.tree import origin_of, tree_of
+from vworkspace_core.ports import Clock
+
+_TABS: Final = (
+    Tab("fleet", "Fleet", ""),
+    Tab("timeline", "Timeline", "timeline"),
+    Tab("operator", "Operator", "operator"),
+)
+_EVERY: Final = 2.0
+_OUTCOMES: Final = {"succeeded": Tone.GOOD, "noop": Tone.QUIET, "conflict": Tone.BAD, "failed": Tone.BAD}
+_CONNECTIONS: Final = {
+    Connectivity.CONNECTED: Tone.GOOD,
+    Connectivity.UNKNOWN: Tone.QUIET,
+    Connectivity.UNREACHABLE: Tone.BAD,
+    Connectivity.REJECTED: Tone.BAD,
+}
+
+
+@attrs.define(eq=False)
+class _Attached:
+    """What there is to look at, on whose loop, and the rows made of it."""
+
+    components: Components
+    clock: Clock
+    ask: OtherLoop
+    index: FleetIndex
+
+
+class OperatorPage:
+    """`Source` of one operator process; until something is attached it says that it starts."""
+
+    def __init__(self) -> None:
+        self._attached: _Attached | None = None
+        self._heard: list[Heard] = []
+
+    @property
+    def tabs(self) -> Sequence[Tab]:
+        """The navigation."""
+        return _TABS
+
+    def attach(self, components: Components, clock: Clock) -> None:
+        """Look at these from now on. Call it once, on their loop, before anything runs."""
+        index = FleetIndex(
+            fleet_informers(components.informers, components.composites), is_watched=lambda: bool(self._heard)
+        )
+        self._attached = _Attached(components, clock, OtherLoop(), index)
+        for runner in (*components.informers, *components.further):
+            if runner.kind != CUSTOM_RESOURCE_DEFINITION:
+                runner.subscribe(self._tell)
+
+    def subscribe(self, heard: Heard) -> Callable[[], None]:
+        """Tell of changes in the caches."""
+        self._heard = [*self._heard, heard]
+
+        def end() -> None:
+            self._heard = [one for one in self._heard if one is not heard]
+
+        return end
+
+    def _tell(self, change: CacheChange) -> None:
+        for heard in self._heard:
+            heard(change.ref.namespace)
+
+    # --- screens -------------------------------------------------------------------------------------------------
+
+    async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
+        """The fleet, an object, the timeline, or the operator itself."""
+        is_known = path in ("/", "/timeline", "/operator") or path.startswith(OBJECT)
+        if not is_known:
+            return None
+        if self._attached is None:
+            return Screen("Starting", "", (Part("starting", "starting.html"),), every=_EVERY)
+        match path:
+            case "/":
+                return await self._fleet(self._attached, query)
+            case "/timeline":
+                return await self._timeline(self._attached)
+            case "/operator":
+                return await self._operator(self._attached)
+            case _:
+                return await self._object(self._attached, path)
+
+    async def _fleet(self, at: _Attached, query: Mapping[str, str]) -> Screen:
+        view = fleet_view(await at.ask(at.index.rows), fleet_query(query))
+        return fleet_screen(view)
+
+    async def _timeline(self, at: _Attached) -> Screen:
+        async def look() -> tuple[list[TimelineEntry], list[TimelineEntry]]:
+            rows = sorted(await at.index.rows(), key=_moved, reverse=True)[:MOST]
+            found = [one for row in rows for one in _entries(at.components, row.ref)]
+            return found, list(_job_entries(at.components.agent))
+
+        conditions, jobs = await at.ask(look)
+        linked = await at.ask(partial(_linked, at.components))
+        return Screen("Timeline", "timeline", (timeline_part(newest([*conditions, *jobs]), linked),))
+
+    async def _object(self, at: _Attached, path: str) -> Screen | None:
+        parts = [unquote(part) for part in path.removeprefix(OBJECT).split("/")]
+        if len(parts) != 3:
+            return None
+        resource, namespace, name = parts
+        where = None if namespace == CLUSTER_SCOPED else namespace
+
+        found = await at.ask(partial(_cached, at.components, resource, where, name))
+        linked = await at.ask(partial(_linked, at.components))
+        return None if found is None else object_screen(found, linked, at.clock.now())
+
+    async def _operator(self, at: _Attached) -> Screen:
+        async def look() -> tuple[Part, ...]:
+            return tuple(_parts_of_operator(at.components))
+
+        return Screen("Operator", "operator", await at.ask(look), every=_EVERY)
+
+
+def _moved(row: FleetRow) -> tuple[bool, Any]:
+    return (row.moved is not None, row.moved)
+
+
+def _entries(components: Components, ref: ObjectRef) -> Iterator[TimelineEntry]:
+    for runner in fleet_informers(components.informers, components.composites):
+        if runner.kind == ref.kind and (manifest := runner.store.get(ref.namespace, ref.name)) is not None:
+            yield from entries_of(ref.kind, manifest)
+
+
+async def _linked(components: Components) -> frozenset[Kind]:
+    """The kinds whose objects have a page."""
+    return frozenset(runner.kind for runner in fleet_informers(components.informers, components.composites))
+
+
+async def _cached(components: Components, resource: str, namespace: str | None, name: str) -> CachedObject | None:
+    for kind in OWN_KINDS:
+        if kind.crd_name == resource and components.informers.find(kind) is not None:
+            return await of_own_kind(components.informers, kind, namespace, name)
+    for running in components.composites:
+        if running.controller.composite.kind.crd_name == resource:
+            return of_composite(running, namespace, name)
+    return None
+
+
+# --- the parts of screens --------------------------------------------------------------------------------------------
+
+
+def fleet_screen(view: FleetView) -> Screen:
+    """Filters with counts, and a page of rows."""
+    rows = tuple(
+        (f"row:{row.ref.kind.crd_name}:{row.ref.namespace or ''}:{row.ref.name}", {"row": row}) for row in view.rows
+    )
+    return Screen(
+        "Fleet",
+        "fleet",
+        (
+            Part("states", "fleet_states.html", {"view": view}),
+            Part("filters", "fleet_filters.html", {"view": view}),
+            Part("rows", "fleet_rows.html", {"found": view.found, "total": view.total}, "fleet_row.html", rows),
+            Part("pages", "fleet_pages.html", {"view": view}),
+        ),
+    )
+
+
+def object_screen(found: CachedObject, linked: Set[Kind], now: datetime) -> Screen:
+    """How one object stands, its drawing with the same as a list, and what happened to it."""
+    kind, manifest = found.kind, found.manifest
+    summary, origin = told(summary_of(kind, manifest)), origin_of(manifest)
+    if found.composite is not None and found.observed is not None:
+        picture = picture_of_parent(found.composite, manifest, found.observed, now)
+    else:
+        picture = picture_of_tree(tree_of(kind, manifest, found.objects), origin)
+    ref = ref_of(manifest, kind)
+    entries = [*entries_of(kind, manifest)]
+    entries += [one for other, live in found.objects.items() for one in entries_of(other.kind, live)]
+    namespaces = {one.namespace or "" for one in (ref, *found.objects)}
+    head = {
+        "summary": summary,
+        "tone": tone_of(summary.state),
+        "origin": safe(str(origin)),
+        "generation": metadata(manifest).get("generation"),
+    }
+    return Screen(
+        f"{kind.kind} {ref.name}",
+        "fleet",
+        (
+            Part("head", "object_head.html", head),
+            Part("graph", "object_graph.html", {"picture": picture, "edges": _drawn_edges(picture)}),
+            Part("nodes", "object_nodes.html", {"nodes": list(walk(picture)), "linked": linked}),
+            timeline_part(newest(entries), linked),
+        ),
+        scope=frozenset(namespaces) if "" not in namespaces else None,
+    )
+
+
+def _drawn_edges(picture: Picture) -> list[dict[str, Any]]:
+    """Edges with the places of both ends."""
+    at = {node.id: node for node in picture.nodes}
+    return [
+        {
+            "from_column": at[edge.source].column,
+            "from_row": at[edge.source].row,
+            "to_column": at[edge.target].column,
+            "to_row": at[edge.target].row,
+            "is_open": edge.is_open,
+        }
+        for edge in picture.edges
+    ]
+
+
+def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> Part:
+    """What happened, the newest first."""
+    days: dict[str, list[TimelineEntry]] = {}
+    for entry in entries:
+        days.setdefault(entry.at.strftime("%Y-%m-%d"), []).append(entry)
+    filled = {"days": days, "most": MOST, "count": len(entries), "linked": linked}
+    return Part("timeline", "timeline.html", filled)
+
+
+def _job_entries(agent: Agent | None) -> Iterator[TimelineEntry]:
+    for job in agent.settled if agent is not None else ():
+        tone = _OUTCOMES.get(job.outcome, Tone.QUIET)
+        yield TimelineEntry(
+            job.at, safe(f"job {job.id}: {job.outcome}"), tone, safe(f"{job.about} {job.error}".strip())
+        )
+
+
+def _parts_of_operator(components: Components) -> Iterator[Part]:
+    agent = components.agent
+    yield Part("connection", "operator_connection.html", {"connection": _connection(agent), "tones": _CONNECTIONS})
+    yield Part("leases", "operator_leases.html", {"leases": components.leases(), "shard": str(components.shard)})
+    yield Part(
+        "pools", "operator_pools.html", {"pools": [_pool(name, pool) for name, pool in components.worker_pools.items()]}
+    )
+    yield Part("informers", "operator_informers.html", {"informers": _informers(components)})
+    yield Part(
+        "jobs",
+        "operator_jobs.html",
+        {"jobs": _jobs(agent), "settled": list(_job_entries(agent)), "has_agent": agent is not None},
+    )
+
+
+def _connection(agent: Agent | None) -> dict[str, Any] | None:
+    if agent is None:
+        return None
+    report = agent.report()
+    state, pending = report.connection, report.pending
+    return {
+        "state": state.connectivity,
+        "since": None if state.since is None else state.since.wall,
+        "error": safe(state.error),
+        "answers": pending.results,
+        "statuses": pending.statuses,
+        "events": pending.events,
+        "dropped": pending.dropped,
+        "apart": safe(report.apart),
+        "open": len(agent.state.jobs),
+    }
+
+
+def _pool(name: str, pool: Any) -> dict[str, Any]:
+    stats, vitals = pool.stats(), pool.vitals(name)
+    return {
+        "name": name,
+        "ready": sum(stats.queue.ready.values()),
+        "delayed": stats.queue.delayed,
+        "running": vitals.running,
+        "workers": vitals.workers,
+        "active": vitals.active,
+        "retries": stats.queue.retries,
+        "results": stats.results,
+    }
+
+
+def _informers(components: Components) -> list[dict[str, Any]]:
+    found = []
+    for runner in sorted((*components.informers, *components.further), key=lambda one: (one.kind.kind, one.kind.group)):
+        stats, (trouble, failures) = runner.stats(), runner.trouble()
+        found.append(
+            {
+                "kind": runner.kind.kind,
+                "group": runner.kind.group or "core",
+                "missing": stats.phase is InformerPhase.MISSING,
+                "synced": stats.has_synced,
+                "objects": stats.objects,
+                "kilobytes": stats.bytes // 1024,
+                "trouble": safe(trouble),
+                "failures": failures,
+                "tone": Tone.BAD
+                if trouble
+                else Tone.QUIET
+                if stats.phase is InformerPhase.MISSING
+                else Tone.GOOD
+                if stats.has_synced
+                else Tone.MOVING,
+            }
+        )
+    return found
+
+
+def _jobs(agent: Agent | None) -> list[dict[str, Any]]:
+    jobs = sorted(agent.state.jobs.values(), key=lambda job: job.arrival) if agent is not None else []
+    return [
+        {
+            "id": safe(job.id, 120),
+            "ref": job.ref if job.ref is not None and job.ref.kind in OWN_KINDS else None,
+            "about": safe(str(job.ref) if job.ref is not None else "", 200),
+            "stage": job.stage.value,
+            "expires": job.expires_at,
+        }
+        for job in jobs[:MOST]
+    ]

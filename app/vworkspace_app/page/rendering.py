@@ -1,0 +1,133 @@
+"""From screens to HTML. Everything that is filled in is escaped; no text becomes markup, script or address."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from importlib.resources import files
+from typing import Final
+from urllib.parse import urlencode
+
+import attrs
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from vworkspace_app import VERSION
+from vworkspace_app.page.links import fleet_path, object_path, root_of
+from vworkspace_app.page.screens import Part, Screen, Tab
+from vworkspace_core.apimachinery.timestamps import format_time
+from vworkspace_core.overview.summary import OverviewState
+from vworkspace_core.overview.tone import Tone, tone_of
+
+_SIGNS: Final = {Tone.BAD: "▲", Tone.WAITING: "◆", Tone.MOVING: "◌", Tone.GOOD: "●", Tone.QUIET: "○"}
+"""A shape beside the word: colour alone tells nothing to some."""
+
+ASSETS: Final = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "theme.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+"""What the page loads, by name, with its media type: all that there is."""
+
+
+def asset(name: str) -> bytes:
+    """One of `ASSETS`."""
+    return (files("vworkspace_app.page") / "assets" / name).read_bytes()
+
+
+@attrs.frozen
+class RenderedPart:
+    """A part as HTML. `shell` is it without its items."""
+
+    html: str
+    shell: str
+    items: Mapping[str, str]
+
+
+@attrs.frozen
+class RenderedScreen:
+    """A screen as HTML, part by part."""
+
+    parts: Mapping[str, RenderedPart]
+
+    @property
+    def digest(self) -> str:
+        """The same where the same is shown."""
+        text = "\0".join(part.html for part in self.parts.values())
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def changes(self, before: "RenderedScreen | None") -> dict[str, str]:
+        """HTML by id of what differs: whole parts, or of a list that has the same items the ones that changed."""
+        if before is None:
+            return {name: part.html for name, part in self.parts.items()}
+        found: dict[str, str] = {}
+        for name, part in self.parts.items():
+            old = before.parts.get(name)
+            if old is not None and old.shell == part.shell and list(old.items) == list(part.items):
+                found |= {item: html for item, html in part.items.items() if html != old.items[item]}
+            else:
+                found[name] = part.html
+        return found
+
+
+class Renderer:
+    """Draws the screens of one site, whose name is in every title. `root` ends with a slash."""
+
+    def __init__(self, name: str, tabs: tuple[Tab, ...]) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("vworkspace_app.page"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        version = hashlib.sha256(b"".join(asset(one) for one in ASSETS)).hexdigest()[:12]
+        self._environment.filters |= {
+            "clip": clip, "iso": format_time, "moment": _moment, "query": urlencode, "object_path": object_path,
+        }  # fmt: skip
+        self._environment.globals |= {
+            "site": name, "tabs": tabs, "version": VERSION, "assets": version, "fleet_path": fleet_path,
+            "sign": _SIGNS.__getitem__, "view_tones": {state.value: tone_of(state) for state in OverviewState},
+        }  # fmt: skip
+
+    def screen(self, screen: Screen, path: str) -> RenderedScreen:
+        """The parts, for a page at `path`."""
+        root = root_of(path)
+        return RenderedScreen({part.id: self._part(part, root) for part in screen.parts})
+
+    def page(self, screen: Screen, rendered: RenderedScreen, path: str, view: str) -> str:
+        """The whole document; `view` is the address by which its changes are followed."""
+        return self._environment.get_template("page.html").render(
+            root=root_of(path),
+            screen=screen,
+            parts=[Markup(part.html) for part in rendered.parts.values()],
+            view=view,
+            digest=rendered.digest,
+        )
+
+    def message(self, path: str, title: str, text: str) -> str:
+        """A document that says one thing: an error, and what to do."""
+        return self._environment.get_template("message.html").render(root=root_of(path), title=title, text=text)
+
+    def _part(self, part: Part, root: str) -> RenderedPart:
+        template = self._environment.get_template(part.template)
+        fixed = {"root": root, "id": part.id, **part.context}
+        if not part.item_template:
+            html = template.render(fixed)
+            return RenderedPart(html, html, {})
+        one = self._environment.get_template(part.item_template)
+        items = {name: one.render({"root": root, "id": name, **context}) for name, context in part.items}
+        shell = template.render({**fixed, "items": (), "is_empty": not items})
+        drawn = Markup("").join(Markup(html) for html in items.values())
+        return RenderedPart(template.render({**fixed, "items": (drawn,), "is_empty": not items}), shell, items)
+
+
+def clip(text: str, longest: int) -> str:
+    """At most so many characters."""
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
+
+
+def _moment(at: datetime | None) -> str:
+    """A time for those who have no script; with it, it becomes how long ago that was."""
+    return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S UTC")

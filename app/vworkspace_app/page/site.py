@@ -1,0 +1,181 @@
+"""The page over HTTP: documents, what they load, and events for those who follow (SEE-3).
+
+GET and HEAD only. Whoever may not look, by `access`, is told how to ask; every answer forbids the browser to load or
+send anything elsewhere.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+import anyio
+import attrs
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from vworkspace_app.page.live import Followers
+from vworkspace_app.page.rendering import ASSETS, Renderer, asset
+from vworkspace_app.page.screens import Source, Unanswered
+
+EVENTS: Final = "/events"
+STREAMS: Final = frozenset((EVENTS,))
+"""Paths whose answers last."""
+_LONGEST: Final = 2048
+"""Characters of a query; more is nobody's."""
+_A_YEAR: Final = "public, max-age=31536000, immutable"
+
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+class Access(Protocol):
+    """Who may look."""
+
+    async def refusal(self, request: Request) -> Response | None:
+        """What whoever may not look is answered; None for who may."""
+        ...
+
+
+class Everybody:
+    """Who reaches the port may look, as at the metrics."""
+
+    async def refusal(self, request: Request) -> Response | None:
+        """Nobody is refused."""
+        return None
+
+
+@attrs.frozen
+class LocalNames:
+    """Who reaches a port of this machine by one of its own names: a page elsewhere cannot have a browser do so.
+
+    (DNS rebinding: a foreign name that is made to lead here.)
+    """
+
+    async def refusal(self, request: Request) -> Response | None:
+        """Anybody by another name is refused."""
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        if host in ("localhost", "127.0.0.1", "::1"):
+            return None
+        return PlainTextResponse("this page is for this machine: open it by 127.0.0.1 or localhost\n", 421)
+
+
+class Site:
+    """One source, drawn and served. `hide` is given all text that leaves, to take out what must not be seen."""
+
+    def __init__(
+        self, source: Source, name: str, access: Access | None = None, hide: Callable[[str], str] = lambda text: text
+    ) -> None:
+        self._source = source
+        self._access = access or Everybody()
+        self._hide = hide
+        self._renderer = Renderer(name, tuple(source.tabs))
+        self.followers = Followers(source, self._renderer)
+
+    def routes(self) -> list[BaseRoute]:
+        """All of it; put them last: any path that nobody else serves is the page's."""
+        return [
+            Route("/assets/{name}", self._guarded(self._asset)),
+            Route(EVENTS, self._guarded(self._events)),
+            Route("/{path:path}", self._guarded(self._document)),
+        ]
+
+    def _guarded(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def guarded(request: Request) -> Response:
+            refusal = await self._access.refusal(request)
+            response = refusal if refusal is not None else await answer(request)
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
+            response.headers.setdefault("cache-control", "no-store")
+            return response
+
+        return guarded
+
+    async def _asset(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in ASSETS:
+            return PlainTextResponse("not found\n", 404)
+        return Response(asset(name), headers={"content-type": ASSETS[name], "cache-control": _A_YEAR})
+
+    async def _document(self, request: Request) -> Response:
+        path, query = _path(request), dict(request.query_params)
+        if len(request.url.query) > _LONGEST:
+            return self._message(path, 414, "Too much is asked", "The address is too long.")
+        try:
+            screen = await self._source.screen(path, query)
+        except Unanswered as error:
+            return self._message(path, 503, "No answer", f"{error}. Load this page again in a moment.")
+        if screen is None:
+            return self._message(path, 404, "Not found", "Nothing of that name is here; it may have been deleted.")
+        view = path + (f"?{request.url.query}" if request.url.query else "")
+        drawn = self._renderer.screen(screen, path)
+        return HTMLResponse(self._hide(self._renderer.page(screen, drawn, path, view)))
+
+    def _message(self, path: str, status: int, title: str, text: str) -> Response:
+        return HTMLResponse(self._renderer.message(path, title, text), status)
+
+    async def _events(self, request: Request) -> Response:
+        view = request.query_params.get("view", "/")
+        path, _, text = view.partition("?")
+        if len(view) > _LONGEST:
+            return PlainTextResponse("the address is too long\n", 414)
+        if self.followers.is_full:
+            return PlainTextResponse("too many follow the page\n", 503, headers={"retry-after": "30"})
+        query = dict(parse_qsl(text, keep_blank_values=True))
+        return _EventStream(self, path, query, view, request.query_params.get("have", ""))
+
+    def shown(self, event: bytes) -> bytes:
+        """An event as it may leave."""
+        return self._hide(event.decode()).encode()
+
+
+def _path(request: Request) -> str:
+    """As the browser wrote it, still quoted: a name may hold what is a slash to others."""
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    below = request.scope.get("root_path", "")  # where the site is mounted
+    return "/" + raw.decode("ascii", "replace").removeprefix(below).lstrip("/")
+
+
+class _EventStream(Response):
+    """Server-sent events until the follower goes."""
+
+    def __init__(self, site: Site, path: str, query: dict[str, str], view: str, have: str) -> None:
+        super().__init__(headers={"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._site = site
+        self._asked = (path, query, view, have)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        async with anyio.create_task_group() as group:
+
+            async def leave_with_follower() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                group.cancel_scope.cancel()
+
+            group.start_soon(leave_with_follower)
+            await self._send_all(send)
+            group.cancel_scope.cancel()
+
+    async def _send_all(self, send: Any) -> None:
+        events = self._site.followers.follow(*self._asked)
+        try:
+            async for event in events:
+                await send({"type": "http.response.body", "body": self._site.shown(event), "more_body": True})
+        finally:
+            await events.aclose()  # type: ignore[attr-defined]
+        await send({"type": "http.response.body", "body": b""})

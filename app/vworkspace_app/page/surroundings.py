@@ -1,0 +1,109 @@
+"""One object with what was made of it, from the caches alone: no request is made for the page.
+
+What the caches leave out (what a release installed, say) is not here; `status` reads that. Runs on the loop that owns
+the caches.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import anyio.lowlevel
+import attrs
+
+from vworkspace_app.composites.caches import OWNER
+from vworkspace_app.composites.running import RunningComposite
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_app.controller.informers import Informers
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CUSTOM_RESOURCE_DEFINITION,
+    NAMESPACE,
+    OPERATION,
+    OWN_KINDS,
+    VELERO_BACKUP,
+)
+from vworkspace_core.composites.composite import Composite
+from vworkspace_core.controller.decision import Snapshot
+
+_TOGETHER = 64
+"""Objects that are looked at before others have their turn."""
+_NOT_MADE = (*OWN_KINDS, NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
+
+
+@attrs.frozen
+class CachedObject:
+    """An object as the caches have it, and those that were made of it. `composite` and `observed` are of a parent."""
+
+    kind: Kind
+    manifest: Manifest
+    objects: dict[ObjectRef, Manifest] = attrs.field(factory=dict)
+    composite: Composite | None = None
+    observed: Snapshot | None = None
+
+
+async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, name: str) -> CachedObject | None:
+    """One of our own kinds; None where the caches have none of that name."""
+    manifest = informers.store(kind).get(namespace, name)
+    if manifest is None:
+        return None
+    uid = bounded_name(str(metadata(manifest).get("uid") or ""))
+    marks = [uid.encode()] if uid else []
+    if kind == APPLICATION_INSTANCE:
+        runs = await _holding(informers, OPERATION, namespace, name.encode())
+        runs = {ref: run for ref, run in runs.items() if get_path(run, "spec", "targetRef", "name") == name}
+        # What a run made carries the run's uid beside the instance's, or instead of it.
+        marks += [str(metadata(run).get("uid") or "").encode() for run in runs.values()]
+    else:
+        runs = {}
+    found = dict(runs)
+    for runner in informers:
+        if runner.kind not in _NOT_MADE:
+            where = None if runner.kind.group == VELERO_BACKUP.group else namespace
+            for mark in filter(None, marks):
+                found |= await _holding(informers, runner.kind, where, mark)
+    return CachedObject(kind, manifest, found)
+
+
+async def _holding(informers: Informers, kind: Kind, namespace: str | None, text: bytes) -> dict[ObjectRef, Manifest]:
+    """The objects of a namespace, or of all, whose JSON holds a text: cheaper than decoding each for its labels."""
+    store, found = informers.store(kind), dict[ObjectRef, Manifest]()
+    for number, (where, name) in enumerate(store.names(namespace)):
+        raw = store.raw(where, name)
+        if raw is not None and text in raw and (manifest := store.get(where, name)) is not None:
+            found[ref_of(manifest, kind)] = manifest
+        if number % _TOGETHER == _TOGETHER - 1:
+            await anyio.lowlevel.checkpoint()
+    return found
+
+
+def of_composite(running: RunningComposite, namespace: str | None, name: str) -> CachedObject | None:
+    """A parent, with what its controller's decision looks at; None where the caches have none of that name."""
+    controller = running.controller
+    composite = controller.composite
+    manifest = controller.informers.store(composite.kind).get(namespace, name)
+    if manifest is None:
+        return None
+    uid = str(metadata(manifest).get("uid") or "")
+    objects: dict[ObjectRef, Manifest] = {
+        ref_of(live, kind): live
+        for kind in composite.child_kinds
+        for live in controller.informers.store(kind).indexed(OWNER, uid)
+    }
+    for external, ref in composite.external_refs(composite.read(manifest)):
+        if external.watch and (live := controller.externals.store(ref.kind).get(ref.namespace, ref.name)) is not None:
+            objects[ref] = live
+    missing = frozenset(kind for kind in composite.child_kinds if _is_missing(controller.informers, kind))
+    return CachedObject(composite.kind, manifest, objects, composite, Snapshot(None, objects, missing))
+
+
+def _is_missing(informers: Informers, kind: Kind) -> bool:
+    runner = informers.find(kind)
+    return runner is not None and runner.missing
+
+
+def fleet_informers(informers: Informers, composites: Iterable[RunningComposite]) -> Iterator[InformerRunner]:
+    """The informers of the kinds that have a row each: our own, and those of composites."""
+    found = [informers.find(kind) for kind in OWN_KINDS]
+    found += [running.controller.informers.find(running.controller.composite.kind) for running in composites]
+    return (runner for runner in found if runner is not None)

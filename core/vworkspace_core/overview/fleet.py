@@ -1,0 +1,170 @@
+"""Every object as a row, and the rows that somebody asks for: filtered, counted, a page at a time (SEE-3).
+
+A row holds what may be shown: messages are redacted, and nothing of a spec is kept but the chart or the kind of a run.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.apimachinery.secret_material import safe
+from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
+from vworkspace_core.overview.timeline import last_transition
+from vworkspace_core.overview.tone import Tone, tone_of, urgency
+
+PAGE_SIZE: Final = 100
+_LONGEST: Final = 240
+"""Bytes of a row's message; the whole stands on the object's own page."""
+_MOST_CHOICES: Final = 200
+"""Namespaces that are offered to choose from; others can be typed."""
+
+
+@attrs.frozen
+class FleetRow:
+    """One object. `about` says in a few words what it is; `moved` is when a condition last changed."""
+
+    ref: ObjectRef
+    state: OverviewState
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = None
+    about: str = ""
+    moved: datetime | None = None
+
+    @property
+    def tone(self) -> Tone:
+        """How its state is to be taken."""
+        return tone_of(self.state)
+
+
+@attrs.frozen
+class FleetQuery:
+    """What is asked for; an empty text asks for all. `text` is looked for in names, reasons and messages."""
+
+    kind: str = ""
+    state: str = ""
+    namespace: str = ""
+    text: str = ""
+    page: int = 1
+
+
+@attrs.frozen
+class Choice:
+    """A value of a filter, and how many rows it would leave."""
+
+    value: str
+    count: int
+    is_chosen: bool = False
+
+
+@attrs.frozen
+class FleetView:
+    """One page of rows. `found` is how many there are on all pages, `total` without any filter.
+
+    Choices count what their own filter alone would let through, given the other filters.
+    """
+
+    query: FleetQuery
+    rows: tuple[FleetRow, ...]
+    found: int
+    total: int
+    pages: int
+    kinds: tuple[Choice, ...]
+    states: tuple[Choice, ...]
+    namespaces: tuple[Choice, ...]
+
+
+def told(summary: Summary) -> Summary:
+    """A summary as it may be shown."""
+    return attrs.evolve(
+        summary,
+        reason=safe(summary.reason),
+        message=safe(summary.message),
+        remedies=tuple(safe(remedy) for remedy in summary.remedies),
+    )
+
+
+def row_of(kind: Kind, manifest: Manifest) -> FleetRow:
+    """The row of an object of our own kinds, or of a box's."""
+    summary = summary_of(kind, manifest)
+    reason, message = (safe(text, _LONGEST) for text in (summary.reason, summary.message))
+    about = safe(_about(kind, manifest), _LONGEST)
+    return FleetRow(summary.ref, summary.state, reason, message, summary.since, about, last_transition(manifest))
+
+
+def _about(kind: Kind, manifest: Manifest) -> str:
+    if kind == APPLICATION_INSTANCE:
+        return " ".join(_texts(manifest, ("spec", "chart", "name"), ("spec", "chart", "version")))
+    if kind == OPERATION:
+        what = " by ".join(_texts(manifest, ("spec", "type"), ("spec", "engine")))
+        return " on ".join([part for part in (what, *_texts(manifest, ("spec", "targetRef", "name"))) if part])
+    return ""
+
+
+def _texts(manifest: Manifest, *paths: tuple[str, ...]) -> list[str]:
+    values: list[Any] = [get_path(manifest, *path) for path in paths]
+    return [value for value in values if isinstance(value, str) and value]
+
+
+def fleet_view(rows: Iterable[FleetRow], query: FleetQuery, size: int = PAGE_SIZE) -> FleetView:
+    """The page that is asked for; beyond the last one, the last. What wants somebody's eye comes first."""
+    rows = tuple(rows)
+    filters = _filters(query)
+    found = [row for row in rows if all(passes(row) for passes in filters.values())]
+    found.sort(key=lambda row: (urgency(row.tone), row.ref.namespace or "", row.ref.kind.kind, row.ref.name))
+    pages = max(1, -(-len(found) // size))
+    page = min(max(1, query.page), pages)
+    return FleetView(
+        attrs.evolve(query, page=page),
+        tuple(found[(page - 1) * size : page * size]),
+        len(found),
+        len(rows),
+        pages,
+        _choices(rows, filters, "kind", lambda row: row.ref.kind.kind, query.kind),
+        _choices(rows, filters, "state", lambda row: row.state.value, query.state, by_urgency=True),
+        _choices(rows, filters, "namespace", lambda row: row.ref.namespace or "", query.namespace)[:_MOST_CHOICES],
+    )
+
+
+_Filters = dict[str, Callable[[FleetRow], bool]]
+
+
+def _filters(query: FleetQuery) -> _Filters:
+    """What a row has to pass, by the name of the filter; those that let everything through are not there."""
+    text = query.text.casefold()
+    every: _Filters = {
+        "kind": lambda row: row.ref.kind.kind == query.kind,
+        "state": lambda row: row.state.value == query.state,
+        "namespace": lambda row: (row.ref.namespace or "") == query.namespace,
+        "text": lambda row: any(text in part.casefold() for part in _searched(row)),
+    }
+    return {name: passes for name, passes in every.items() if getattr(query, name)}
+
+
+def _searched(row: FleetRow) -> tuple[str, ...]:
+    return (row.ref.name, row.ref.namespace or "", row.about, row.reason, row.message)
+
+
+def _choices(
+    rows: Sequence[FleetRow],
+    filters: _Filters,
+    name: str,
+    value_of: Callable[[FleetRow], str],
+    chosen: str,
+    *,
+    by_urgency: bool = False,
+) -> tuple[Choice, ...]:
+    others = [passes for other, passes in filters.items() if other != name]
+    numbers = Counter(value_of(row) for row in rows if all(passes(row) for passes in others))
+    values = sorted({*numbers, *([chosen] if chosen else [])} - {""}, key=_place if by_urgency else None)
+    return tuple(Choice(value, numbers[value], value == chosen) for value in values)
+
+
+def _place(state: str) -> tuple[int, str]:
+    known = state in {one.value for one in OverviewState}
+    return (urgency(tone_of(OverviewState(state))) if known else len(Tone), state)

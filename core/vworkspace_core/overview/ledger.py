@@ -1,0 +1,134 @@
+"""What a control plane knows of its jobs and of what it was told, as lines that may be shown (SEE-3).
+
+Read from the JSON of the admin API. Of a payload the kind, namespace and name are taken, and nothing else: what is
+encrypted stays so, and what is malformed is told as such.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import get_path
+from vworkspace_core.apimachinery.secret_material import safe
+from vworkspace_core.apimachinery.timestamps import parse_time
+from vworkspace_core.overview.timeline import TimelineEntry
+from vworkspace_core.overview.tone import Tone
+
+MOST_LINES: Final = 200
+_SHORT: Final = 160
+_OUTCOMES: Final[Mapping[str, Tone]] = {
+    "succeeded": Tone.GOOD,
+    "noop": Tone.QUIET,
+    "failed": Tone.BAD,
+    "conflict": Tone.BAD,
+}
+_TARGETS: Final = ((), ("operation",), ("applicationInstance",))
+"""Where in a payload an object may stand."""
+
+
+@attrs.frozen
+class JobLine:
+    """One job. `state` is a word for how far it has come."""
+
+    id: str
+    cluster: str
+    kind: str
+    about: str
+    key: str
+    state: str
+    tone: Tone
+    offers: int
+    message: str = ""
+    phase: str = ""
+    offered: datetime | None = None
+    acked: datetime | None = None
+    closed: datetime | None = None
+
+
+def job_line(entry: Mapping[str, Any]) -> JobLine:
+    """A job of the admin API. Total: whatever it holds."""
+    raw, result = entry.get("job"), entry.get("result")
+    statuses = entry.get("statuses")
+    last = statuses[-1] if isinstance(statuses, list) and statuses else None
+    state, tone = _state(entry, result)
+    offers = entry.get("offers")
+    return JobLine(
+        safe(_text(entry, "id"), _SHORT),
+        safe(_text(entry, "clusterId"), _SHORT),
+        safe(_text(raw, "kind"), _SHORT),
+        safe(_about(get_path(raw, "payload")), _SHORT),
+        safe(_text(raw, "idempotencyKey"), _SHORT),
+        state,
+        tone,
+        offers if isinstance(offers, int) else 0,
+        safe(_text(result, "error") or _text(last, "message")),
+        safe(_text(last, "phase"), _SHORT),
+        *(_time(entry.get(name)) for name in ("offeredAt", "ackedAt", "closedAt")),
+    )
+
+
+def job_entries(line: JobLine) -> Iterable[TimelineEntry]:
+    """What happened to a job, and when."""
+    for at, what, tone in (
+        (line.offered, "was offered last", Tone.QUIET),
+        (line.acked, "was acknowledged", Tone.MOVING),
+        (line.closed, f"ended: {line.state}", line.tone),
+    ):
+        if at is not None:
+            yield TimelineEntry(at, f"job {line.id} {what}", tone, line.about)
+
+
+def event_entry(event: Any) -> TimelineEntry | None:
+    """An event that an agent told; None for one without a time."""
+    at = _time(get_path(event, "timestamp"))
+    if at is None:
+        return None
+    ref = get_path(event, "resourceRef")
+    about = " ".join(
+        filter(None, (_text(ref, "kind"), "/".join(filter(None, (_text(ref, "namespace"), _text(ref, "name"))))))
+    )
+    said = [
+        f"{_text(one, 'type')}={_text(one, 'status')} {_text(one, 'reason')}"
+        for one in (get_path(event, "conditions") or ())[:8]
+    ]
+    return TimelineEntry(at, safe(f"event {_text(event, 'kind')}", _SHORT), Tone.QUIET, safe("; ".join([about, *said])))
+
+
+def _state(entry: Mapping[str, Any], result: Any) -> tuple[str, Tone]:
+    if isinstance(result, Mapping):
+        outcome = _text(result, "outcome")
+        return safe(outcome, _SHORT), _OUTCOMES.get(outcome, Tone.QUIET)
+    if entry.get("closedAt"):
+        return "withdrawn", Tone.QUIET
+    if entry.get("ackedAt"):
+        return "acknowledged", Tone.MOVING
+    return ("offered", Tone.WAITING) if entry.get("offeredAt") else ("waits for its agent", Tone.WAITING)
+
+
+def _about(payload: Any) -> str:
+    """The object that a payload is about."""
+    if isinstance(payload, str):
+        return "encrypted"
+    for path in _TARGETS:
+        found = get_path(payload, *path)
+        name = _text(found, "name") or _text(get_path(found, "metadata"), "name")
+        if name:
+            namespace = _text(found, "namespace") or _text(get_path(found, "metadata"), "namespace")
+            return f"{_text(found, 'kind')} {'/'.join(filter(None, (namespace, name)))}".strip()
+    return ""
+
+
+def _text(value: Any, field: str) -> str:
+    found = get_path(value, field)
+    return found if isinstance(found, str) else ""
+
+
+def _time(text: Any) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return parse_time(text)
+    except ValueError:
+        return None

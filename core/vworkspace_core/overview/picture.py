@@ -1,0 +1,246 @@
+"""An object and what stands below it as a drawing: nodes in columns, and what comes from what (SEE-3).
+
+One drawing for every kind: a tree of owners (instances, Operations), or the graph of a composite with its gates.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from vworkspace_core.apimachinery.secret_material import safe
+from vworkspace_core.composites.composite import Composite, Explanation
+from vworkspace_core.controller.decision import Snapshot
+from vworkspace_core.graph import Graph, NodeState, Observation
+from vworkspace_core.overview.fleet import told
+from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
+from vworkspace_core.overview.tone import Tone, tone_of, tone_of_node
+from vworkspace_core.overview.tree import Branch, Origin, origin_of
+
+MOST_NODES: Final = 200
+"""Nodes that are drawn; the rest is counted."""
+_MOST_ITEMS: Final = 12
+"""Of one node, which may stand for a list."""
+
+_CHAIN: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE)
+"""Flux's kinds, each of which is made from the ones before."""
+
+
+@attrs.frozen
+class PictureNode:
+    """One box of the drawing. `waits_for` and `gates` are what keeps it from going on, in words."""
+
+    id: str
+    kind: str
+    name: str
+    state: str
+    tone: Tone
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = None
+    ref: ObjectRef | None = None
+    waits_for: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    column: int = 0
+    row: int = 0
+
+
+@attrs.frozen
+class PictureEdge:
+    """`target` comes after `source`; `is_open`: the source lets it go on."""
+
+    source: str
+    target: str
+    is_open: bool = True
+
+
+@attrs.frozen
+class Picture:
+    """The drawing. `left_out` is how many nodes are not in it."""
+
+    nodes: tuple[PictureNode, ...]
+    edges: tuple[PictureEdge, ...]
+    left_out: int = 0
+
+    @property
+    def columns(self) -> int:
+        """How many there are."""
+        return 1 + max((node.column for node in self.nodes), default=-1)
+
+    @property
+    def rows(self) -> int:
+        """How many the fullest column has."""
+        return 1 + max((node.row for node in self.nodes), default=-1)
+
+
+# --- trees -----------------------------------------------------------------------------------------------------------
+
+
+def picture_of_tree(branch: Branch, origin: Origin) -> Picture:
+    """Who asked, the object, its sources and its release in a row, and everything else behind what made it."""
+    asked = _of_origin(origin)
+    root = _of_summary(branch.summary)
+    nodes, edges = [asked, root], [PictureEdge(asked.id, root.id)]
+    _grow(branch, nodes, edges)
+    return _laid_out(nodes, edges)
+
+
+def _of_origin(origin: Origin) -> PictureNode:
+    if origin.job:
+        return PictureNode("origin", "job of the control plane", safe(origin.job.rpartition("/")[2]), "", Tone.QUIET)
+    return PictureNode("origin", "by hand or by GitOps", safe(origin.manager) or "somebody", "", Tone.QUIET)
+
+
+def _grow(branch: Branch, nodes: list[PictureNode], edges: list[PictureEdge]) -> None:
+    parent = _of_summary(branch.summary)
+    before = parent
+    for child in branch.children:
+        node = _of_summary(child.summary)
+        chained = child.summary.ref.kind in _CHAIN
+        source = before if chained else parent
+        nodes.append(node)
+        edges.append(PictureEdge(source.id, node.id, source is parent or source.tone is Tone.GOOD))
+        if chained:
+            before = node
+        _grow(child, nodes, edges)
+
+
+def _of_summary(summary: Summary) -> PictureNode:
+    shown = told(summary)
+    ref = shown.ref
+    tone = tone_of(shown.state)
+    return PictureNode(
+        _id(ref), ref.kind.kind, ref.name, shown.state.value, tone, shown.reason, shown.message, shown.since, ref
+    )
+
+
+def _id(ref: ObjectRef) -> str:
+    return f"{ref.kind.crd_name}/{ref.namespace or ''}/{ref.name}"
+
+
+# --- parents of composites -------------------------------------------------------------------------------------------
+
+
+def picture_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot, now: datetime) -> Picture:
+    """A parent, and every node of its graph as its controller's own decision finds it on `observed`.
+
+    One that goes, and one whose graph is not known, is drawn with what there is of it.
+    """
+    explanation = composite.explain(composite.read(manifest), observed, now) if composite.explain is not None else None
+    if explanation is None or metadata(manifest).get("deletionTimestamp"):
+        return picture_of_tree(_marked(composite, manifest, observed), origin_of(manifest))
+    root = _of_summary(summary_of(composite.kind, manifest))
+    nodes, edges, ends = [root], list[PictureEdge](), dict[str, list[str]]()
+    observations = explanation.plan.observations
+    for name, items in observations.items():
+        made = [_of_observation(one, explanation) for one in items[:_MOST_ITEMS]]
+        if len(items) > _MOST_ITEMS:
+            made.append(_rest(name, items[_MOST_ITEMS:]))
+        nodes += made
+        ends[name] = [node.id for node in made]
+    is_open = {name: all(one.is_ready for one in seen) for name, seen in observations.items()}
+    for name, mine in ends.items():
+        sources = _sources(explanation.graph, name, ends)
+        for target in mine:
+            edges += [PictureEdge(source, target, is_open[of]) for of, source in sources]
+            edges += [] if sources else [PictureEdge(root.id, target)]
+    return _laid_out(nodes, edges)
+
+
+def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Branch:
+    """A parent with what carries its uid."""
+    uid = bounded_name(str(metadata(manifest).get("uid") or ""))
+    label = composite.marks.owner_uid
+    children = [
+        Branch(summary_of_child(ref.kind, live))
+        for ref, live in sorted(observed.objects.items())
+        if uid and get_path(live, "metadata", "labels", label) == uid
+    ]
+    return Branch(summary_of(composite.kind, manifest), tuple(children))
+
+
+def _sources(graph: Graph, name: str, ends: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """The first drawn item of each node that this one depends on, with that node."""
+    targets = dict.fromkeys(edge.to for edge in graph.edges.get(name, ()))
+    return [(to, ends[to][0]) for to in targets if ends.get(to)]
+
+
+def _of_observation(one: Observation, explanation: Explanation) -> PictureNode:
+    node = explanation.graph.nodes[one.node]
+    return PictureNode(
+        f"node/{one.node}/{one.key}",
+        node.kind.kind,
+        safe(one.ref.name if one.ref is not None else one.node),
+        one.state.value,
+        tone_of_node(one.state),
+        safe(one.reason),
+        safe(one.message),
+        None,
+        one.ref,
+        one.waits_for,
+        tuple(safe(gate) for gate in explanation.gates.get(one.node, ())),
+    )
+
+
+def _rest(name: str, others: Sequence[Observation]) -> PictureNode:
+    ready = sum(one.is_ready for one in others)
+    tone = Tone.GOOD if ready == len(others) else Tone.MOVING
+    state = NodeState.READY if ready == len(others) else NodeState.PROGRESSING
+    return PictureNode(f"node/{name}/…", name, f"and {len(others)} more", state.value, tone, "", f"{ready} are ready")
+
+
+# --- layout ----------------------------------------------------------------------------------------------------------
+
+
+def _laid_out(nodes: Sequence[PictureNode], edges: Iterable[PictureEdge]) -> Picture:
+    """Each node one column behind the last of its sources; in a column, beside its sources or below."""
+    drawn = {node.id: node for node in nodes[:MOST_NODES]}
+    kept = [edge for edge in edges if edge.source in drawn and edge.target in drawn]
+    columns = _columns(drawn, kept)
+    rows: dict[str, int] = {}
+    for _, members in sorted(_by_column(drawn, columns).items()):
+        free = 0
+        for name in sorted(members, key=lambda one: _pull(one, kept, rows)):
+            rows[name] = max(free, int(_pull(name, kept, rows)))
+            free = rows[name] + 1
+    placed = (attrs.evolve(node, column=columns[name], row=rows[name]) for name, node in drawn.items())
+    return Picture(tuple(placed), tuple(kept), max(0, len(nodes) - MOST_NODES))
+
+
+def _columns(nodes: Mapping[str, PictureNode], edges: Sequence[PictureEdge]) -> dict[str, int]:
+    sources: dict[str, list[str]] = defaultdict(list)
+    for edge in edges:
+        sources[edge.target].append(edge.source)
+    columns = dict.fromkeys(nodes, 0)
+    for _ in range(len(nodes)):  # as often as the longest way may be; a circle, which nobody makes, ends here too
+        moved = False
+        for name, before in sources.items():
+            column = 1 + max(columns[source] for source in before)
+            if column > columns[name] and column < len(nodes):
+                columns[name], moved = column, True
+        if not moved:
+            break
+    return columns
+
+
+def _by_column(nodes: Iterable[str], columns: Mapping[str, int]) -> Mapping[int, list[str]]:
+    found: dict[int, list[str]] = defaultdict(list)
+    for name in nodes:
+        found[columns[name]].append(name)
+    return found
+
+
+def _pull(name: str, edges: Sequence[PictureEdge], rows: Mapping[str, int]) -> float:
+    """The mean row of its sources."""
+    above: list[int] = [rows[edge.source] for edge in edges if edge.target == name and edge.source in rows]
+    return sum(above) / len(above) if above else 0.0
+
+
+def walk(picture: Picture) -> Iterator[PictureNode]:
+    """The nodes as they are read: column by column, each from above."""
+    return iter(sorted(picture.nodes, key=lambda node: (node.column, node.row)))

@@ -1,0 +1,130 @@
+"""SEE-3: rows, filters with counts, drawings and timelines, as pure functions."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.support.builders import instance_manifest, operation_manifest
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    OPERATION,
+)
+from vworkspace_core.graph import NodeState
+from vworkspace_core.overview.fleet import FleetQuery, FleetRow, fleet_view, row_of
+from vworkspace_core.overview.ledger import job_entries, job_line
+from vworkspace_core.overview.picture import MOST_NODES, picture_of_tree, walk
+from vworkspace_core.overview.summary import OverviewState, Summary
+from vworkspace_core.overview.timeline import entries_of, newest
+from vworkspace_core.overview.tone import Tone, tone_of, tone_of_node
+from vworkspace_core.overview.tree import Branch, Origin
+
+STATES = (OverviewState.READY, OverviewState.STALLED, OverviewState.PROGRESSING)
+
+
+def rows(number: int) -> list[FleetRow]:
+    return [
+        FleetRow(
+            ObjectRef(APPLICATION_INSTANCE, f"ns-{at % 4}", f"app-{at:04}"), STATES[at % 3], "Reason", f"message {at}"
+        )
+        for at in range(number)
+    ]
+
+
+def test_a_page_holds_a_hundred_rows_and_counts_all_of_them_SEE_3() -> None:
+    view = fleet_view(rows(2000), FleetQuery(state="Ready", page=99))
+    assert (view.found, view.total, view.pages, view.query.page, len(view.rows)) == (667, 2000, 7, 7, 67)
+    assert {one.value: one.count for one in view.states} == {"Stalled": 667, "Progressing": 666, "Ready": 667}
+    assert [one.value for one in view.states] == ["Stalled", "Progressing", "Ready"], "what wants help comes first"
+    assert sum(one.count for one in view.namespaces) == 667, "other filters bear on a choice, its own does not"
+    assert [one.value for one in view.states if one.is_chosen] == ["Ready"]
+
+
+def test_filters_that_let_nothing_through_are_still_shown_SEE_3() -> None:
+    view = fleet_view(rows(3), FleetQuery(kind="Nothing", state="Odd", text="app"))
+    assert (view.rows, view.found, view.pages) == ((), 0, 1)
+    assert ("Odd", 0, True) in [(one.value, one.count, one.is_chosen) for one in view.states]
+
+
+def test_a_row_tells_what_it_is_and_never_what_is_in_its_spec_SEE_3() -> None:
+    manifest = instance_manifest("app", values={"source": "inline", "inline": {"note": "canary-1"}})
+    manifest["status"] = {
+        "conditions": [{"type": "Ready", "status": "False", "reason": "Odd", "message": "password=canary-2"}]
+    }
+    row = row_of(APPLICATION_INSTANCE, manifest)
+    assert row.about == "nextcloud 6.6.0"
+    assert (row.tone, row.reason) == (Tone.WAITING, "Odd")
+    assert "canary" not in str(row)
+    assert row_of(OPERATION, operation_manifest("b", target="app")).about == "Backup by velero on app"
+
+
+def test_every_state_has_a_tone_SEE_3() -> None:
+    assert {tone_of(state) for state in OverviewState} == set(Tone)
+    assert {tone_of_node(state) for state in NodeState} == set(Tone)
+
+
+def branch(kind: Kind, name: str, state: OverviewState = OverviewState.READY, *children: Branch) -> Branch:
+    return Branch(Summary(ObjectRef(kind, "ns", name), state), children)
+
+
+def test_sources_and_release_are_a_chain_and_runs_lie_beside_it_SEE_3() -> None:
+    tree = branch(
+        APPLICATION_INSTANCE,
+        "app",
+        OverviewState.PROGRESSING,
+        branch(HELM_REPOSITORY, "repo"),
+        branch(HELM_CHART, "chart", OverviewState.PROGRESSING),
+        branch(HELM_RELEASE, "release", OverviewState.NOT_READY),
+        branch(OPERATION, "backup"),
+    )
+    picture = picture_of_tree(tree, Origin(job="ApplicationInstance/ns/app@7"))
+    assert [(node.name, node.column, node.row) for node in walk(picture)] == [
+        ("app@7", 0, 0), ("app", 1, 0), ("repo", 2, 0), ("backup", 2, 1), ("chart", 3, 0), ("release", 4, 0),
+    ]  # fmt: skip
+    shut = [
+        (edge.source.rpartition("/")[2], edge.target.rpartition("/")[2]) for edge in picture.edges if not edge.is_open
+    ]
+    assert shut == [("chart", "release")], "the chart is not ready: the release waits"
+
+
+def test_a_drawing_is_bounded_SEE_3() -> None:
+    tree = branch(
+        APPLICATION_INSTANCE, "app", OverviewState.READY, *(branch(OPERATION, f"run-{at}") for at in range(999))
+    )
+    picture = picture_of_tree(tree, Origin())
+    assert (len(picture.nodes), picture.left_out) == (MOST_NODES, 1001 - MOST_NODES)
+    assert len({(node.column, node.row) for node in picture.nodes}) == MOST_NODES
+
+
+def test_a_timeline_has_conditions_and_runs_the_newest_first_SEE_3() -> None:
+    run: dict[str, Any] = operation_manifest("b")
+    run["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    run["status"] = {
+        "startedAt": "2026-01-01T00:01:00Z",
+        "conditions": [
+            {"type": "Failed", "status": "True", "reason": "Timeout", "lastTransitionTime": "2026-01-01T00:02:00Z"},
+            {"type": "Odd", "lastTransitionTime": "no time"},
+        ],
+    }
+    entries = newest(entries_of(OPERATION, run), 3)
+    assert [one.what for one in entries] == ["Failed is True: Timeout", "run started", "created"]
+    assert [one.tone for one in entries] == [Tone.BAD, Tone.MOVING, Tone.QUIET]
+    assert newest(entries, 1)[0].at == datetime(2026, 1, 1, 0, 2, tzinfo=UTC)
+
+
+def test_a_job_is_shown_by_what_it_is_about_and_never_by_its_payload_SEE_3() -> None:
+    payload = {"kind": "ApplicationInstance", "metadata": {"namespace": "ns", "name": "app"}, "spec": {"x": "canary"}}
+    entry: dict[str, Any] = {
+        "id": "job-1", "clusterId": "c", "job": {"kind": "apply", "idempotencyKey": "A/ns/app@1", "payload": payload},
+        "offers": 2, "statuses": [{"phase": "applying", "message": "at it"}], "result": None,
+        "offeredAt": "2026-01-01T00:00:00+00:00", "ackedAt": "2026-01-01T00:00:01+00:00", "closedAt": None,
+    }  # fmt: skip
+    line = job_line(entry)
+    assert (line.about, line.state, line.message) == ("ApplicationInstance ns/app", "acknowledged", "at it")
+    assert [one.what for one in job_entries(line)] == ["job job-1 was offered last", "job job-1 was acknowledged"]
+    failed = job_line({**entry, "result": {"outcome": "failed", "error": "token=canary"}})
+    assert (failed.state, failed.tone) == ("failed", Tone.BAD)
+    assert "canary" not in str((line, failed))
+    assert job_line({**entry, "job": {"payload": "eyJ.canary"}}).about == "encrypted"

@@ -1,0 +1,227 @@
+"""SEE-3: the page over HTTP, as a program sees it: what it says, what it never says, and who may ask."""
+
+import base64
+import time
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.builders import operation_manifest
+from tests.support.page_site import (
+    NS,
+    Follower,
+    PageSite,
+    condition,
+    degraded,
+    instance,
+    instance_ref,
+    page_site,
+    ready,
+)
+from tests.support.page_text import addresses, elements, main_of, rows
+from tests.support.patience import PATIENCE
+from vworkspace_app.page.access import PATH, PasswordAccess, TokenAccess
+from vworkspace_app.page.live import MOST_FOLLOWERS
+from vworkspace_app.page.site import HEADERS, LocalNames
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+
+INSTANCES = "applicationinstances.apps.vworkspace.io"
+OBJECT = f"/object/{INSTANCES}/{NS}"
+HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>\n\ndata: {}\n\nevent: gone {{ 7*7 }} \u202e"
+
+
+@pytest.fixture
+def site() -> Iterator[PageSite]:
+    with page_site() as found:
+        yield found
+
+
+def eventually(site: PageSite, path: str, text: str) -> str:
+    """The page at `path` once it says `text`: its caches are a moment behind."""
+    limit = time.monotonic() + PATIENCE
+    while text not in (found := site.get(path).text):
+        assert time.monotonic() < limit, f"{text!r} is not on {path}: {found}"
+        time.sleep(0.01)
+    return found
+
+
+def test_what_the_page_lists_is_what_the_api_server_holds_SEE_3(site: PageSite) -> None:
+    site.create(APPLICATION_INSTANCE, instance("well"), ready())
+    site.create(APPLICATION_INSTANCE, instance("broken"), degraded("upgrade failed: no such image"))
+    site.create(OPERATION, operation_manifest("backup-1", NS, target="well"))
+    found = rows(eventually(site, "/", "backup-1"))
+    assert list(found) == [
+        f"{INSTANCES}:{NS}:broken",
+        f"{INSTANCES}:{NS}:well",
+        f"operations.ops.vworkspace.io:{NS}:backup-1",
+    ], "what wants help comes first"
+    assert "Degraded" in found[f"{INSTANCES}:{NS}:broken"]
+    assert "HelmReleaseFailed upgrade failed: no such image" in found[f"{INSTANCES}:{NS}:broken"]
+
+    assert list(rows(site.get("/?state=Ready").text)) == [f"{INSTANCES}:{NS}:well"]
+    assert list(rows(site.get("/?q=NO+SUCH").text)) == [f"{INSTANCES}:{NS}:broken"]
+    assert list(rows(site.get(f"/?kind=Operation&namespace={NS}").text)) == [
+        f"operations.ops.vworkspace.io:{NS}:backup-1"
+    ]
+    assert not rows(site.get("/?namespace=elsewhere").text)
+
+    page = site.get(f"{OBJECT}/well")
+    assert page.status == 200
+    assert "backup-1" in page.text, "an Operation on it stands in its graph"
+    site.do(lambda api: api.delete(instance_ref("broken")))
+    assert "broken" not in "".join(rows(eventually(site, "/", "2 objects")))
+    assert site.get(f"{OBJECT}/broken").status == 404
+
+
+def test_every_view_is_sound_html_that_loads_nothing_from_elsewhere_SEE_3(site: PageSite) -> None:
+    site.create(APPLICATION_INSTANCE, instance("well"), ready())
+    eventually(site, "/", "well")
+    for path in ("/", "/timeline", "/operator", f"{OBJECT}/well", "/nothing", "/?page=9&state=x&kind=%22%3E&q=%22%3E"):
+        answer = site.get(path)
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+        assert answer.headers["cache-control"] == "no-store"
+        found = elements(answer.text)
+        ids = [one.attributes["id"] for one in found if "id" in one.attributes]
+        assert len(ids) == len(set(ids)), path
+        for one in found:
+            assert one.tag != "style", path
+            assert not any(name == "style" or name.startswith("on") for name in one.attributes), path
+            assert one.tag != "script" or (one.attributes.get("src") and not one.text), path
+        for address in addresses(answer.text):
+            assert address.startswith(("./", "../", "#")), f"{path}: {address}"
+    for name in ("page.css", "page.js", "theme.js", "icon.svg"):
+        asset = site.get(f"/assets/{name}")
+        assert asset.status == 200
+        assert "immutable" in asset.headers["cache-control"]
+        loaded = asset.text.replace("http://www.w3.org/2000/svg", "")
+        assert "//" not in loaded.replace("// ", ""), f"{name} loads from elsewhere"
+    for name in ("", "..%2fsite.py", "%2e%2e/site.py", "nothing"):
+        assert site.get(f"/assets/{name}").status == 404
+
+
+def test_the_page_only_answers_get_and_head_SEE_3(site: PageSite) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+        assert {site.get(path, method).status for path in ("/", "/events", "/assets/page.css")} == {405}
+    assert (site.get("/", "HEAD").status, site.get("/", "HEAD").text) == (200, "")
+    assert site.get("/events", "HEAD").headers["content-type"].startswith("text/event-stream")
+    assert site.get("/?q=" + "x" * 5000).status == 414
+
+
+def test_hostile_names_and_messages_are_text_SEE_3(site: PageSite) -> None:
+    site.create(APPLICATION_INSTANCE, instance("odd"))
+    scripts = [one.tag for one in elements(eventually(site, "/", "odd"))].count("script")
+    with Follower(site.url, "/") as follower:
+        follower.next()
+        site.tell(instance_ref("odd"), {"conditions": [condition("Ready", "False", "Odd", HOSTILE)]})
+        event = follower.until(lambda one: "Odd" in str(one.data))
+        assert event.name == "parts", "no text ends an event, or begins one"
+        assert "<script" not in str(event.data)
+    name = quote(HOSTILE.replace("\n", ""), safe="")
+    for path in ("/", f"{OBJECT}/odd", "/timeline", f"/?q={quote(HOSTILE)}", f"/object/{INSTANCES}/{NS}/{name}"):
+        text = site.get(path).text
+        found = elements(text)
+        assert [one.tag for one in found].count("script") == scripts, path
+        assert [one.tag for one in found].count("img") == 1, path
+        assert not any(name.startswith("on") for one in found for name in one.attributes), path
+        assert "49" not in main_of(text).text, "no text is a template"
+
+
+def test_a_follower_is_sent_what_changed_and_nothing_else_SEE_3(site: PageSite) -> None:
+    for name in ("one", "two", "three"):
+        site.create(APPLICATION_INSTANCE, instance(name), ready())
+    page = eventually(site, "/", "<strong>3</strong>")
+    assert site.site is not None
+    with Follower(site.url, "/", main_of(page).attributes["data-have"]) as follower:
+        assert follower.answer.getheader("content-type") == "text/event-stream; charset=utf-8"
+        assert follower.next().name == "beat", "who has it all is sent nothing"
+        site.tell(instance_ref("two"), ready(message="once more"))
+        event = follower.until(lambda one: "once more" in str(one.data))
+        assert list(event.data["parts"]) == [f"row:{INSTANCES}:{NS}:two"]
+        site.tell(instance_ref("two"), degraded("gone wrong"))
+        event = follower.until(lambda one: "gone wrong" in str(one.data))
+        assert set(event.data["parts"]) == {"states", "filters", "rows"}, "its place changed, and the counts"
+        assert main_of(site.get("/").text).attributes["data-have"] == event.data["have"]
+    with Follower(site.url, f"{OBJECT}/one") as follower:
+        first = follower.next()
+        assert "head" in first.data["parts"], "who has nothing is sent all"
+        site.do(lambda api: api.delete(instance_ref("one")))
+        assert follower.until(lambda one: one.name != "parts").name == "gone"
+
+
+def test_followers_are_bounded_and_an_idle_page_keeps_nothing_SEE_3(site: PageSite) -> None:
+    site.create(APPLICATION_INSTANCE, instance("one"), ready())
+    assert site.page._heard == [], "nobody follows: nobody is told"
+    assert site.page._attached is not None
+    index = site.page._attached.index
+    assert index.is_asleep, "nobody has looked: no row is kept"
+    eventually(site, "/", "one")
+    assert not index.is_asleep
+    followers = [Follower(site.url, "/") for _ in range(MOST_FOLLOWERS)]
+    assert {one.next().name for one in followers} == {"parts"}
+    too_many = site.get("/events?view=/")
+    assert (too_many.status, too_many.headers["retry-after"]) == (503, "30")
+    assert len(site.page._heard) == 1, "however many follow"
+    for one in followers:
+        one.close()
+    assert site.site is not None
+    limit = time.monotonic() + PATIENCE
+    while len(site.site.followers) or site.page._heard:
+        assert time.monotonic() < limit
+        site.tell(instance_ref("one"), ready(message=str(time.monotonic())))
+        time.sleep(0.02)
+    site.portal.call(index._fall_asleep)
+    assert index.is_asleep
+
+
+# --- who may look ----------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """An API server that knows two users."""
+
+    def __init__(self) -> None:
+        self.asked: list[Manifest] = []
+
+    async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
+        self.asked.append(manifest)
+        if kind.kind == "TokenReview":
+            user = {"good": "jane", "plain": "joe"}.get(manifest["spec"]["token"])
+            return {"status": {"authenticated": user is not None, "user": {"username": user, "groups": ["people"]}}}
+        assert manifest["spec"]["nonResourceAttributes"] == {"path": PATH, "verb": "get"}
+        return {"status": {"allowed": manifest["spec"]["user"] == "jane"}}
+
+
+def basic(password: str) -> dict[str, str]:
+    return {"authorization": "Basic " + base64.b64encode(f"anybody:{password}".encode()).decode()}
+
+
+def test_with_token_review_the_api_server_says_who_may_look_SEE_3() -> None:
+    access, cluster = TokenAccess(), Cluster()
+    with page_site(access=access) as site:
+        assert site.get("/", headers=basic("good")).status == 503, "nobody can be asked yet"
+        site.portal.call(access.attach, cluster)
+        for path in ("/", "/events", "/assets/page.js", "/operator"):
+            answer = site.get(path)
+            assert answer.status == 401
+            assert answer.headers["www-authenticate"].startswith("Basic ")
+        assert site.get("/", headers=basic("nobody's")).status == 401
+        assert site.get("/", headers=basic("plain")).status == 403
+        assert site.get("/", headers=basic("good")).status == 200
+        assert site.get("/", headers={"authorization": "Bearer good"}).status == 200
+        asked = len(cluster.asked)
+        assert site.get("/operator", headers=basic("good")).status == 200
+        assert len(cluster.asked) == asked, "who was let in is not asked about for a minute"
+        for odd in ("", "Basic", "Basic ===", "Basic /w==", "Digest x", "Bearer " + "x" * 20_000):
+            assert site.get("/", headers={"authorization": odd}).status == 401
+
+
+def test_a_password_and_the_names_of_this_machine_SEE_3() -> None:
+    with page_site(access=PasswordAccess("s3cret-admin")) as site:
+        assert site.get("/", headers=basic("s3cret-admin")).status == 200
+        assert {site.get("/", headers=basic(other)).status for other in ("", "s3cret", "ü")} == {401}
+    with page_site(access=LocalNames()) as site:
+        assert site.get("/").status == 200
+        assert site.get("/", headers={"host": "localhost:80"}).status == 200
+        assert site.get("/", headers={"host": "evil.example"}).status == 421
