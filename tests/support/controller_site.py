@@ -8,6 +8,7 @@ from typing import Any, Final
 import anyio
 import attrs
 
+from tests.support.kube_apiserver import OPERATOR_USER
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
 from vworkspace_apiserver.inprocess import InProcessKube
@@ -24,7 +25,7 @@ from vworkspace_core.reconcilers import Resource, resource
 from vworkspace_fake.clock import VirtualClock
 
 NS: Final = "team"
-_OPERATOR: Final = Caller("system:serviceaccount:vworkspace-system:controllers", agent="controllers/1")
+_OPERATOR: Final = Caller(OPERATOR_USER, agent="controllers/1")
 
 
 @attrs.frozen
@@ -75,7 +76,8 @@ class ControllerSite:
 
     async def create(self, name: str = "shop", kind: Kind = SHOP.kind, **fields: Any) -> ObjectRef:
         """Somebody creates an object."""
-        fields = fields or {"spec": {}}
+        if kind == SHOP.kind:
+            fields = {"spec": {}, **fields}
         await self.admin.create({**kind.manifest(name, NS), **fields}, kind=kind, field_manager="kubectl")
         return ObjectRef(kind, NS, name)
 

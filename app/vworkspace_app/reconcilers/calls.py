@@ -67,7 +67,7 @@ async def isolated(work: Callable[[], Awaitable[T]], *, limit: float | None) -> 
 async def _guarded(work: Callable[[], Awaitable[T]]) -> Answered[T] | Refused:
     try:
         return Answered(await work())
-    except (Exception, asyncio.CancelledError, SystemExit) as error:
+    except (Exception, asyncio.CancelledError, SystemExit, GeneratorExit) as error:
         return Refused(error)
     except BaseExceptionGroup as group:
         if group.subgroup(KeyboardInterrupt) is not None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final, Generic, TypeVar
 
@@ -59,6 +60,10 @@ def _is_delay(_: Any, field: "attrs.Attribute[Any]", value: float | None) -> Non
         raise ValueError(f"{field.name} must be seconds, 0 or more, not {value!r}")
 
 
+def _listed(given: Iterable[Wanted]) -> tuple[Wanted, ...]:
+    return tuple(given)
+
+
 @attrs.frozen
 class Result(Generic[S]):
     """What a call came to.
@@ -73,7 +78,7 @@ class Result(Generic[S]):
     requeue_after: float | None = attrs.field(default=None, validator=_is_delay)
     state: S | None = None
     waiting: str = ""
-    conditions: tuple[Wanted, ...] = attrs.field(default=(), converter=tuple)
+    conditions: tuple[Wanted, ...] = attrs.field(default=(), converter=_listed)
 
     @property
     def is_complete(self) -> bool:

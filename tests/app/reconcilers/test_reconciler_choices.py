@@ -1,0 +1,369 @@
+"""What controllers watch, share and may do; that none holds up another; how they stop (PH-7, RUN-4, L25)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+
+from tests.support.audited_story import Remembered
+from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
+from tests.support.rights import Right, used
+from vworkspace_app.process.errors import CommandError
+from vworkspace_core.apimachinery.errors import Forbidden
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from vworkspace_core.ports import KubeApi
+from vworkspace_core.reconcilers import (
+    METADATA_ONLY,
+    Cause,
+    Constant,
+    Object,
+    Promise,
+    Reconciler,
+    Request,
+    Result,
+    Watch,
+    Watched,
+    Watcher,
+    controller_access,
+)
+
+Shop = Object[ShopSpec, ShopStatus]
+
+
+@attrs.define
+class Shops(Reconciler[Shop, None]):
+    """Keeps its requests."""
+
+    kind = SHOP
+    requests: list[Request[Shop, None]] = attrs.field(factory=list)
+
+    async def reconcile(self, request: Request[Shop, None]) -> Result[None]:
+        self.requests.append(request)
+        return Result()
+
+    @property
+    def names(self) -> list[str]:
+        return [request.object.metadata.name for request in self.requests]
+
+
+def watching(watch: Watch) -> Shops:
+    """Shops with a choice of objects."""
+    made: Shops = type("Shops", (Shops,), {"watch": watch})()
+    return made
+
+
+async def shops_of_two_teams(site: ControllerSite) -> None:
+    await site.admin.create(NAMESPACE.manifest("other"), kind=NAMESPACE, field_manager="setup")
+    await site.create("plain")
+    await site.create("labelled", metadata={"name": "labelled", "namespace": NS, "labels": {"tier": "web"}})
+    await site.create("elsewhere", metadata={"name": "elsewhere", "namespace": "other"})
+
+
+@pytest.mark.parametrize(
+    ("watch", "seen"),
+    [
+        (Watch(), {"plain", "labelled", "elsewhere"}),
+        (Watch(namespace="other"), {"elsewhere"}),
+        (Watch(label_selector="tier=web"), {"labelled"}),
+        (Watch(field_selector="metadata.name=plain"), {"plain"}),
+    ],
+)
+def test_a_namespace_and_selectors_choose_objects(watch: Watch, seen: set[str]) -> None:
+    shops = watching(watch)
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            await shops_of_two_teams(site)
+            await site.clock.sleep(5)
+            assert (await site.finalizers(ObjectRef(SHOP.kind, NS, "plain")) != ()) == ("plain" in seen)
+
+    play(story)
+    assert set(shops.names) == seen
+
+
+@pytest.mark.parametrize("fields", [METADATA_ONLY, (".spec.image",)])
+def test_what_is_not_kept_in_memory_is_read_when_it_is_needed(fields: tuple[str, ...]) -> None:
+    shops = watching(Watch(fields=fields))
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops) as controllers:
+            ref = await site.create(spec={"image": "web:7", "replicas": 7})
+            await site.until_ready(ref)
+            await site.edit(ref, {"spec": {"replicas": 8}})
+            await site.until_ready(ref)
+            (kept,) = controllers.running[0].watches.own.store.objects()
+            assert kept.get("spec", {}) == ({"image": "web:7"} if fields else {})
+
+    play(story)
+    assert [request.object.spec.replicas for request in shops.requests] == [7, 8]
+
+
+@attrs.define
+class Told(Watcher[Shop]):
+    """Keeps what it is told, and takes its time or fails for it."""
+
+    kind = SHOP
+    timeout = 1000.0
+    retry = Constant(5.0)
+    told: list[str] = attrs.field(factory=list)
+    seconds: float = 0.0
+    failures: int = 0
+
+    async def on_add(self, new: Shop) -> None:
+        await anyio.sleep(self.seconds)
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("not now")
+        self.told.append(f"add {new.spec.replicas}")
+
+    async def on_update(self, old: Shop, new: Shop) -> None:
+        self.told.append(f"update {old.spec.replicas} to {new.spec.replicas}")
+
+
+def test_controllers_of_a_kind_share_an_informer_and_none_holds_up_another() -> None:
+    quick, slow, failing = (type(name, (Told,), {})() for name in ("Quick", "Slow", "Failing"))
+    slow.seconds, failing.failures, shops = 600.0, 3, Shops()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(quick, slow, failing, shops) as controllers:
+            assert len({id(one.watches.own) for one in controllers.running}) == 1
+            ref = await site.create()
+            await site.until_ready(ref)
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.clock.sleep(3)
+            assert quick.told == ["add 1", "update 1 to 2"]
+            assert shops.names == ["shop", "shop"]
+            assert slow.told == failing.told == []
+            await site.clock.sleep(20)
+            assert failing.told[0] == "add 2", "a retry has the current object"
+            await site.clock.sleep(1000)
+            assert slow.told[0] == "add 1"
+
+    play(story)
+
+
+def test_resync_looks_at_everything_again() -> None:
+    made = type("Shops", (Shops,), {"resync": 100.0})()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(made):
+            await site.create()
+            await site.clock.sleep(350)
+
+    play(story)
+    assert [request.cause for request in made.requests] == [Cause.CREATED, *[Cause.RESYNCED] * 3]
+    assert not any(request.settled for request in made.requests)
+
+
+@attrs.define
+class Owning(Reconciler[Shop, None]):
+    """Makes a ConfigMap of each shop, from a Secret that it reads."""
+
+    kind = SHOP
+    owns = (CONFIG_MAP,)
+    reads = (Watched(SECRET, Watch(namespace=NS)),)
+    api: KubeApi
+    requests: list[Request[Shop, None]] = attrs.field(factory=list)
+
+    def refers_to(self, object: Shop) -> Iterable[ObjectRef]:
+        return (ObjectRef(SECRET, NS, object.spec.image),)
+
+    async def reconcile(self, request: Request[Shop, None]) -> Result[None]:
+        self.requests.append(request)
+        meta = request.object.metadata
+        secret = await self.api.list(SECRET, namespace=NS, field_selector=f"metadata.name={request.object.spec.image}")
+        owner = {"apiVersion": "example.com/v1", "kind": "Shop", "name": meta.name, "uid": meta.uid}
+        manifest = {
+            **CONFIG_MAP.manifest(meta.name, NS),
+            "metadata": {"name": meta.name, "namespace": NS, "ownerReferences": [owner]},
+            "data": {"secrets": str(len(secret.items))},
+        }
+        await self.api.apply(manifest, kind=CONFIG_MAP, field_manager="shops")
+        return Result()
+
+
+def test_what_is_owned_and_read_wakes_and_own_writes_do_not() -> None:
+    requests: list[Request[Shop, None]] = []
+
+    def owning(api: KubeApi) -> Owning:
+        return Owning(api, requests)
+
+    async def story(site: ControllerSite) -> None:
+        child = ObjectRef(CONFIG_MAP, NS, "shop")
+        async with site.running(owning):
+            ref = await site.create(spec={"image": "key"})
+            await site.until_ready(ref)
+            await site.clock.sleep(60)
+            assert len(requests) == 1, "its own writes, of the child too, wake nobody"
+            await site.edit(child, {"data": {"more": "by somebody"}})
+            await site.clock.sleep(5)
+            await site.create("key", SECRET, stringData={"a": "b"})
+            await site.create("no-key", SECRET, stringData={"a": "b"})
+            await site.clock.sleep(5)
+            assert get_path(await site.get(child), "data", "secrets") == "1"
+
+    play(story)
+    woken = [(request.cause, [ref.kind for ref in request.woken_by]) for request in requests]
+    assert woken == [(Cause.CREATED, []), (Cause.WOKEN, [CONFIG_MAP]), (Cause.WOKEN, [SECRET])]
+
+
+def test_an_api_that_was_not_declared_is_refused_with_what_to_write() -> None:
+    @attrs.define
+    class Greedy(Reconciler[Shop, None]):
+        kind = SHOP
+        api: KubeApi
+
+        async def reconcile(self, request: Request[Shop, None]) -> Result[None]:
+            with pytest.raises(Forbidden, match="names neither in owns nor in reads"):
+                await self.api.get(ObjectRef(SECRET, NS, "key"))
+            with pytest.raises(Forbidden, match="it may get, list, watch"):
+                await self.api.delete(ObjectRef(SHOP.kind, NS, "shop"))
+            return Result()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(Greedy):
+            await site.until_ready(await site.create())
+
+    play(story)
+
+
+def test_the_verbs_that_are_used_are_those_that_are_printed_L25() -> None:
+    requests: list[Request[Shop, None]] = []
+    told = type("Told", (Told,), {"watch": Watch(fields=METADATA_ONLY)})()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(lambda api: Owning(api, requests), told) as controllers:
+            ref = await site.create(spec={"image": "key"})
+            await site.until_ready(ref)
+            await site.clock.sleep(5)
+            await site.admin.delete(ref)
+            await site.until_gone(ref)
+            wanted = granted(controllers.controllers)
+        asked = set(used(Remembered(site.server.audit).requests()))
+        assert {attrs.evolve(one, where="*") for one in asked} <= wanted
+        ours = ("shops", "shops/status", "customresourcedefinitions", "secrets")
+        unused = wanted - {attrs.evolve(one, where="*") for one in asked}
+        assert {one for one in unused if one.resource in ours} <= {
+            Right("*", "example.com", "shops", "get"),  # an overtaken copy is read again
+            Right("*", "", "secrets", "get"),
+        }
+
+    play(story)
+
+
+def granted(controllers: Iterable[Any]) -> set[Right]:
+    accesses = controller_access(controllers)
+    return {Right("*", one.kind.group, one.resource, verb) for one in accesses for verb in one.verbs}
+
+
+def test_a_call_in_hand_is_finished_at_the_end_and_nothing_more_is_begun() -> None:
+    told = Told(seconds=30.0)
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(told) as controllers:
+            await site.create("one")
+            await site.clock.sleep(5)
+            async with anyio.create_task_group() as group:
+                group.start_soon(controllers.finish)
+                await site.create("two")
+            assert told.told == ["add 1"]
+            assert not await site.finalizers(ObjectRef(SHOP.kind, NS, "two"))
+            assert "example.com/told" in await site.finalizers(ObjectRef(SHOP.kind, NS, "one"))
+
+    play(story)
+
+
+def test_a_call_that_is_cut_off_at_the_end_is_made_again_by_the_next_process() -> None:
+    slow, later = Told(seconds=1e6), Told()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(slow):
+            ref = await site.create()
+            await site.clock.sleep(5)
+        assert await site.finalizers(ref) == ["example.com/told-begun"]
+        async with site.running(later):
+            await site.clock.sleep(5)
+
+    play(story)
+    assert later.told == ["add 1"], "not a sync: nobody was told of it"
+
+
+def test_a_kind_that_is_not_installed_holds_up_nobody_and_is_watched_as_soon_as_it_is() -> None:
+    ghost = Kind("ghosts.example", "v1", "Ghost", "ghosts")
+
+    @attrs.define
+    class Ghosts(Watcher[Any]):
+        kind = ghost
+        told: list[str] = attrs.field(factory=list)
+
+        async def on_add(self, new: Any) -> None:
+            self.told.append(str(metadata(new)["name"]))
+
+    ghosts = Ghosts()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(ghosts, Shops()):
+            await site.until_ready(await site.create())
+            version = {"name": "v1", "served": True, "storage": True}
+            schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+            crd = SHOP.crd() | {
+                "metadata": {"name": "ghosts.ghosts.example"},
+                "spec": {
+                    "group": ghost.group,
+                    "scope": "Namespaced",
+                    "names": {"kind": "Ghost", "plural": "ghosts", "singular": "ghost", "listKind": "GhostList"},
+                    "versions": [{**version, "schema": schema}],
+                },
+            }
+            await site.admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup")
+            await site.clock.sleep(2)
+            await site.create("casper", ghost)
+            await site.clock.sleep(5)
+
+    play(story)
+    assert ghosts.told == ["casper"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"kind": "shops"}, "says no kind"),
+        ({"name": "Not A Name"}, "must be such as shop-audit"),
+        ({"timeout": 0}, "timeout must be seconds, more than 0"),
+        ({"resync": -1.0}, "resync must be seconds"),
+        ({"workers": 0}, "workers must be 1 or more"),
+        ({"plain": ("everything",)}, "plain names everything: give conditions, echo,"),
+        ({"reads": (SECRET,)}, "write `refers_to"),
+        ({"conditions": ("Ready",)}, "none of Ready, Reconciling, Stalled"),
+    ],
+)
+def test_a_class_that_cannot_run_says_all_that_is_wrong(wrong: dict[str, Any], says: str) -> None:
+    made = type("Shops", (Shops,), wrong)()
+
+    async def story(site: ControllerSite) -> None:
+        with pytest.raises(CommandError, match=says.replace("(", r"\(")):
+            async with site.running(made):
+                pass
+
+    play(story)
+
+
+def test_two_of_one_name_or_two_writers_of_conditions_cannot_run() -> None:
+    class Others(Shops):
+        pass
+
+    class Quiet(Shops):
+        plain = (Promise.CONDITIONS,)
+
+    async def story(site: ControllerSite) -> None:
+        for two, says in (((Shops(), Shops()), "another `name`"), ((Shops(), Others()), "plain = ")):
+            with pytest.raises(CommandError, match=says):
+                async with site.running(*two):
+                    pass
+        async with site.running(Shops(), Quiet()):
+            await site.until_ready(await site.create())
+
+    play(story)
