@@ -143,11 +143,15 @@ def test_every_option_of_run_is_on_the_page_about_settings_and_none_beside() -> 
 EXAMPLES = {" ".join(found): found for found in shell_commands() if Path(found[0]).name == COMMAND}
 
 
+PARENTS = ("box", "conformance", "controllers", "init")
+"""Commands that have commands of their own."""
+
+
 @pytest.mark.parametrize("words", EXAMPLES.values(), ids=" ".join)
 def test_every_command_of_the_examples_exists_with_its_options(words: list[str]) -> None:
     given = {word.partition("=")[0] for word in words[2:] if word.startswith("-") and word != "-"}
 
-    depth = 3 if words[1] in ("box", "conformance") else 2  # those that have commands of their own
+    depth = 3 if words[1] in PARENTS else 2
 
     assert given - options_in(help_of(*words[1:depth])) == set()
 

@@ -8,7 +8,8 @@ from tests.e2e.test_box_run import HUB, INGRESS_OF_SHOP, SHOP, SVC, WEB
 from tests.support.audited_story import Remembered
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
 from tests.support.rights import granted, unused, used
-from vworkspace_app.install.boxes import BoxInstallOptions, box_rbac
+from vworkspace_app.install.boxes import box_rbac
+from vworkspace_app.install.roles import RoleOptions
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, metadata
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, JOB, SECRET
 from vworkspace_core.boxes.box import Box
@@ -25,7 +26,7 @@ ROLES = {
 
 
 def printed(box: Box) -> list[dict[str, Any]]:
-    return list(box_rbac(box, BoxInstallOptions(account="vworkspace-operator", tenants=(NS,), elects=False)))
+    return list(box_rbac(box, RoleOptions(account="vworkspace-operator", tenants=(NS,), elects=False)))
 
 
 async def grant(site: BoxSite, box: Box) -> None:

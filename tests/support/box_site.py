@@ -32,6 +32,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.decide import composite_of
+from vworkspace_core.composites.composite import Composite
 from vworkspace_core.ports import Clock, KubeApi, PatchType
 from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.downstream import DownstreamSimulator
@@ -71,9 +72,10 @@ class BoxSite:
     server: ApiServer | None = None
 
     @asynccontextmanager
-    async def running(self, *boxes: Box, resync: float | None = None) -> AsyncIterator[Composites]:
+    async def running(self, *boxes: Box | Composite, resync: float | None = None) -> AsyncIterator[Composites]:
         """Boxes at work while the block runs: a process that starts, and is gone without a word after it."""
-        chosen = [composite_of(box if resync is None else attrs.evolve(box, resync=resync)) for box in boxes]
+        given = [box if isinstance(box, Composite) else composite_of(box) for box in boxes]
+        chosen = [one if resync is None else attrs.evolve(one, resync=resync) for one in given]
         events = BackgroundEvents(self.api, self.clock, instance="test")
         running = Composites(self.api, self.clock, chosen, events, CompositeOptions(Random(0).random))
         async with anyio.create_task_group() as group:

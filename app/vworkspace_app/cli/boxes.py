@@ -193,9 +193,9 @@ def rbac(
         vworkspace-operator box rbac webapp.yaml --service-account vworkspace-operator --no-leader-elect
     """
     from vworkspace_app.commands.box_manifests import render_rbac
-    from vworkspace_app.install.boxes import BoxInstallOptions
+    from vworkspace_app.install.roles import RoleOptions
 
-    options = BoxInstallOptions(system_namespace, service_account, tuple(namespace or ()), leader_elect)
+    options = RoleOptions(system_namespace, service_account, tuple(namespace or ()), leader_elect)
     print(render_rbac(file, crds or (), options, output), end="")
 
 
@@ -221,9 +221,9 @@ def manifests(
         vworkspace-operator box manifests webapp.yaml --image registry.example.com/operator:1 | kubectl apply -f -
     """
     from vworkspace_app.commands.box_manifests import render_box_manifests
-    from vworkspace_app.install.boxes import BoxInstallOptions
+    from vworkspace_app.install.roles import RoleOptions
 
-    options = BoxInstallOptions(system_namespace, tenants=tuple(namespace or ()))
+    options = RoleOptions(system_namespace, tenants=tuple(namespace or ()))
     print(render_box_manifests(file, crds or (), image, options, output, crds_only=crds_only), end="")
 
 

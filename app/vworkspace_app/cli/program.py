@@ -11,6 +11,7 @@ from cyclopts import App
 from vworkspace_app import VERSION
 from vworkspace_app.cli.boxes import box
 from vworkspace_app.cli.conformance import conformance
+from vworkspace_app.cli.controllers import controllers
 from vworkspace_app.cli.handling import approve, cancel, logs, resume, retry, suspend
 from vworkspace_app.cli.installing import manifests, register, uninstall
 from vworkspace_app.cli.seeing import check, diff, status, version
@@ -59,6 +60,7 @@ for command in (
 ):
     app.command(command)
 app.command(box)
+app.command(controllers)
 
 
 @app.command

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from vworkspace_app.boxes.load import LoadedBox, further_crds, load_box, runnable
-from vworkspace_app.install.boxes import BoxInstallOptions, box_installation, box_rbac
+from vworkspace_app.install.boxes import box_installation, box_rbac
+from vworkspace_app.install.roles import RoleOptions
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format, dump, read_text
 from vworkspace_core.apimachinery.manifest import Manifest
@@ -13,14 +14,14 @@ from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.labels import BOX_NAME
 
 
-def render_rbac(file: str, crds: Sequence[Path], options: BoxInstallOptions, output: Format) -> str:
+def render_rbac(file: str, crds: Sequence[Path], options: RoleOptions, output: Format) -> str:
     """The roles of a box. Raises CommandError."""
     box, _ = _loaded(file, crds)
     return dump(list(box_rbac(box, options)), output)
 
 
 def render_box_manifests(
-    file: str, crds: Sequence[Path], image: str, options: BoxInstallOptions, output: Format, *, crds_only: bool
+    file: str, crds: Sequence[Path], image: str, options: RoleOptions, output: Format, *, crds_only: bool
 ) -> str:
     """The CRD of a box's kind with the rules that a CRD can hold; or everything else. Raises CommandError."""
     box, loaded = _loaded(file, crds)

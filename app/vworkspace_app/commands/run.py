@@ -30,6 +30,7 @@ from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.secret_masking import SecretMask
 from vworkspace_app.process.signals import beside, run_until_stopped, unless
+from vworkspace_app.reconcilers.loading import load_controllers
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.settings.table import PageAccess, shard_in
@@ -49,7 +50,8 @@ def run_operator(settings: RunSettings) -> None:
     """Run until a signal. Raises CommandError for a cluster that cannot be named and files that cannot be read."""
     log = logs.configure(level=settings.log_level, form=settings.log_format, operator_version=VERSION)
     templates = read_templates(settings.templates)
-    composites = [*map(composite_of, runnable(load_boxes(settings.box)))]
+    loaded = load_controllers(settings.controllers)
+    composites = [*map(composite_of, runnable(load_boxes(settings.box))), *loaded.composites]
     try:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:
@@ -94,6 +96,7 @@ def run_operator(settings: RunSettings) -> None:
                     election=election,
                     telemetry=page.beside(telemetry, clock),
                     composites=composites,
+                    controllers=loaded.given,
                 ) as manager,
             ):
                 await manager.run(stop)

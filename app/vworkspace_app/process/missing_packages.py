@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "cluster": "the embedded Kubernetes API server",
     "completion": "what a shell needs to complete commands and options",
     "conformance": "examines a control plane of yours",
+    "controllers": "reconcilers and watchers in Python: list, run, and print what they need",
     "control-plane": "the embedded control plane",
     "diff": "what applying manifests would change in a cluster",
     "demo": "an intent on its way from the control plane to Flux and back, live and checked",

@@ -119,6 +119,12 @@ class RunSettings:
     box: tuple[str, ...] = setting(
         FILES, (), "Files with boxes: operators of further kinds, which run beside the operator's own."
     )
+    controllers: tuple[str, ...] = setting(
+        NAMES,
+        (),
+        "Reconcilers and watchers in Python, which run beside: names of installed packages' entry points"
+        " vworkspace.controllers, or module:attribute.",
+    )
     velero_namespace: str = setting(NAMESPACE, "velero", "Velero's own namespace, where its objects are made.")
     allowed_service_accounts: tuple[str, ...] = setting(
         NAMES, (), f"Service accounts that a Job of an Operation may ask for beside {RUNNER}."

@@ -10,7 +10,7 @@ from tests.support.simulation import START
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.commands.box_manifests import render_box_manifests, render_rbac
-from vworkspace_app.install.boxes import BoxInstallOptions
+from vworkspace_app.install.roles import RoleOptions
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format
 
@@ -19,7 +19,7 @@ OWN = "vworkspace-system"
 
 
 def rendered(name: str, *, crds_only: bool = False, tenants: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    options = BoxInstallOptions(OWN, tenants=tenants)
+    options = RoleOptions(OWN, tenants=tenants)
     text = render_box_manifests(
         str(BOXES / f"{name}.yaml"), (), "r/operator:1", options, Format.YAML, crds_only=crds_only
     )
@@ -62,7 +62,7 @@ def test_rules_and_literal_values_of_a_box_go_into_its_crd() -> None:
 
 
 def test_roles_are_for_the_account_that_is_named() -> None:
-    options = BoxInstallOptions(OWN, "vworkspace-operator", elects=False)
+    options = RoleOptions(OWN, "vworkspace-operator", elects=False)
     found = list(yaml.safe_load_all(render_rbac(str(BOXES / "webapp.yaml"), (), options, Format.YAML)))
 
     assert [one["kind"] for one in found] == ["ClusterRole", "ClusterRoleBinding"]
@@ -75,6 +75,4 @@ def test_a_box_without_a_file_of_its_crd_cannot_be_installed(tmp_path: Path) -> 
     (tmp_path / "webapp-crd.yaml").write_bytes((BOXES / "webapp-crd.yaml").read_bytes())
 
     with pytest.raises(CommandError, match="file beside it"):
-        render_box_manifests(
-            str(tmp_path / "webapp.yaml"), (), "r/x:1", BoxInstallOptions(), Format.YAML, crds_only=False
-        )
+        render_box_manifests(str(tmp_path / "webapp.yaml"), (), "r/x:1", RoleOptions(), Format.YAML, crds_only=False)

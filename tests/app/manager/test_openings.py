@@ -50,6 +50,7 @@ CLOSING: Mapping[str, dict[str, Any]] = {
     "token_file": {"token_file": Path("token")},
     "templates": {"templates": ("more.yaml",)},
     "box": {"box": ("shop.yaml",)},
+    "controllers": {"controllers": ("shops",)},
     "webhook_listen": {"webhook_listen": "0.0.0.0:9443"},
     "drift_detection": {"drift_detection": "disabled"},
 }

@@ -1,0 +1,86 @@
+"""The commands about controllers in Python: reconcilers and watchers of packages that are installed beside."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from vworkspace_app.process.yaml_documents import Format
+
+controllers = App(name="controllers", help="Reconcilers and watchers in Python: list, run, and print what they need.")
+
+Names = Annotated[list[str], Parameter(name="NAME", help="Names of installed controllers, or module:attribute.")]
+Output = Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")]
+
+RUN = """Run controllers, and nothing else. Inside a cluster the service account is taken.
+
+Beside the operator's own kinds they are run by `run --controllers NAME`. Each flag can be given as a variable
+(`--log-level`: `VWORKSPACE_LOG_LEVEL`) too. Examples:
+
+    vworkspace-operator controllers run shops --kubeconfig kc
+    vworkspace-operator controllers run shops.reconciler:shop --kubeconfig kc
+"""
+
+controllers.command("vworkspace_app.cli.controllers_run:run", name="run", help=RUN)
+
+
+@controllers.command(name="list")
+def list_controllers() -> None:
+    """Say which controllers installed packages offer, by the entry point `vworkspace.controllers`.
+
+    Example:
+
+        vworkspace-operator controllers list
+    """
+    from vworkspace_app.commands.controllers import listed
+
+    print(listed(), end="")
+
+
+@controllers.command
+def crds(names: Names, /, *, output: Output = Format.YAML) -> None:
+    """Print the CRDs of the kinds that controllers have classes of.
+
+    Example:
+
+        vworkspace-operator controllers crds shops | kubectl apply --server-side -f -
+    """
+    from vworkspace_app.commands.controllers import render_crds
+
+    print(render_crds(names, output), end="")
+
+
+@controllers.command
+def rbac(
+    names: Names,
+    /,
+    *,
+    namespace: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--namespace",
+            help="Only where objects are made in this namespace: a Role there; repeatable. Without it, everywhere.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
+    system_namespace: Annotated[str, Parameter(help="The namespace of the process that runs them.")] = (
+        "vworkspace-system"
+    ),
+    service_account: Annotated[
+        str, Parameter(help="Who gets the rights: vworkspace-operator, where that runs them; else one for each.")
+    ] = "",
+    leader_elect: Annotated[bool, Parameter(help="Grant the Leases of an election.")] = True,
+    output: Output = Format.YAML,
+) -> None:
+    """Print the roles of controllers: the verbs that they use, on the kinds that they own and read.
+
+    Examples:
+
+        vworkspace-operator controllers rbac shops --namespace team | kubectl apply --server-side -f -
+        vworkspace-operator controllers rbac shops --service-account vworkspace-operator --no-leader-elect
+    """
+    from vworkspace_app.commands.controllers import render_roles
+    from vworkspace_app.install.roles import RoleOptions
+
+    options = RoleOptions(system_namespace, service_account, tuple(namespace or ()), leader_elect)
+    print(render_roles(names, options, output), end="")

@@ -1,0 +1,25 @@
+"""The command `controllers run`: its flags are some of those of `run`."""
+
+import os
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from vworkspace_app.cli.box_run import NAMES
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_app.settings import load
+from vworkspace_app.settings.flags import with_flags_of
+from vworkspace_app.settings.table import SETTINGS
+
+
+@with_flags_of(row for row in SETTINGS if row.name in NAMES)
+def run(
+    *names: Annotated[str, Parameter(name="NAME", help="Names of installed controllers, or module:attribute.")],
+    **flags: Any,
+) -> None:
+    """Run controllers alone. What `--help` says of it is told where the command is registered."""
+    from vworkspace_app.commands.controllers import run_by_name
+
+    if not names:
+        raise CommandError("give at least one NAME (see vworkspace-operator controllers list)", status=USAGE)
+    run_by_name(load(flags, os.environ).settings, names)

@@ -1,0 +1,59 @@
+"""`controllers`: what is installed of reconcilers and watchers in Python, their CRDs and roles, and running them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vworkspace_app.commands.box_run import composites_in
+from vworkspace_app.commands.controllers_run import controllers_in
+from vworkspace_app.commands.run_alone import run_alone
+from vworkspace_app.install.roles import RoleOptions, roles_of
+from vworkspace_app.process.yaml_documents import Format, dump
+from vworkspace_app.reconcilers.loading import LoadedControllers, installed, load_controllers
+from vworkspace_app.settings import RunSettings
+from vworkspace_core.composites.access import CompositeAccess, composite_access, owner_access
+from vworkspace_core.reconcilers import controller_access
+from vworkspace_core.reconcilers.controllers import name_of
+
+
+def run_by_name(settings: RunSettings, names: Sequence[str]) -> None:
+    """Run them until a signal. Raises CommandError for what cannot be loaded, and a cluster that cannot be named."""
+    loaded = load_controllers(names)
+    makers = [composites_in(loaded.composites, settings.workers)] if loaded.pure else []
+    if loaded.given:
+        makers.append(controllers_in(loaded.given))
+    kinds = [one.kind.crd_name for one in loaded.resources]
+    run_alone(settings, makers, controllers=list(loaded.names), kinds=kinds)
+
+
+def listed() -> str:
+    """The installed ones, a line each: name, where it stands, package."""
+    rows = [
+        (one.name, one.value, f"{one.dist.name} {one.dist.version}" if one.dist is not None else "")
+        for one in installed()
+    ]
+    table = [("NAME", "AT", "PACKAGE"), *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(3)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in table)
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def render_crds(names: Sequence[str], output: Format) -> str:
+    """The CRDs of the kinds that they have classes of. Raises CommandError."""
+    return dump([one.crd() for one in load_controllers(names).resources], output)
+
+
+def render_roles(names: Sequence[str], options: RoleOptions, output: Format) -> str:
+    """The roles of each. Raises CommandError."""
+    return dump(list(_roles(load_controllers(names), options)), output)
+
+
+def _roles(loaded: LoadedControllers, options: RoleOptions) -> Iterator[dict[str, Any]]:
+    for composite in loaded.composites:
+        owners = list(owner_access((composite,)))
+        yield from roles_of(_name(composite.name), composite_access(composite), owners, options)
+    for made in loaded.made:
+        yield from roles_of(_name(name_of(made)), CompositeAccess(controller_access((made,))), (), options)
+
+
+def _name(controller: str) -> str:
+    return f"vworkspace-controller-{controller}"

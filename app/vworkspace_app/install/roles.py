@@ -1,0 +1,86 @@
+"""Roles of a controller of further kinds, with their bindings: exactly the verbs that it uses (RUN-7, L25)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vworkspace_app import VERSION
+from vworkspace_app.install.rbac import rules
+from vworkspace_core.apimachinery.access import Access
+from vworkspace_core.composites.access import CompositeAccess
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+@attrs.frozen
+class RoleOptions:
+    """Where a controller runs and as whom. Without `tenants` it may work in every namespace.
+
+    An empty `account` is one of its own, named as the controller is.
+    """
+
+    namespace: str = "vworkspace-system"
+    account: str = ""
+    tenants: tuple[str, ...] = ()
+    elects: bool = True
+    """It stands for election: it needs Leases."""
+    owner_reference_protection: bool = False
+
+
+def roles_of(
+    name: str, access: CompositeAccess, owners: Sequence[Access], options: RoleOptions
+) -> Iterator[dict[str, Any]]:
+    """A ClusterRole for what is looked at everywhere, and Roles where objects are made; with their bindings.
+
+    `owners` are asked for by a plugin that protects owner references.
+    """
+    everywhere = list(access.everywhere)
+    if options.owner_reference_protection:
+        everywhere += owners
+    if not options.tenants:
+        everywhere += access.tenant
+    yield _role("ClusterRole", name, everywhere)
+    yield _binding("ClusterRoleBinding", "ClusterRole", name, options)
+    for namespace in options.tenants if access.tenant else ():
+        yield _role("Role", name, access.tenant, namespace)
+        yield _binding("RoleBinding", "Role", name, options, namespace)
+    if options.elects:
+        yield _role("Role", name, access.own, options.namespace, "-election")
+        yield _binding("RoleBinding", "Role", name, options, options.namespace, "-election")
+
+
+def _role(
+    kind: str, name: str, accesses: Sequence[Access], namespace: str | None = None, suffix: str = ""
+) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": kind,
+        "metadata": meta_of(name, namespace, suffix),
+        "rules": rules(accesses),
+    }
+
+
+def _binding(
+    kind: str, role: str, name: str, options: RoleOptions, namespace: str | None = None, suffix: str = ""
+) -> dict[str, Any]:
+    account = {"kind": "ServiceAccount", "name": options.account or name, "namespace": options.namespace}
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": kind,
+        "metadata": meta_of(name, namespace, suffix),
+        "roleRef": {"apiGroup": _RBAC, "kind": role, "name": f"{name}{suffix}"},
+        "subjects": [account],
+    }
+
+
+def meta_of(name: str, namespace: str | None = None, suffix: str = "") -> dict[str, Any]:
+    """Metadata of one of its objects."""
+    place = {} if namespace is None else {"namespace": namespace}
+    labels = {**labels_of(name), "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
+    return {"name": f"{name}{suffix}", **place, "labels": labels}
+
+
+def labels_of(name: str) -> Mapping[str, str]:
+    """By which everything of it is found."""
+    return {"app.kubernetes.io/name": name}

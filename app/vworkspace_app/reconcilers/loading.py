@@ -1,0 +1,190 @@
+"""Controllers by their names: of installed packages by entry point, of a module by `module:attribute` (PH-7).
+
+A package offers one in its pyproject.toml, below `[project.entry-points."vworkspace.controllers"]`, as
+`shops = "shops:shop"`. What a name stands for is a reconciler or watcher, a class or function that makes one, or a list
+of these.
+"""
+
+import importlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from inspect import isfunction
+from pathlib import Path
+from typing import Any, Final, cast
+
+import attrs
+
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_app.reconcilers.running import GivenController, bind, refuse_problems
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.composites.composite import Composite
+from vworkspace_core.ports import KubeApi
+from vworkspace_core.reconcilers import Controller, Promise, PureReconciler, Resource
+from vworkspace_core.reconcilers.controllers import AnyController, kind_of, name_of, promises_of, resource_of
+from vworkspace_core.reconcilers.decide_pure import composite_of
+from vworkspace_core.reconcilers.pure import AnyPureReconciler
+
+GROUP: Final = "vworkspace.controllers"
+"""Of entry points."""
+
+
+@attrs.frozen
+class LoadedControllers:
+    """What some names stand for: pure reconcilers, and controllers that make calls or something that makes those.
+
+    `made` are the latter as they would be with an API: for what is asked of them before they run.
+    """
+
+    pure: tuple[AnyPureReconciler, ...] = ()
+    given: tuple[GivenController, ...] = ()
+    made: tuple[AnyController, ...] = ()
+
+    @property
+    def composites(self) -> tuple[Composite, ...]:
+        """The pure ones, as they are run."""
+        return tuple(map(composite_of, self.pure))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all of them."""
+        return (*(one.name for one in self.pure), *map(name_of, self.made))
+
+    @property
+    def resources(self) -> tuple[Resource[Any, Any], ...]:
+        """The kinds whose classes they have, each once."""
+        found = [one.resource for one in self.pure] + [one for made in self.made if (one := resource_of(made))]
+        return tuple({one.kind: one for one in found}.values())
+
+
+def installed() -> tuple[EntryPoint, ...]:
+    """The entry points of all packages that offer controllers, by name."""
+    return tuple(sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)))
+
+
+def load_controllers(names: Sequence[str]) -> LoadedControllers:
+    """What the names stand for. Raises CommandError for one that is not found, that cannot be imported or is no
+    controller, and for some that cannot run together.
+    """
+    found = [one for name in names for one in _found(name)]
+    pure = tuple(one for one in found if isinstance(one, PureReconciler))
+    given = tuple(one for one in found if not isinstance(one, PureReconciler))
+    made = tuple(bind(one, cast("KubeApi", None))[0] for one in given)
+    refuse_problems(made)
+    if told := list(_clashes(pure, made)):
+        raise CommandError("\n".join(told), status=USAGE)
+    return LoadedControllers(pure, given, made)
+
+
+def _found(name: str) -> Iterator[Any]:
+    if ":" in name:
+        yield from _controllers(name, _attribute(name, name))
+        return
+    entry = _entry(name)
+    where = f"{name} ({entry.value})"
+    yield from _controllers(where, _attribute(where, entry.value))
+
+
+def _entry(name: str) -> EntryPoint:
+    offered = installed()
+    alike = {(one.value, _package(one)): one for one in offered if one.name == name}
+    if len(alike) > 1:
+        told = " and ".join(f"{value} of {package}" for value, package in sorted(alike))
+        raise CommandError(f"{name} is offered twice: {told}; give one of them as module:attribute", status=USAGE)
+    if not alike:
+        raise CommandError(_unknown(name, [one.name for one in offered]), status=USAGE)
+    return next(iter(alike.values()))
+
+
+def _unknown(name: str, offered: Sequence[str]) -> str:
+    near = get_close_matches(name, offered, 1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    there = f"installed are {', '.join(dict.fromkeys(offered))}" if offered else "no installed package offers any"
+    return f"there is no controller {name}{hint}: {there}; in development give module:attribute"
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "an unknown package"
+
+
+def _attribute(name: str, value: str) -> Any:
+    """What stands at `module:attribute`; modules of the working directory are found too."""
+    module, _, path = value.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:
+        raise CommandError(f"controller {name}: {module} cannot be imported: {_reason(error)}") from error
+    for step in path.split("."):
+        if not hasattr(found, step):
+            raise CommandError(
+                f"controller {name}: {module} has no {path or 'attribute'}{_offers(found)}", status=USAGE
+            )
+        found = getattr(found, step)
+    return found
+
+
+def _reason(error: Exception) -> str:
+    """The last line is what people know an exception by."""
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    frame = where.tb_frame.f_code.co_filename if where is not None else ""
+    place = f" ({frame}, line {where.tb_lineno})" if where is not None and "importlib" not in frame else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def _offers(module: Any) -> str:
+    names = [name for name, value in vars(module).items() if _is_own(module, value)]
+    return f"; it has {', '.join(names)}" if names else "; it has no controller"
+
+
+def _is_own(module: Any, value: Any) -> bool:
+    """Whether it is a controller, and none that the module has imported to derive its own from."""
+    home = value.function if isinstance(value, PureReconciler) else value if isinstance(value, type) else type(value)
+    return _is_controller(value) and home.__module__ == module.__name__
+
+
+def _is_controller(value: Any) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, Controller) and not getattr(value, "__abstractmethods__", ())
+    return isinstance(value, PureReconciler | Controller)
+
+
+def _controllers(where: str, value: Any) -> Iterator[Any]:
+    for one in value if isinstance(value, list | tuple) else (value,):
+        if not _is_controller(one) and not (isfunction(one) and _takes_one(one)):
+            raise CommandError(f"controller {where}: {_wrong(one)}", status=USAGE)
+        yield one
+
+
+def _takes_one(function: Any) -> bool:
+    """A function that makes a controller takes the API; one from an object and its children is no controller yet."""
+    return bool(function.__code__.co_argcount == 1)
+
+
+def _wrong(value: Any) -> str:
+    if isfunction(value):
+        return f"{value.__name__} is a function: write @pure_reconciler(…) above it, or take the API alone"
+    kind = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    return f"{kind} is no Reconciler, Watcher or pure reconciler"
+
+
+def _clashes(pure: Sequence[AnyPureReconciler], made: Sequence[AnyController]) -> Iterator[str]:
+    """Two of one name would have one finalizer; two that write the conditions of one kind would fight."""
+    names: dict[str, str] = {}
+    writers: dict[Kind, str] = {}
+    told = [(one.name, f"the function {one.function.__name__}", one.resource.kind, True) for one in pure]
+    told += [(name_of(one), type(one).__name__, kind_of(one), Promise.CONDITIONS in promises_of(one)) for one in made]
+    for name, where, kind, writes in told:
+        if (other := names.setdefault(name, where)) != where or _is_twice(name, told):
+            yield f"two controllers are called {name}, {where} and {other}: give one of them another name"
+            return
+        if writes and (other := writers.setdefault(kind, name)) != name:
+            yield f"{name} and {other} both write the conditions of {kind.kind}: run one of them"
+
+
+def _is_twice(name: str, told: Iterable[tuple[str, str, Kind, bool]]) -> bool:
+    return sum(one[0] == name for one in told) > 1

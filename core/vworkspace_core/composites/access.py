@@ -1,0 +1,70 @@
+"""What the controller of a composite does to which kind, and where: what its roles grant, and no more (RUN-7, L25)."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+
+from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.access import Access
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.composites.composite import Composite
+
+FOLLOWED: Final = ("list", "watch")
+"""The verbs of an informer."""
+LEASE: Final = (Access(known.LEASE, ("get", "create", "update")),)
+_MADE: Final = ("get", "create", "patch", "delete")
+
+
+@attrs.frozen
+class CompositeAccess:
+    """`everywhere`: by a ClusterRole. `tenant`: where its objects are, by a Role in each such namespace, or there too.
+
+    `own`: in the namespace of the process that runs it, where it stands for election.
+    """
+
+    everywhere: tuple[Access, ...]
+    tenant: tuple[Access, ...] = ()
+    own: tuple[Access, ...] = LEASE
+
+
+def looked_at(composite: Composite) -> Iterator[Access]:
+    """What informers follow; finalizers and statuses of the parents are written wherever these are."""
+    yield Access(composite.kind, ("get", *FOLLOWED, "patch"))
+    yield Access(composite.kind, ("patch",), "status")
+    for kind in composite.child_kinds:
+        yield Access(kind, FOLLOWED)
+    for external in composite.externals:
+        if external.watch:
+            yield Access(external.kind, FOLLOWED)
+
+
+def read_by_name(composite: Composite) -> Iterator[Access]:
+    """What is read by its name alone, in each pass."""
+    return (Access(external.kind, ("get",)) for external in composite.externals if not external.watch)
+
+
+def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
+    """What the controllers of all composites use beside their kinds."""
+    yield Access(known.CUSTOM_RESOURCE_DEFINITION, FOLLOWED)
+    yield Access(known.EVENT, ("create", "patch"))
+    if any(one.namespaces for one in composites):
+        yield Access(known.NAMESPACE, FOLLOWED)
+
+
+def composite_access(composite: Composite) -> CompositeAccess:
+    """The verbs of one that may do everything to its children."""
+    made = {kind: Access(kind, _MADE) for kind in composite.child_kinds}
+    wide = [made[kind] for kind in made if _is_wide(composite, kind)]
+    near = [made[kind] for kind in made if not _is_wide(composite, kind)]
+    everywhere = (*shared_access((composite,)), *looked_at(composite), *wide)
+    return CompositeAccess(everywhere, (*near, *read_by_name(composite)))
+
+
+def _is_wide(composite: Composite, kind: Kind) -> bool:
+    return not kind.namespaced or kind in composite.anywhere or not composite.kind.namespaced
+
+
+def owner_access(composites: Iterable[Composite]) -> Iterator[Access]:
+    """What the admission plugin OwnerReferencesPermissionEnforcement asks of who sets `blockOwnerDeletion`."""
+    return (Access(one.kind, ("update",), "finalizers") for one in composites if one.references)

@@ -1,0 +1,163 @@
+"""Controllers by their names: entry points, module:attribute, and what is said of mistakes (PH-7)."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from vworkspace_app.commands.controllers import listed, render_crds, render_roles
+from vworkspace_app.install.roles import RoleOptions
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.yaml_documents import Format
+from vworkspace_app.reconcilers.loading import installed, load_controllers
+
+SHOPS = """
+import attrs
+from vworkspace_core.reconcilers import Children, Desired, Object, Promise, Reconciler, Request, Result
+from vworkspace_core.reconcilers import Watcher, pure_reconciler, resource
+
+
+@attrs.frozen
+class ShopSpec:
+    image: str = ""
+
+
+@attrs.frozen
+class ShopStatus:
+    ready: int = 0
+
+
+SHOP = resource("example.com", "v1", "Shop", ShopSpec, ShopStatus)
+Shop = Object[ShopSpec, ShopStatus]
+
+
+@pure_reconciler(SHOP, owns=["v1/ConfigMap"])
+def shop(self: Shop, children: Children) -> Desired[ShopStatus]:
+    return Desired([], ShopStatus())
+
+
+@pure_reconciler(SHOP, owns=[], name="shop")
+def second(self: Shop, children: Children) -> Desired[ShopStatus]:
+    return Desired([], ShopStatus())
+
+
+class Audit(Watcher[Shop]):
+    kind = SHOP
+
+
+class Shops(Reconciler[Shop, str]):
+    kind = SHOP
+
+    async def reconcile(self, request: Request[Shop, str]) -> Result[str]:
+        return Result()
+
+
+@attrs.frozen
+class Needy(Watcher[Shop]):
+    kind = SHOP
+    service: str
+
+
+def made(api: object) -> Audit:
+    return Audit()
+
+
+def plain(self: Shop, children: Children) -> Desired[ShopStatus]:
+    return Desired([], ShopStatus())
+
+
+both = [shop, Audit]
+nothing = 3
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+    """Installs a distribution with entry points, and modules, as pip would."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    known = set(sys.modules)
+
+    def install(name: str, **offered: str) -> Path:
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        lines = (f"{one} = {value}" for one, value in offered.items())
+        (info / "entry_points.txt").write_text("\n".join(["[vworkspace.controllers]", *lines]))
+        return tmp_path
+
+    (tmp_path / "shops.py").write_text(SHOPS)
+    (tmp_path / "broken.py").write_text("import nowhere_to_be_found\n")
+    yield install
+    for name in set(sys.modules) - known:
+        if name in ("shops", "broken"):
+            del sys.modules[name]
+
+
+def test_controllers_are_found_by_entry_point_by_module_and_in_lists(package: Callable[..., Path]) -> None:
+    package("shops", shop="shops:shop", audit="shops:Audit")
+
+    loaded = load_controllers(["shop", "shops:made"])
+    assert loaded.names == ("shop", "audit")
+    assert [one.kind.kind for one in loaded.resources] == ["Shop"]
+    assert [one.name for one in loaded.composites] == ["shop"]
+    assert load_controllers(["shops:both"]).names == ("shop", "audit")
+    assert load_controllers(["audit"]).names == ("audit",)
+    assert load_controllers([]).names == ()
+    assert [one.name for one in installed()] == ["audit", "shop"]
+
+
+@pytest.mark.parametrize(
+    ("names", "status", "told"),
+    [
+        (
+            ["shp"],
+            2,
+            "there is no controller shp (did you mean shop?): installed are audit, broken, shop; in development",
+        ),
+        (["shops:shp"], 2, "controller shops:shp: shops has no shp; it has shop, second, Audit, Shops, Needy"),
+        (["nowhere:shop"], 1, "nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
+        (
+            ["broken"],
+            1,
+            "controller broken (broken:x): broken cannot be imported: ModuleNotFoundError: No module named 'no",
+        ),
+        (["shops:plain"], 2, "plain is a function: write @pure_reconciler(…) above it"),
+        (["shops:nothing"], 2, "a int is no Reconciler, Watcher or pure reconciler"),
+        (["shops:ShopSpec"], 2, "the class ShopSpec is no Reconciler, Watcher or pure reconciler"),
+        (["shops:Needy"], 1, "Needy could not be made: TypeError"),
+        (["shops:shop", "shops:second"], 2, "two controllers are called shop"),
+        (["shop", "shops:shop"], 2, "two controllers are called shop"),
+        (["shop", "shops:Shops"], 2, "shops and shop both write the conditions of Shop: run one of them"),
+    ],
+)
+def test_what_cannot_be_loaded_is_said_with_what_to_do(
+    package: Callable[..., Path], names: list[str], status: int, told: str
+) -> None:
+    package("shops", shop="shops:shop", audit="shops:Audit", broken="broken:x")
+
+    with pytest.raises(CommandError) as refused:
+        load_controllers(names)
+
+    assert told in refused.value.message
+    assert refused.value.status == status
+
+
+def test_two_packages_with_one_name_are_told(package: Callable[..., Path]) -> None:
+    package("shops", shop="shops:shop")
+    package("more-shops", shop="shops:second")
+
+    with pytest.raises(CommandError, match="shop is offered twice: shops:second of more-shops and shops:shop of shops"):
+        load_controllers(["shop"])
+
+
+def test_crds_roles_and_a_list_are_printed(package: Callable[..., Path]) -> None:
+    package("shops", shop="shops:shop", audit="shops:Audit")
+
+    assert "name: shops.example.com" in render_crds(["shop"], Format.YAML)
+    roles = render_roles(["shop", "audit"], RoleOptions(tenants=("team",)), Format.YAML)
+    assert {"vworkspace-controller-shop", "vworkspace-controller-audit"} <= set(re.findall(r"name: (\S+)", roles))
+    assert "'*'" not in roles
+    assert listed().splitlines()[1:] == ["audit  shops:Audit  shops 1.0", "shop   shops:shop   shops 1.0"]
