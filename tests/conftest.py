@@ -35,6 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`--hypothesis-seed` is Hypothesis's own."""
     parser.addoption("--long", action="store_true", help="many more examples, drawn anew from a seed that is printed")
     parser.addoption("--everything", action="store_true", help="the tests marked slow, too (`make test-all`)")
+    parser.addoption(
+        "--screenshots", action="store_true", help="write docs/screenshots anew, from the tests of the page"
+    )
     parser.addoption("--minutes", type=float, default=60, help="with --long: no test begins after so many minutes")
 
 

@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.applications import Starlette
 
-from tests.support.builders import instance_manifest
+from tests.support.builders import instance_manifest, operation_manifest
 from tests.support.patience import PATIENCE
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_app.embedded.cluster import EmbeddedCluster
@@ -44,7 +44,7 @@ from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.inprocess import InProcessControlPlane
 from vworkspace_fake.controlplane.server import ControlPlaneServer
-from vworkspace_fake.flux import FluxBehaviour
+from vworkspace_fake.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 
 T = TypeVar("T")
 
@@ -52,9 +52,18 @@ NS: Final = "org-myteam"
 OWN_NS: Final = "vworkspace-system"
 CLUSTER: Final = "cluster-prod-1"
 TOKEN: Final = "agent-token-of-this-test"
+BROKEN: Final = "6.7.0"
 QUICK: Final = FluxBehaviour(
-    source_fetch_seconds=0.05, install_seconds=0.1, upgrade_seconds=0.1, rollback_seconds=0.1, uninstall_seconds=0.1
+    source_fetch_seconds=0.05,
+    install_seconds=0.1,
+    upgrade_seconds=0.1,
+    rollback_seconds=0.1,
+    uninstall_seconds=0.1,
+    release_rules=(
+        ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "context deadline exceeded: 0 of 2 pods are ready"), version=BROKEN),
+    ),
 )
+"""A Flux that takes tenths of a second, and for which one version does not install."""
 
 
 @attrs.define
@@ -173,7 +182,7 @@ class PageSite:
         self._running.callback(future.cancel)
         self.portal.call(manager.wait_ready)
         sources = [self.page, *self.further()]
-        self.site = Site(Several(*sources), "test", self.access)
+        self.site = Site(Several(*sources), "vworkspace-operator", self.access)
         app = Starlette(routes=self.site.routes())
         self.url = self._running.enter_context(serving_in_thread(app, listen, limits=ConnectionLimits(streams=STREAMS)))
 
@@ -241,6 +250,13 @@ def instance(name: str, namespace: str = NS, **spec: Any) -> dict[str, Any]:
     """An ApplicationInstance that is ours."""
     labels = {MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: CLUSTER}
     return instance_manifest(name, namespace, metadata={"labels": labels}, **spec)
+
+
+def operation(name: str, target: str, namespace: str = NS, **spec: Any) -> dict[str, Any]:
+    """An Operation that is ours."""
+    made = operation_manifest(name, namespace, target=target, **spec)
+    labels = {MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: CLUSTER}
+    return {**made, "metadata": {**made["metadata"], "labels": labels}}
 
 
 def instance_ref(name: str, namespace: str = NS) -> ObjectRef:

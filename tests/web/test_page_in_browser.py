@@ -1,0 +1,378 @@
+"""SEE-3: the page as people see it, in a real browser: what is shown equals what the API server holds."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.support.box_site import example
+from tests.support.browser import browser, look, missing, resize, violations
+from tests.support.builders import chart, operation_manifest
+from tests.support.page_site import (
+    BROKEN,
+    NS,
+    PageSite,
+    condition,
+    degraded,
+    instance,
+    instance_ref,
+    operation,
+    page_site,
+    ready,
+)
+from tests.support.patience import PATIENCE
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_app.page.jobs import JobsPage
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from vworkspace_core.overview.fleet import PAGE_SIZE
+from vworkspace_core.overview.summary import summary_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+INSTANCES = "applicationinstances.apps.vworkspace.io"
+OBJECT = f"/object/{INSTANCES}/{NS}"
+VIEWS = ("/", f"{OBJECT}/shop", f"{OBJECT}/wiki", "/timeline", "/operator", "/jobs", "/nothing")
+SCREENSHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Any]:
+    with browser() as driver:
+        yield driver
+
+
+def jobs(site: PageSite) -> list[JobsPage]:
+    """The control plane's own view, on the same page."""
+
+    async def made() -> JobsPage:
+        return JobsPage(
+            lambda: [job.as_json() for job in site.control.jobs], lambda: site.control.events_of("c"), "/jobs"
+        )
+
+    return [site.portal.call(made)]
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[PageSite]:
+    """Some objects in different states; nothing moves by itself."""
+    with page_site(further=jobs) as site:
+        site.create(APPLICATION_INSTANCE, instance("shop"), ready())
+        site.create(APPLICATION_INSTANCE, instance("wiki"), degraded("upgrade failed: post-upgrade hook timed out"))
+        site.create(
+            APPLICATION_INSTANCE,
+            instance("mail"),
+            {"conditions": [condition("Blocked", "True", "QuotaExceeded", "exceeded quota: pods=10")]},
+        )
+        site.create(OPERATION, operation_manifest("nightly", NS, target="shop"))
+        site.portal.call(
+            lambda: site.control.enqueue("c", kind="apply", payload=instance("shop"), idempotency_key="A/x/shop@1")
+        )
+        yield site
+
+
+def until(found: Callable[[], Any], what: str) -> Any:
+    """What is found, once something is."""
+    limit = time.monotonic() + PATIENCE
+    while not (result := found()):
+        assert time.monotonic() < limit, what
+        time.sleep(0.02)
+    return result
+
+
+def shown(window: Any) -> dict[str, tuple[str, str]]:
+    """State and reason by name, as the rows on the screen say."""
+    script = """return [...document.querySelectorAll('table.rows tbody tr')].map((row) => [
+        row.querySelector('th a').textContent,
+        row.querySelector('.badge').lastChild.textContent.trim(),
+        (row.querySelector('.why b') || {textContent: ''}).textContent])"""
+    return {name: (state, reason) for name, state, reason in window.execute_script(script)}
+
+
+def listed(kind: Kind, api: InProcessKube) -> Awaitable[Any]:
+    return api.list(kind)
+
+
+def held(site: PageSite) -> dict[str, tuple[str, str]]:
+    """The same, as the API server's objects say."""
+    found = {}
+    for kind in (APPLICATION_INSTANCE, OPERATION):
+        for manifest in site.do(partial(listed, kind)).items:
+            summary = summary_of(kind, manifest)
+            found[summary.ref.name] = (summary.state.value, summary.reason)
+    return found
+
+
+def agree(window: Any, site: PageSite, what: str) -> None:
+    until(lambda: shown(window) == held(site), f"{what}: {shown(window)} is not {held(site)}")
+
+
+def is_live(window: Any) -> bool:
+    return bool(window.execute_script("return document.getElementById('live').dataset.state") == "live")
+
+
+def settle(window: Any, url: str) -> None:
+    """Go there, and wait until it is live; what tells a reload is set."""
+    window.get(url)
+    if window.execute_script("return Boolean(document.getElementById('main').dataset.view)"):
+        until(lambda: is_live(window), f"{url} is not live")
+    window.execute_script("window.unloaded = false")
+
+
+def complaints(window: Any) -> list[str]:
+    """What the browser refused or could not do."""
+    return [one["message"] for one in window.get_log("browser") if "404" not in one["message"]]
+
+
+def test_what_is_shown_is_what_the_api_says_through_changes_and_restarts_SEE_3(window: Any) -> None:
+    with page_site() as site:
+        for name in ("one", "two", "three"):
+            site.create(APPLICATION_INSTANCE, instance(name), ready())
+        settle(window, site.url)
+        agree(window, site, "at first")
+
+        site.tell(instance_ref("two"), degraded("upgrade failed"))
+        agree(window, site, "after a change")
+        site.create(APPLICATION_INSTANCE, instance("four"))
+        site.create(OPERATION, operation_manifest("backup", NS, target="one"))
+        site.do(lambda api: api.delete(instance_ref("three")))
+        agree(window, site, "after a new one and a deletion")
+        assert "three" not in shown(window)
+        assert window.execute_script("return window.unloaded") is False, "without a reload"
+
+        site.stop()
+        until(lambda: "disconnected" in window.find_element(By.ID, "live").text, "that it is disconnected is told")
+        assert shown(window) == held(site), "what was seen last stays"
+        assert "stale" in window.execute_script("return document.documentElement.className")
+        site.tell(instance_ref("two"), ready())
+        site.tell(instance_ref("four"), degraded("while nobody looked"))
+        site.start(site.url.removeprefix("http://"))
+        agree(window, site, "after a restart of the operator")
+        until(lambda: is_live(window), "it is live again")
+        assert window.execute_script("return window.unloaded") is False, "without a reload"
+        assert "stale" not in window.execute_script("return document.documentElement.className")
+        window.get("about:blank")
+        window.get_log("browser")  # that it could not connect
+
+
+def test_one_object_is_followed_to_its_end_SEE_3(window: Any) -> None:
+    with page_site() as site:
+        site.create(APPLICATION_INSTANCE, instance("shop"), ready())
+        until(lambda: site.get(f"{OBJECT}/shop").status == 200, "it is in the cache")
+        settle(window, f"{site.url}{OBJECT}/shop")
+        assert "Ready" in window.find_element(By.ID, "head").text
+        site.create(OPERATION, operation_manifest("backup", NS, target="shop"))
+        until(lambda: "backup" in window.find_element(By.ID, "graph").text, "the Operation is drawn")
+        site.tell(instance_ref("shop"), degraded("disk is full"))
+        until(lambda: "disk is full" in window.find_element(By.ID, "head").text, "its end is told")
+        until(lambda: "disk is full" in window.find_element(By.ID, "timeline").text, "and when")
+        site.do(lambda api: api.delete(instance_ref("shop")))
+        until(lambda: "gone" in window.find_element(By.ID, "live").text, "that it is gone is told")
+
+
+def test_two_thousand_instances_are_listed_a_page_at_a_time_SEE_3(window: Any) -> None:
+    with page_site() as site:
+        names = [f"app-{number:04}" for number in range(2000)]
+        for number in range(20):
+            namespace = f"team-{number:02}"
+            manifest = NAMESPACE.manifest(namespace)
+            site.create(NAMESPACE, manifest)
+        for number, name in enumerate(names):
+            status = degraded("no such image") if number % 400 == 7 else ready()
+            site.create(APPLICATION_INSTANCE, instance(name, f"team-{number % 20:02}"), status)
+        until(lambda: "2000 objects" in site.get("/").text, "all are in the cache")
+        assert len(site.get("/").text.encode()) < 150_000
+        settle(window, site.url)
+        first = shown(window)
+        assert len(first) == PAGE_SIZE
+        assert [state for state, _ in first.values()][:6] == ["Degraded"] * 5 + ["Ready"], "what wants help is first"
+        assert "Page 1 of 20" in window.find_element(By.ID, "pages").text
+        received = window.execute_script(
+            "return performance.getEntriesByType('resource').concat(performance.getEntriesByType('navigation'))"
+            ".reduce((sum, one) => sum + (one.name.includes('/events') ? 0 : one.transferSize), 0)"
+        )
+        assert received < 150_000
+        assert window.execute_script("return document.getElementsByTagName('*').length") < 2500
+
+        site.tell(instance_ref("app-1999", "team-19"), degraded("it too"))
+        until(lambda: "app-1999" in shown(window), "what went wrong on the last page comes to the first")
+        search = window.find_element(By.NAME, "q")
+        search.send_keys("app-0407", Keys.ENTER)
+        until(lambda: list(shown(window)) == ["app-0407"], "one is found among all")
+        window.find_element(By.LINK_TEXT, "Clear").click()
+        until(lambda: len(shown(window)) == PAGE_SIZE, "all are back")
+        window.find_element(By.LINK_TEXT, "Next").click()
+        until(lambda: "Page 2 of 20" in window.find_element(By.ID, "pages").text, "the next page")
+        assert complaints(window) == []
+
+
+def test_everything_is_reached_with_the_keyboard_SEE_3(window: Any, fleet: PageSite) -> None:
+    settle(window, fleet.url)
+
+    def press(*keys: str) -> Any:
+        window.switch_to.active_element.send_keys(*keys)
+        return window.switch_to.active_element
+
+    reached = []
+    for _ in range(40):
+        element = press(Keys.TAB)
+        if element.tag_name == "body":
+            break
+        reached.append(element.accessible_name)
+        drawn = "return getComputedStyle(document.activeElement).outlineStyle"
+        assert window.execute_script(drawn) != "none", f"{element.accessible_name} shows that it has the focus"
+    assert reached[0] == "Skip to content"
+    assert reached[2:6] == ["Fleet", "Timeline", "Operator", "Control plane"]
+    assert {"Search", "Kind", "Namespace", "State", "Filter", "shop", "wiki", "mail", "nightly"} <= set(reached)
+
+    settle(window, fleet.url)
+    press("/")
+    assert window.switch_to.active_element.accessible_name == "Search"
+    window.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert [press(key).text for key in ("j", "j", "k")] == [*shown(window)][:2] + [*shown(window)][:1]
+    press(Keys.ENTER)
+    until(lambda: "wiki" in window.title, "Enter opens what is chosen")
+    until(lambda: is_live(window), "it is live")
+    graph = window.find_element(By.CSS_SELECTOR, "#graph .scroll")
+    graph.send_keys("")
+    assert window.switch_to.active_element == graph, "what scrolls can be scrolled with keys"
+
+
+def test_focus_and_typing_survive_what_changes_around_them_SEE_3(window: Any) -> None:
+    with page_site() as site:
+        for name in ("one", "two"):
+            site.create(APPLICATION_INSTANCE, instance(name), ready())
+        until(lambda: "2 objects" in site.get("/").text, "both are in the cache")
+        settle(window, site.url)
+        window.find_element(By.LINK_TEXT, "two").send_keys("")
+        window.execute_script("document.activeElement.focus()")
+        site.tell(instance_ref("two"), degraded("gone wrong"))
+        agree(window, site, "after a change")
+        assert window.switch_to.active_element.text == "two"
+        search = window.find_element(By.NAME, "q")
+        search.send_keys("hal")
+        site.tell(instance_ref("one"), degraded("that too"))
+        agree(window, site, "after another change")
+        assert window.switch_to.active_element == search
+        assert search.get_attribute("value") == "hal", "what somebody types is not taken away"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_everybody_can_use_it_SEE_3(window: Any, fleet: PageSite, dark: bool) -> None:
+    look(window, dark=dark)
+    for view in VIEWS:
+        settle(window, fleet.url + view)
+        assert violations(window) == [], view
+    window.execute_script(
+        "document.querySelector('h1').style.color = '#888'; document.querySelector('h1').innerText = ''"
+    )
+    assert any(one.startswith("empty-heading") for one in violations(window)), "the examiner sees what is wrong"
+    look(window, dark=False)
+
+
+def test_the_switch_turns_light_to_dark_and_is_remembered_SEE_3(window: Any, fleet: PageSite) -> None:
+    def ground() -> str:
+        return str(window.execute_script("return getComputedStyle(document.documentElement).backgroundColor"))
+
+    settle(window, fleet.url)
+    light = ground()
+    window.find_element(By.ID, "theme").click()
+    assert (dark := ground()) != light
+    settle(window, f"{fleet.url}/operator")
+    assert ground() == dark
+    window.find_element(By.ID, "theme").click()
+    assert ground() == light
+    window.execute_script("localStorage.clear()")
+
+
+def test_nothing_scrolls_sideways_on_a_phone_SEE_3(window: Any, fleet: PageSite) -> None:
+    resize(window, 360, 740)
+    for view in VIEWS:
+        settle(window, fleet.url + view)
+        width, height = window.execute_script(
+            "const root = document.documentElement; return [root.scrollWidth, root.scrollHeight]"
+        )
+        assert width == 360, view
+        assert height < 8000, view
+        small = window.execute_script(
+            "return [...document.querySelectorAll('header a, button, select, input')]"
+            ".filter((one) => one.offsetParent && one.getBoundingClientRect().height < 24).map((one) => one.outerHTML)"
+        )
+        assert small == [], f"{view}: too small for a finger"
+    resize(window, 1280, 900)
+
+
+def test_the_browser_loads_nothing_from_elsewhere_and_refuses_nothing_SEE_3(window: Any, fleet: PageSite) -> None:
+    window.get_log("browser")
+    for view in VIEWS:
+        settle(window, fleet.url + view)
+        loaded = window.execute_script("return performance.getEntriesByType('resource').map((one) => one.name)")
+        assert loaded
+        assert all(address.startswith(fleet.url) for address in loaded), view
+    assert complaints(window) == []
+
+
+def test_without_script_it_can_be_read_and_filtered_SEE_3(fleet: PageSite) -> None:
+    with browser(script=False) as window:
+        window.get(fleet.url)
+        assert {"shop", "wiki", "mail", "nightly"} <= {
+            one.text for one in window.find_elements(By.CSS_SELECTOR, "th a")
+        }
+        assert "UTC" in window.find_element(By.CSS_SELECTOR, "td time").text
+        window.find_element(By.NAME, "q").send_keys("wiki")
+        window.find_element(By.CSS_SELECTOR, "form.filters button").click()
+        until(lambda: [one.text for one in window.find_elements(By.CSS_SELECTOR, "th a")] == ["wiki"], "it is filtered")
+        window.find_element(By.LINK_TEXT, "wiki").click()
+        until(lambda: "post-upgrade hook timed out" in window.find_element(By.ID, "head").text, "it is told")
+        assert not window.find_element(By.ID, "theme").is_displayed(), "what needs script is not there"
+
+
+def test_a_real_operator_is_shown_at_work_SEE_3(window: Any, request: pytest.FixtureRequest) -> None:
+    """An instance comes to be ready, one waits for its gate; with --screenshots the pictures of docs are made."""
+    box = example("webapp")
+    with page_site(works=True, boxes=[box], further=jobs) as site:
+        for name in ("nextcloud", "shop"):
+            site.create(APPLICATION_INSTANCE, instance(name))
+        site.create(APPLICATION_INSTANCE, instance("wiki", suspend=True))
+        site.create(APPLICATION_INSTANCE, instance("mail", chart=chart(version=BROKEN)))
+        parent = {**box.kind.manifest("storefront", NS), "spec": {"image": "registry.example/shop:1", "replicas": 2}}
+        site.create(box.kind, parent)
+        site.create(OPERATION, operation("nightly", "shop"))
+        settle(window, site.url)
+        until(lambda: shown(window).get("shop", ("", ""))[0] == "Ready", "Flux installs it")
+        until(lambda: shown(window).get("mail", ("", ""))[1] == "HelmReleaseFailed", "Flux cannot install it")
+        until(lambda: shown(window).get("nightly", ("", ""))[0] == "Stalled", "its target names no engine")
+        assert shown(window)["shop"] == held(site)["shop"]
+        until(lambda: shown(window).get("storefront"), "a parent of a box has a row")
+        ref = ObjectRef(box.kind, NS, "storefront")
+        found = site.do(lambda api: api.get(ref))
+        assert get_path(found, "kind") == box.kind.kind
+        settle(window, f"{site.url}/object/{box.kind.crd_name}/{NS}/storefront")
+        until(lambda: "Deployment" in window.find_element(By.ID, "graph").text, "its graph is drawn")
+        assert "gate" in window.find_element(By.ID, "nodes").text
+        if request.config.getoption("--screenshots"):
+            pictures(window, site, f"/object/{box.kind.crd_name}/{NS}/storefront")
+
+
+def pictures(window: Any, site: PageSite, box_object: str) -> None:
+    """The screenshots of docs/page.md."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    views = {
+        "fleet": ("/", False, 1100, 620),
+        "object": (f"{OBJECT}/nextcloud", False, 1100, 900),
+        "box-dark": (box_object, True, 1100, 760),
+        "operator-dark": ("/operator", True, 1100, 760),
+        "phone": ("/", False, 360, 740),
+    }
+    for name, (path, dark, width, height) in views.items():
+        look(window, dark=dark)
+        resize(window, width, height)
+        settle(window, site.url + path)
+        window.save_screenshot(str(SCREENSHOTS / f"{name}.png"))
+    look(window, dark=False)
+    resize(window, 1280, 900)
