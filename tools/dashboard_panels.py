@@ -43,6 +43,10 @@ def _stat(title: str, about: str, query: Series, *, width: int, unit: str = "sho
 
 
 _APPLICATIONS: Final = "vworkspace_operator_instances"
+_OPERATIONS: Final = "vworkspace_operator_operations"
+_PARENTS: Final = "vworkspace_operator_parents"
+_UNREADY: Final = 'condition="Ready", status=~"False|Unknown"'
+_IN_THE_WAY: Final = 'status="True", condition=~"Blocked|Stalled|Degraded"'
 
 ROWS: Final = (
     Row(
@@ -63,24 +67,62 @@ ROWS: Final = (
                 "What is in the way",
                 "Blocked, Stalled and Degraded applications, and Blocked Operations, by reason.",
                 (
-                    gauge(
-                        _APPLICATIONS,
-                        "max",
-                        "condition",
-                        "reason",
-                        where='status="True", condition=~"Blocked|Stalled|Degraded"',
-                    ),
+                    gauge(_APPLICATIONS, "max", "condition", "reason", where=_IN_THE_WAY),
                     "{{condition}} {{reason}}",
                 ),
                 (
-                    gauge(
-                        "vworkspace_operator_operations",
-                        "max",
-                        "reason",
-                        where='status="True", condition="Blocked"',
-                    ),
+                    gauge(_OPERATIONS, "max", "reason", where='status="True", condition="Blocked"'),
                     "Operations {{reason}}",
                 ),
+            ),
+            _chart(
+                "Longest not Ready",
+                "The age of the oldest, by reason: what the alerts fire on.",
+                (gauge(f"{_APPLICATIONS}_oldest_seconds", "max", "reason", where=_NOT_READY), "{{reason}}"),
+                unit="s",
+            ),
+            _chart(
+                "Longest in the way",
+                "The age of the oldest condition Blocked, Stalled or Degraded, and of Operations that wait.",
+                (
+                    gauge(f"{_APPLICATIONS}_oldest_seconds", "max", "condition", "reason", where=_IN_THE_WAY),
+                    "{{condition}} {{reason}}",
+                ),
+                (
+                    gauge(f"{_OPERATIONS}_oldest_seconds", "max", "reason", where='condition="Blocked"'),
+                    "Operations {{reason}}",
+                ),
+                unit="s",
+            ),
+            _chart(
+                "Not Ready by name",
+                "With --metrics-names: the objects that have not been Ready for the longest.",
+                (
+                    gauge(
+                        "vworkspace_operator_unready_seconds",
+                        "max",
+                        "kind",
+                        "object_namespace",
+                        "object_name",
+                        "reason",
+                    ),
+                    "{{kind}} {{object_namespace}}/{{object_name}} {{reason}}",
+                ),
+                unit="s",
+            ),
+            _chart(
+                "Objects of boxes by Ready",
+                "Each object of a kind that a box is for has one of these.",
+                (
+                    gauge(_PARENTS, "max", "kind", "status", "reason", where='condition="Ready"'),
+                    "{{kind}} {{status}} {{reason}}",
+                ),
+            ),
+            _chart(
+                "Objects of boxes, longest not Ready",
+                "The age of the oldest, by kind and reason.",
+                (gauge(f"{_PARENTS}_oldest_seconds", "max", "kind", "reason", where=_UNREADY), "{{kind}} {{reason}}"),
+                unit="s",
             ),
         ),
     ),

@@ -38,8 +38,12 @@ _PAGE: Final = """# Metrics and probes
 Generated from `app/vworkspace_app/observability/` by `make manifests`; do not edit.
 
 `run --listen 0.0.0.0:8080` serves `/metrics`, `/healthz` and `/readyz` over plain HTTP. Names of controller-runtime and
-client-go are kept, so that dashboards made for them work; labels never hold names of objects. Beside these come the
-`process_…` metrics of the Prometheus client. [observability/](observability/) has a Grafana dashboard and alert rules.
+client-go are kept, so that dashboards made for them work; labels hold no names of objects, unless `--metrics-names`
+asks for some. Beside these come the `process_…` metrics of the Prometheus client. [observability/](observability/) has
+a Grafana dashboard that begins with applications, and alert rules, each with what to do.
+
+How long something has been in the way is told as an age by condition, status and reason. So many short installs are no
+alarm, one that is stuck is, and a restart of the operator resets nothing. What is well costs nothing.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

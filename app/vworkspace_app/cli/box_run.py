@@ -16,6 +16,7 @@ NAMES: Final = (
     "namespace",
     "workers",
     "listen",
+    "metrics_names",
     *(name for name in (row.name for row in SETTINGS) if name.startswith("leader_elect")),
     "grace_period",
     "log_format",

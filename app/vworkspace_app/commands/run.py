@@ -61,8 +61,8 @@ def run_operator(settings: RunSettings) -> None:
 
     clock, shard = SystemClock(), shard_in(settings)
     latest = LatestStats(ProcessStats(clock.monotonic()))
-    metrics = Metrics(latest, clock.monotonic)
-    telemetry = MetricsTelemetry(clock, latest, metrics)
+    metrics = Metrics(latest, clock.monotonic, config.cluster.server)
+    telemetry = MetricsTelemetry(clock, latest, metrics, settings.metrics_names)
     page = ServedPage(PageAccess(settings.page), "vworkspace-operator", log.secrets.mask)
     connect = partial(KubeApiClient, config)
 

@@ -83,8 +83,8 @@ def run_alone(settings: RunSettings, makers: Sequence[MakeRunnable], **starting:
         log.secrets.add(config.user.token, config.user.password)
     clock = SystemClock()
     latest = LatestStats(ProcessStats(clock.monotonic()))
-    metrics = Metrics(latest, clock.monotonic)
-    telemetry = MetricsTelemetry(clock, latest, metrics)
+    metrics = Metrics(latest, clock.monotonic, config.cluster.server)
+    telemetry = MetricsTelemetry(clock, latest, metrics, settings.metrics_names)
     page = ServedPage(PageAccess(settings.page), "vworkspace-operator", log.secrets.mask)
     connect = partial(KubeApiClient, config)
 

@@ -65,6 +65,13 @@ class RunningComposite:
         """Its own; not those that it shares with others."""
         return chain(self.controller.informers, self.controller.externals)
 
+    @property
+    def parents(self) -> InformerRunner:
+        """The informer of the kind that it is for."""
+        found = self.controller.informers.find(self.controller.composite.kind)
+        assert found is not None
+        return found
+
     async def run(self, clock: Clock, elected: Callable[[], Awaitable[None]]) -> None:
         """Reconcile until cancelled, once the caches are full and this process is elected."""
         for informers in (self.controller.informers, self.controller.externals, self.controller.shared):

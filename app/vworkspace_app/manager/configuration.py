@@ -63,3 +63,5 @@ def _openings(settings: RunSettings) -> Iterator[str]:
         yield "--writers binds nobody without webhooks, which --webhook-listen serves: whom RBAC lets can write"
     if settings.page == PageAccess.OPEN:
         yield "--page=open: whoever reaches --listen sees the names and messages of all tenants; token-review asks who"
+    if settings.metrics_names and settings.listen:
+        yield "--metrics-names: whoever reaches --listen sees names of objects of all tenants"

@@ -1,7 +1,7 @@
 """Every metric of the operator: name, labels, meaning (RUN-5); docs/metrics.md is printed from it.
 
 Names of controller-runtime and client-go are kept to the letter, so that dashboards made for them work. Labels take
-few values each: kinds, controllers, codes, never names of objects.
+few values each: kinds, controllers, codes; names of objects only where a setting asks for some.
 """
 
 from enum import StrEnum
@@ -85,12 +85,15 @@ UNFINISHED = Metric(
 )
 LONGEST = Metric("workqueue_longest_running_processor_seconds", _G, _BY_QUEUE, "Age of the oldest reconcile under way.")
 REQUESTS = Metric(
-    "rest_client_requests_total", _C, ("code", "method"), "Requests to the API server; code <error> without an answer."
+    "rest_client_requests_total",
+    _C,
+    ("code", "method"),
+    "Requests to the API server; code <error> without an answer.",
 )
 REQUEST_TIME = Metric(
     "rest_client_request_duration_seconds",
     _H,
-    ("verb",),
+    ("verb", "host"),
     "Until the API server's answer to a request began, by its method.",
     _RECONCILE_BUCKETS,
 )
@@ -118,6 +121,35 @@ INSTANCES = Metric(
 )
 OPERATION_STATES = Metric(
     "vworkspace_operator_operations", _G, _BY_CONDITION, "Operations by what a condition of theirs says, likewise."
+)
+INSTANCES_OLDEST = Metric(
+    "vworkspace_operator_instances_oldest_seconds",
+    _G,
+    _BY_CONDITION,
+    "For how long the ApplicationInstance that has had this status longest has had it; only of conditions that people "
+    "wait for the end of. 0 without any.",
+)
+OPERATIONS_OLDEST = Metric(
+    "vworkspace_operator_operations_oldest_seconds", _G, _BY_CONDITION, "For how long the Operation has, likewise."
+)
+PARENTS = Metric(
+    "vworkspace_operator_parents",
+    _G,
+    (*_BY_KIND, *_BY_CONDITION),
+    "Objects of the kinds that boxes are for, by what a standard condition of theirs says.",
+)
+PARENTS_OLDEST = Metric(
+    "vworkspace_operator_parents_oldest_seconds",
+    _G,
+    (*_BY_KIND, *_BY_CONDITION),
+    "For how long the one that has had this status longest has had it.",
+)
+UNREADY = Metric(
+    "vworkspace_operator_unready_seconds",
+    _G,
+    (*_BY_KIND, "object_namespace", "object_name", "reason"),
+    "For how long objects have not been Ready, by name: of each kind those that have not been for the longest, as many "
+    "as --metrics-names says; none without it.",
 )
 JOB_LAG = Metric(
     "vworkspace_operator_pull_job_lag_seconds",

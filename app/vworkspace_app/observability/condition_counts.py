@@ -1,8 +1,12 @@
-"""How many objects of ours have which conditions: counted as they change, so that a scrape decodes no object."""
+"""How many objects have which conditions, and which has had one longest: counted as they change.
 
-from collections import Counter
-from collections.abc import Iterator
-from typing import Final, TypeAlias
+A scrape decodes no object, and what is well costs a number: times are kept of what is in the way alone.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -14,55 +18,180 @@ from vworkspace_core.api.reasons import (
     OperationReason,
 )
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.timestamps import parse_time
+from vworkspace_core.composites.blocked_pass import RETRYING
+from vworkspace_core.composites.decisions import NOT_SELECTED
+from vworkspace_core.composites.parent import STANDARD
+from vworkspace_core.controller.blocked_pass import BlockedCause
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
+from vworkspace_core.graph.account import GraphReason
 
 ConditionLabels: TypeAlias = tuple[str, str, str]
 """Type, status and reason of a condition."""
 
 _OTHER: Final = "other"
 _STATUSES: Final = frozenset(("True", "False", "Unknown"))
+_READY: Final = "Ready"
+_SPARE: Final = 64
+"""So many entries of the past a heap may hold beside as many as are true."""
+
+_IN_THE_WAY: Final = frozenset(
+    [
+        (_READY, "False"),
+        (_READY, "Unknown"),
+        *(
+            (kind, "True")
+            for kind in ("Reconciling", "Stalled", "Degraded", "Suspended", "Blocked", "Deleting", "Running")
+        ),
+        ("Accepted", "False"),
+    ]
+)
+"""Conditions that people wait for the end of."""
+
+_PARENT_REASONS: Final = frozenset([*GraphReason, *BlockedCause, RETRYING, NOT_SELECTED])
+
+_Entry: TypeAlias = tuple[float, str, str, ObjectRef]
+"""Since when, then name and namespace, which tell ties apart."""
+
+
+@attrs.frozen
+class ConditionSample:
+    """How many objects have a condition, and for how many seconds the one that has had its status longest."""
+
+    labels: ConditionLabels
+    count: int
+    oldest: float | None = None
+
+
+@attrs.frozen
+class Unready:
+    """An object that has not been Ready for so many seconds."""
+
+    ref: ObjectRef
+    reason: str
+    seconds: float
+
+
+@attrs.define
+class _Longest:
+    """Objects by since when they have one condition. Entries that are no longer true are dropped when they are met."""
+
+    since: dict[ObjectRef, float] = attrs.field(factory=dict)
+    heap: list[_Entry] = attrs.field(factory=list)
+
+    def add(self, ref: ObjectRef, since: float) -> None:
+        if self.since.get(ref) == since:
+            return
+        self.since[ref] = since
+        heappush(self.heap, _entry(ref, since))
+        if len(self.heap) > 2 * len(self.since) + _SPARE:
+            self.heap = [_entry(*item) for item in self.since.items()]
+            heapify(self.heap)
+
+    def remove(self, ref: ObjectRef) -> None:
+        self.since.pop(ref, None)
+
+    def first(self, most: int) -> list[_Entry]:
+        """Those that have had it longest."""
+        found: list[_Entry] = []
+        while self.heap and len(found) < most:
+            entry = heappop(self.heap)
+            if self.since.get(entry[3]) == entry[0] and (not found or found[-1] != entry):
+                found.append(entry)
+        for entry in found:
+            heappush(self.heap, entry)
+        return found
+
+
+def _entry(ref: ObjectRef, since: float) -> _Entry:
+    return since, ref.name, ref.namespace or "", ref
 
 
 @attrs.define
 class ConditionCounts:
     """Counts the conditions of one kind. Reasons that are not ours, of Flux or an engine, count as `other`."""
 
-    types: frozenset[str] = attrs.field(converter=frozenset)
-    reasons: frozenset[str] = attrs.field(converter=frozenset)
+    types: frozenset[str]
+    reasons: frozenset[str]
+    managed: bool = True
+    """Count what has our label alone."""
     _by_object: dict[ObjectRef, tuple[ConditionLabels, ...]] = attrs.field(factory=dict, init=False)
     _counts: Counter[ConditionLabels] = attrs.field(factory=Counter, init=False)
+    _longest: defaultdict[ConditionLabels, _Longest] = attrs.field(factory=lambda: defaultdict(_Longest), init=False)
+    _known: dict[ConditionLabels, ConditionLabels] = attrs.field(factory=dict, init=False)
+    """One tuple for all objects that have it."""
 
     def count(self, change: CacheChange) -> None:
         """Count a change that an informer saw."""
-        now = () if change.type is ChangeType.DELETED else tuple(self._conditions(change.object))
+        now = {} if change.type is ChangeType.DELETED else dict(self._conditions(change.object))
         for labels in self._by_object.pop(change.ref, ()):
             self._counts[labels] -= 1
-        for labels in now:
+            if labels not in now and labels in self._longest:
+                self._longest[labels].remove(change.ref)
+        for labels, since in now.items():
             self._counts[labels] += 1
+            if since is not None:
+                self._longest[labels].add(change.ref, since)
         if now:
-            self._by_object[change.ref] = now
+            self._by_object[change.ref] = tuple(now)
 
-    def samples(self) -> tuple[tuple[ConditionLabels, int], ...]:
-        """How many objects have which condition.
+    def samples(self, now: float) -> tuple[ConditionSample, ...]:
+        """How many objects have which condition at `now`, in seconds since the epoch.
 
         One that no object has any more stays, at 0: a series that ends looks like an outage.
         """
-        return tuple(sorted(self._counts.items()))
+        return tuple(
+            ConditionSample(labels, count, self._oldest(labels, now)) for labels, count in sorted(self._counts.items())
+        )
 
-    def _conditions(self, manifest: Manifest) -> Iterator[ConditionLabels]:
-        if get_path(manifest, "metadata", "labels", MANAGED_BY) != MANAGED_BY_VALUE:
+    def unready(self, most: int, now: float) -> list[Unready]:
+        """The objects that have not been Ready for the longest, at most so many."""
+        entries = [
+            (entry, labels[2])
+            for labels, longest in self._longest.items()
+            if labels[0] == _READY
+            for entry in longest.first(most)
+        ]
+        return [Unready(entry[3], reason, max(0.0, now - entry[0])) for entry, reason in sorted(entries)[:most]]
+
+    def _oldest(self, labels: ConditionLabels, now: float) -> float | None:
+        if labels[:2] not in _IN_THE_WAY:
+            return None
+        first = self._longest[labels].first(1)
+        return max(0.0, now - first[0][0]) if first else 0.0
+
+    def _conditions(self, manifest: Manifest) -> Iterator[tuple[ConditionLabels, float | None]]:
+        if self.managed and get_path(manifest, "metadata", "labels", MANAGED_BY) != MANAGED_BY_VALUE:
             return
-        for condition in get_path(manifest, "status", "conditions") or ():
+        conditions = get_path(manifest, "status", "conditions")
+        for condition in conditions if isinstance(conditions, list) else ():
+            if not isinstance(condition, Mapping):
+                continue
             kind, status, reason = (str(condition.get(field)) for field in ("type", "status", "reason"))
             if kind in self.types and status in _STATUSES:
-                yield kind, status, reason if reason in self.reasons else _OTHER
+                labels = (kind, status, reason if reason in self.reasons else _OTHER)
+                yield self._known.setdefault(labels, labels), _since(condition) if labels[:2] in _IN_THE_WAY else None
+
+
+def _since(condition: Mapping[str, Any]) -> float | None:
+    """When its status began, in seconds since the epoch; None where that is not told."""
+    told = condition.get("lastTransitionTime")
+    try:
+        return parse_time(told).timestamp() if isinstance(told, str) else None
+    except ValueError:
+        return None
 
 
 def instance_conditions() -> ConditionCounts:
     """The conditions of ApplicationInstances."""
-    return ConditionCounts(InstanceConditionType, InstanceReason)
+    return ConditionCounts(frozenset(InstanceConditionType), frozenset(InstanceReason))
 
 
 def operation_conditions() -> ConditionCounts:
     """The conditions of Operations."""
-    return ConditionCounts(OperationConditionType, OperationReason)
+    return ConditionCounts(frozenset(OperationConditionType), frozenset(OperationReason))
+
+
+def parent_conditions() -> ConditionCounts:
+    """The conditions of the objects of one kind that a box or a reconciler is for."""
+    return ConditionCounts(frozenset(STANDARD), _PARENT_REASONS, managed=False)

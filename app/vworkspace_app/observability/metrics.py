@@ -5,6 +5,7 @@ Nothing else imports the Prometheus client. Counting is safe from any thread.
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -29,9 +30,13 @@ _RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.T
 
 
 class Metrics:
-    """The registry and what is counted. `now` is the monotonic clock that the statistics in `latest` are taken by."""
+    """The registry and what is counted. `now` is the monotonic clock that the statistics in `latest` are taken by.
 
-    def __init__(self, latest: LatestStats, now: Callable[[], float]) -> None:
+    `server` is the URL of the API server; its host is a label, as in client-go's metrics.
+    """
+
+    def __init__(self, latest: LatestStats, now: Callable[[], float], server: str = "") -> None:
+        self._host = urlsplit(server).netloc.rpartition("@")[2]
         self.registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self.registry)
         self._requests = self._counter(c.REQUESTS)
@@ -79,7 +84,7 @@ class Metrics:
         if series is None:
             known = code if code == "<error>" or (code.isdecimal() and len(code) == 3) else _OTHER
             verb = method if method in _METHODS else _OTHER
-            series = self._requests.labels(known, verb), self._request_time.labels(verb)
+            series = self._requests.labels(known, verb), self._request_time.labels(verb, self._host)
             if _OTHER not in (known, verb):  # few: whatever else somebody answers does not fill the memory
                 self._request_series[method, code] = series
         answered, time = series

@@ -4,7 +4,8 @@ import attrs
 
 from vworkspace_app.controller.informer_stats import InformerStats
 from vworkspace_app.controller.worker_stats import WorkerPoolStats
-from vworkspace_app.observability.condition_counts import ConditionLabels
+from vworkspace_app.observability.condition_counts import ConditionSample, Unready
+from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.controller.health import Vitals
 from vworkspace_core.controller.shard import WHOLE, Shard
@@ -34,9 +35,11 @@ class ProcessStats:
     events: tuple[tuple[str, int], ...] = ()
     leases: tuple[tuple[str, bool], ...] = ()
     """Names of the Leases that this process stands for, and whether it leads."""
-    instances: tuple[tuple[ConditionLabels, int], ...] = ()
-    operations: tuple[tuple[ConditionLabels, int], ...] = ()
-    """How many objects have which condition."""
+    instances: tuple[ConditionSample, ...] = ()
+    operations: tuple[ConditionSample, ...] = ()
+    parents: tuple[tuple[Kind, tuple[ConditionSample, ...]], ...] = ()
+    """How many objects have which condition, and the longest of them."""
+    unready: tuple[Unready, ...] = ()
     shard: Shard = WHOLE
 
 

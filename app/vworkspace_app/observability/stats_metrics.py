@@ -9,6 +9,7 @@ from vworkspace_app import VERSION
 from vworkspace_app.controller.informer_stats import InformerStats
 from vworkspace_app.controller.worker_stats import WorkerPoolStats
 from vworkspace_app.observability import catalogue as c
+from vworkspace_app.observability.condition_counts import ConditionSample, Unready
 from vworkspace_app.observability.stats import AgentStats, ProcessStats
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.controller.health import WorkerPoolVitals
@@ -29,11 +30,27 @@ def stats_metrics(stats: ProcessStats, now: float) -> Iterator[MetricSamples]:
     yield c.CREDENTIAL_AGE, [((), age)] if (age := stats.credential_age) is not None else []
     yield c.EVENTS, [((outcome,), float(count)) for outcome, count in stats.events]
     yield c.LEADER, [((name,), float(leads)) for name, leads in stats.leases]
-    yield c.INSTANCES, [(labels, float(count)) for labels, count in stats.instances]
-    yield c.OPERATION_STATES, [(labels, float(count)) for labels, count in stats.operations]
+    yield from _conditions(c.INSTANCES, c.INSTANCES_OLDEST, [((), stats.instances)])
+    yield from _conditions(c.OPERATION_STATES, c.OPERATIONS_OLDEST, [((), stats.operations)])
+    kinds = [((kind.group, kind.kind), samples) for kind, samples in stats.parents]
+    yield from _conditions(c.PARENTS, c.PARENTS_OLDEST, kinds)
+    yield c.UNREADY, [(_named(one), one.seconds) for one in stats.unready]
     yield from _agent(stats.agent)
     yield from _drivers(list(zip(stats.vitals.drivers, stats.drivers, strict=True)))
     yield from _informers(stats.informers)
+
+
+def _conditions(
+    counts: c.Metric, oldest: c.Metric, kinds: Iterable[tuple[tuple[str, ...], Iterable[ConditionSample]]]
+) -> Iterator[MetricSamples]:
+    samples = [((*kind, *sample.labels), sample) for kind, found in kinds for sample in found]
+    yield counts, [(labels, float(sample.count)) for labels, sample in samples]
+    yield oldest, [(labels, sample.oldest) for labels, sample in samples if sample.oldest is not None]
+
+
+def _named(one: Unready) -> tuple[str, ...]:
+    ref = one.ref
+    return ref.kind.group, ref.kind.kind, ref.namespace or "", ref.name, one.reason
 
 
 def _agent(agent: AgentStats | None) -> Iterator[MetricSamples]:

@@ -10,11 +10,17 @@ import attrs
 from vworkspace_app.controller.observer import LoggingObserver, Observers, ReconcileObserver
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
-from vworkspace_app.observability.condition_counts import ConditionCounts, instance_conditions, operation_conditions
+from vworkspace_app.observability.condition_counts import (
+    ConditionCounts,
+    Unready,
+    instance_conditions,
+    operation_conditions,
+    parent_conditions,
+)
 from vworkspace_app.observability.metrics import Metrics
 from vworkspace_app.observability.stats import AgentStats, LatestStats, ProcessStats
 from vworkspace_core.api.labels import namespace_is_gated
-from vworkspace_core.apimachinery.manifest import get_path
+from vworkspace_core.apimachinery.manifest import Kind, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
 from vworkspace_core.controller.health import Vitals
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
@@ -32,10 +38,13 @@ class MetricsTelemetry:
     clock: Clock
     latest: LatestStats
     metrics: Metrics
+    names: int = 0
+    """How many objects of each kind that are not Ready are named."""
     _components: Components | None = attrs.field(default=None, init=False)
     _gated: set[str] = attrs.field(factory=set, init=False)
     _instances: ConditionCounts = attrs.field(factory=instance_conditions, init=False)
     _operations: ConditionCounts = attrs.field(factory=operation_conditions, init=False)
+    _parents: dict[Kind, ConditionCounts] = attrs.field(factory=dict, init=False)
     _stopping: bool = attrs.field(default=False, init=False)
 
     def observer(self, controller: str) -> ReconcileObserver:
@@ -58,6 +67,10 @@ class MetricsTelemetry:
             runner = components.informers.find(kind)
             if runner is not None:
                 runner.subscribe(partial(self._count_own, handler))
+        for one in components.composites:
+            runner = one.parents
+            counts = self._parents.setdefault(runner.kind, parent_conditions())
+            runner.subscribe(partial(self._count_own, counts.count))
         self.refresh()
 
     async def run(self) -> NoReturn:
@@ -85,6 +98,7 @@ class MetricsTelemetry:
             informers=tuple(runner.vitals() for runner in runners),
             drivers=tuple(pool.vitals(name) for name, pool in worker_pools.items()),
         )
+        now = self.clock.now().timestamp()
         self.latest.replace(
             ProcessStats(
                 self.clock.monotonic(),
@@ -96,11 +110,17 @@ class MetricsTelemetry:
                 len(self._gated),
                 tuple((outcome.value, count) for outcome, count in components.events.counts.items()),
                 components.leases(),
-                self._instances.samples(),
-                self._operations.samples(),
+                self._instances.samples(now),
+                self._operations.samples(now),
+                tuple((kind, counts.samples(now)) for kind, counts in self._parents.items()),
+                self._unready(now),
                 components.shard,
             )
         )
+
+    def _unready(self, now: float) -> tuple[Unready, ...]:
+        kinds = (self._instances, *self._parents.values()) if self.names else ()
+        return tuple(one for counts in kinds for one in counts.unready(self.names, now))
 
     def _credential_age(self, components: Components) -> float | None:
         since = components.credentials.current.since

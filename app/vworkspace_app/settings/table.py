@@ -158,6 +158,11 @@ class RunSettings:
         "A read-only page of what runs, at --listen: open, to all who reach that address, as the metrics are;"
         " token-review, to users of the cluster who may get the path /page, by the token that they show.",
     )
+    metrics_names: int = setting(
+        whole(0, 100),
+        0,
+        "How many objects of each kind are named in the metrics: those that have not been Ready for the longest.",
+    )
     leader_elect: bool = setting(
         SWITCH, False, "Write only while holding a Lease; other replicas stand by with warm caches."
     )

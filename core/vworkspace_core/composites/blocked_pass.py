@@ -11,7 +11,7 @@ from vworkspace_core.composites.decisions import condition_as_written
 from vworkspace_core.composites.parent import READY, RECONCILING, STALLED
 from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords
 
-_RETRYING: Final = "Retrying"
+RETRYING: Final = "Retrying"
 
 
 def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
@@ -19,8 +19,8 @@ def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterat
     text = blocked.message_over(before.get(STALLED))
     if blocked.is_transient:
         if READY not in before:
-            yield Wanted(READY, ConditionStatus.UNKNOWN, _RETRYING, text)
-        yield Wanted(RECONCILING, ConditionStatus.TRUE, _RETRYING, text)
+            yield Wanted(READY, ConditionStatus.UNKNOWN, RETRYING, text)
+        yield Wanted(RECONCILING, ConditionStatus.TRUE, RETRYING, text)
         return
     if READY not in before:
         yield Wanted(READY, ConditionStatus.FALSE, blocked.cause, text)

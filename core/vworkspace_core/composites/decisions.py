@@ -36,7 +36,7 @@ from vworkspace_core.controller.status import LiveStatus, Minor, event_of, statu
 from vworkspace_core.graph import CreateRecord, Hooks, Owner, Plan, conditions_of_teardown, teardown
 from vworkspace_core.ports import KubernetesEvent
 
-_NOT_SELECTED: Final = "NamespaceNotSelected"
+NOT_SELECTED: Final = "NamespaceNotSelected"
 _BAD_WHEN_TRUE: Final = (STALLED,)
 _TOLD: Final = (READY, STALLED, DELETING)
 """Conditions whose changes are told by an Event; what is under way stands in the status."""
@@ -89,9 +89,9 @@ def not_looked_after(composite: Composite, parent: Parent, now: datetime) -> Dec
     name = parent.metadata.namespace
     message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
     wanted = (
-        Wanted(READY, ConditionStatus.FALSE, _NOT_SELECTED, message),
-        Wanted(RECONCILING, ConditionStatus.FALSE, _NOT_SELECTED),
-        Wanted(STALLED, ConditionStatus.TRUE, _NOT_SELECTED, message),
+        Wanted(READY, ConditionStatus.FALSE, NOT_SELECTED, message),
+        Wanted(RECONCILING, ConditionStatus.FALSE, NOT_SELECTED),
+        Wanted(STALLED, ConditionStatus.TRUE, NOT_SELECTED, message),
     )
     return with_status(Decision(), composite, parent, wanted, {}, now)
 

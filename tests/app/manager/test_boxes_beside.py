@@ -10,6 +10,7 @@ from vworkspace_apiserver.model.calls import Caller
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import (
@@ -38,7 +39,10 @@ def test_a_box_and_an_instance_are_reconciled_by_one_manager_PH_6() -> None:
         await admin.create(gated, kind=NAMESPACE, field_manager="admin")
         api = InProcessKube(server, caller=Caller("operator", agent="operator/1"), sleep=clock.sleep)
         settings = OperatorSettings(Settings(cluster_id=CLUSTER))
-        manager = Manager(api, clock, settings, random=lambda: 0.5, composites=[composite_of(webapp)])
+        latest = LatestStats(ProcessStats(clock.monotonic()))
+        telemetry = MetricsTelemetry(clock, latest, Metrics(latest, clock.monotonic), names=1)
+        boxes = [composite_of(webapp)]
+        manager = Manager(api, clock, settings, random=lambda: 0.5, composites=boxes, telemetry=telemetry)
 
         async with anyio.create_task_group() as group:
             group.start_soon(manager.run)
@@ -52,6 +56,19 @@ def test_a_box_and_an_instance_are_reconciled_by_one_manager_PH_6() -> None:
             made = await admin.get(ObjectRef(DEPLOYMENT, "n", "web"))
             assert get_path(made, "spec", "replicas") == 2
             assert {"applicationinstance", "operation"} < set(manager.worker_pools)
+
+            await anyio.sleep(600)
+            telemetry.refresh()
+            ((kind, samples),) = latest.current.parents
+            waiting = [one for one in samples if one.labels[:2] == ("Ready", "False") and one.count]
+            assert kind == webapp.kind
+            assert [(one.labels[2], one.count) for one in waiting] == [("ResourceNotReady", 1)], "nothing runs its pods"
+            assert waiting[0].oldest is not None
+            assert 600 <= waiting[0].oldest <= 606
+            assert {(one.ref.name, one.ref.kind.kind) for one in latest.current.unready} == {
+                ("shop", "ApplicationInstance"),
+                ("web", "WebApp"),
+            }
             group.cancel_scope.cancel()
 
     run(main)

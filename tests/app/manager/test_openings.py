@@ -38,6 +38,7 @@ OPENING: Mapping[str, tuple[dict[str, Any], ...]] = {
     "allow_http_control_plane": ({"allow_http_control_plane": True},),
     "writers": ({"writers": ("jane",)},),
     "page": ({"page": "open", "listen": "0.0.0.0:8080"},),
+    "metrics_names": ({"metrics_names": 5, "listen": "0.0.0.0:8080"},),
 }
 """By the setting that is told, what opens it beside the closed ones."""
 

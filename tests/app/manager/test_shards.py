@@ -170,8 +170,8 @@ class Fenced:
 def ready_instances(process: Process) -> int:
     """As the metric has it."""
     process.telemetry.refresh()
-    counts = process.telemetry.latest.current.instances
-    return sum(count for labels, count in counts if labels[:2] == ("Ready", "True"))
+    samples = process.telemetry.latest.current.instances
+    return sum(sample.count for sample in samples if sample.labels[:2] == ("Ready", "True"))
 
 
 def in_world(story: Callable[[World], Any]) -> None:

@@ -14,6 +14,7 @@ from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.observability import LatestStats, Metrics, ProcessStats
 from vworkspace_app.observability.catalogue import CATALOGUE, Type
+from vworkspace_app.observability.condition_counts import ConditionSample, Unready
 from vworkspace_app.observability.stats import AgentStats
 from vworkspace_core.apimachinery.errors import Invalid, Unavailable
 from vworkspace_core.apimachinery.manifest import ObjectRef
@@ -74,7 +75,7 @@ def lived() -> Metrics:
 
     async def main() -> Metrics:
         latest = LatestStats(ProcessStats(0.0))
-        metrics = Metrics(latest, lambda: 61.0)
+        metrics = Metrics(latest, lambda: 61.0, "https://me:secret@10.0.0.1:6443/api")
         ends: Mapping[str, Any] = {
             "fine": ReconcileResult(),
             "later": ReconcileResult(requeue=Requeue.at_latest(9999.0)),
@@ -113,8 +114,10 @@ def lived() -> Metrics:
                     4,
                     (("dropped", 2),),
                     (("vworkspace-operator", True),),
-                    ((("Ready", "False", "ChartUnreachable"), 3),),
-                    ((("Blocked", "True", "AwaitingApproval"), 1),),
+                    (ConditionSample(("Ready", "False", "ChartUnreachable"), 3, 12.0),),
+                    (ConditionSample(("Blocked", "True", "AwaitingApproval"), 1, 3.0),),
+                    ((CONFIG_MAP, (ConditionSample(("Ready", "False", "WaitingForGate"), 2, 5.0),)),),
+                    (Unready(ObjectRef(APPLICATION_INSTANCE, "org-a", "shop"), "ChartUnreachable", 12.0),),
                 )
             )
             group.cancel_scope.cancel()
@@ -164,8 +167,8 @@ def test_what_a_driver_and_an_informer_did_stands_in_the_metrics(metrics: Metric
     assert found["process_resident_memory_bytes"] > 0
     assert found["vworkspace_operator_instances{condition=Ready,reason=ChartUnreachable,status=False}"] == 3
     assert found["vworkspace_operator_operations{condition=Blocked,reason=AwaitingApproval,status=True}"] == 1
-    assert found["rest_client_request_duration_seconds_bucket{le=0.1,verb=GET}"] == 0
-    assert found["rest_client_request_duration_seconds_bucket{le=0.25,verb=GET}"] == 1
+    assert found["rest_client_request_duration_seconds_bucket{host=10.0.0.1:6443,le=0.1,verb=GET}"] == 0
+    assert found["rest_client_request_duration_seconds_bucket{host=10.0.0.1:6443,le=0.25,verb=GET}"] == 1
     assert found[f"workqueue_work_duration_seconds_count{{{ours},name=applicationinstance}}"] >= 5
     assert found[f"workqueue_unfinished_work_seconds{{{ours},name=applicationinstance}}"] >= 0
 

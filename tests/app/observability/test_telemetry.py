@@ -174,7 +174,7 @@ def test_applications_are_counted_by_what_their_conditions_say_U10() -> None:
         await scene.site.kube.delete(ObjectRef(APPLICATION_INSTANCE, "org-myteam", "two"))
         await anyio.sleep(1)
         assert count(scene, "Ready", "False", "ChartUnreachable") == 0
-        assert sum(number for _, number in scene.snapshot.instances) == 2
+        assert sum(sample.count for sample in scene.snapshot.instances) == 2
 
     watched(body)
 
