@@ -7,11 +7,11 @@ from typing import Any, Final, Self, TypeVar
 
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_app.trials.cluster import MemoryCluster, ready_of
-from vworkspace_app.trials.faults import Call, Crash
+from vworkspace_app.trials.faults import Call, Crash, Fault, Schedule
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE
 from vworkspace_core.ports import KubeApi
-from vworkspace_fake.clock import START, VirtualClock, VirtualTimeLoop
+from vworkspace_fake.clock import START, BusyError, VirtualClock, VirtualTimeLoop
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_kit.cluster import Cluster, Definition
 from vworkspace_kit.faults import ActiveFault, FaultBoard
@@ -22,8 +22,8 @@ from vworkspace_kit.record import Write
 T = TypeVar("T")
 
 _USER: Final = "system:serviceaccount:vworkspace-system:controllers"
-_MOST_TURNS: Final = 2_000
-"""Rounds without a change of time: more are a loop."""
+_MOST_ROUNDS: Final = 5_000
+"""Rounds of the event loop without time passing: more are a loop of controllers."""
 _UNTOLD: Final = (EVENT, CORE_EVENT, LEASE)
 """Writes of these are not told: what controllers say of their work, and who leads."""
 _ALL: Final = ("job", "workloads", "snapshot")
@@ -51,7 +51,7 @@ class FakeCluster(Cluster):
         behaviour: DownstreamBehaviour | None = None,
     ) -> None:
         super().__init__(namespace)
-        self._loop = VirtualTimeLoop(START)
+        self._loop = VirtualTimeLoop(START, most_rounds=_MOST_ROUNDS)
         self._usual = behaviour or DownstreamBehaviour()
         self._memory = MemoryCluster(
             self._loop.now, simulated=_ALL if workloads else (), flux=flux, behaviour=self._usual
@@ -62,9 +62,11 @@ class FakeCluster(Cluster):
         self._process: Process | None = None
         self._goal: Callable[[], bool] | None = None
         self._failure: BaseException | None = None
-        self._turns, self._turned_at, self._planned = 0, 0.0, 0.0
+        self._planned = 0.0
+        self._version = 0
         self._logs = keeping_logs(self.log)
         self._loop.at_rest = self._at_rest
+        self._loop.set_exception_handler(_unless_crashed)
         self._logs.__enter__()
         self.serve(*kinds)
 
@@ -115,6 +117,10 @@ class FakeCluster(Cluster):
             self._say(f"over: {fault.told}")
         self._board.remove(fault)
 
+    def misfortune(self, schedule: Schedule) -> None:
+        """What befalls calls of controllers beside the faults that are in force; `calm` for nothing."""
+        self._board.background = schedule
+
     def heal(self) -> None:
         """End all faults."""
         self._say("all faults are over")
@@ -129,7 +135,7 @@ class FakeCluster(Cluster):
     def _begin(self) -> None:
         if self._runnables:
             api = self._memory.connect(_USER, "controllers/1", self._clock.sleep)
-            self._process = Process(api, self._clock, self._runnables, self._board.befalls, self._board, self._told)
+            self._process = Process(api, self._clock, self._runnables, self._befalls, self._board, self._told)
             self._process.start(self._loop)
 
     def _stop(self) -> None:
@@ -139,13 +145,19 @@ class FakeCluster(Cluster):
             self._loop.run_until_complete(asyncio.wait({process.task}))
             process.failure()
 
+    def _befalls(self, call: Call) -> Fault | None:
+        self._version = self._memory.server.store.version
+        return self._board.befalls(call)
+
     def _told(self, call: Call, answer: Manifest | None, error: BaseException | None) -> None:
         if call.kind in _UNTOLD:
             return
         ref = ObjectRef(call.kind, call.namespace, call.name)
-        write = Write(self.seconds, call.verb.replace("_", " "), ref, "" if error is None else str(error))
+        changed = self._memory.server.store.version != self._version
+        verb = call.verb.replace("_", " ")
+        write = Write(self.seconds, verb, ref, "" if error is None else str(error), changed)
         self.writes.append(write)
-        self._say(f"{write.verb} {ref}{write.refused and f': refused: {write.refused}'}{_said(write, answer)}")
+        self._say(f"{write.told}{_said(write, answer)}")
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -164,6 +176,9 @@ class FakeCluster(Cluster):
         self._goal = reached
         try:
             self._loop.run_forever()
+        except BusyError:
+            last = "\n".join(self.timeline[-6:])
+            raise HotLoop(f"controllers go on for ever at the same moment:\n{last}") from None
         finally:
             self._goal = None
             marker.cancel()
@@ -184,7 +199,6 @@ class FakeCluster(Cluster):
             return True
 
     def _go_on(self, goal: Callable[[], bool]) -> bool:
-        self._count_turn()
         before = self._memory.server.store.version
         self._memory.simulate()
         if self._memory.server.store.version != before or self._revive():
@@ -194,17 +208,15 @@ class FakeCluster(Cluster):
             return True
         return self._plan()
 
-    def _count_turn(self) -> None:
-        if self._turned_at != self._loop.time():
-            self._turns, self._turned_at = 0, self._loop.time()
-        self._turns += 1
-        if self._turns > _MOST_TURNS:
-            last = "\n".join(self.timeline[-6:])
-            raise HotLoop(f"controllers are still busy after {_MOST_TURNS} rounds at the same moment:\n{last}")
-
     def _revive(self) -> bool:
         """Start the process again where a fault has killed it. Raises what else ended it."""
-        failure = None if self._process is None else self._process.failure()
+        process = self._process
+        if process is None or process.task is None:
+            return False
+        if process.is_dead and not process.task.done():
+            process.kill()
+            return True
+        failure = Crash() if process.is_dead else process.failure()
         if failure is None:
             return False
         if not isinstance(failure, Crash):
@@ -224,6 +236,12 @@ class FakeCluster(Cluster):
         self._planned = moment
         self._loop.call_at(max(moment, self._loop.time() + _EPSILON), _nothing)
         return True
+
+
+def _unless_crashed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tasks of a process that was killed have nothing to say."""
+    if not isinstance(context.get("exception"), Crash):
+        loop.default_exception_handler(context)
 
 
 def _nothing() -> None:

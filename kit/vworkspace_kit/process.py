@@ -9,15 +9,17 @@ import anyio
 
 from vworkspace_app.composites.running import CompositeOptions, Composites
 from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_app.reconcilers.running import ControllerOptions, Controllers
 from vworkspace_app.trials.faults import Crash, Fault, FaultyKube, Schedule, Streams, Told
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.ports import Clock, KubeApi
-from vworkspace_core.reconcilers import Resource
+from vworkspace_core.reconcilers import Controller, Resource
+from vworkspace_fake.entropy import SeededEntropy
 
-Runnable: TypeAlias = Box
-"""What can be run: a box."""
+Runnable: TypeAlias = Box | Controller[Any] | type[Controller[Any]]
+"""What can be run: a box, a Reconciler or Watcher, or a class of one that needs nothing but the API."""
 
 INSTANCE: Final = "test"
 
@@ -50,7 +52,8 @@ class Process:
         self._clock = clock
         self._runnables = runnables
         self._schedule = schedule
-        self._is_dead = False
+        self.is_dead = False
+        """Killed, by a fault or by its owner: its tasks may still be about to end."""
         self.ready = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -60,7 +63,7 @@ class Process:
 
     def kill(self) -> None:
         """No call of it reaches the server from now on; its tasks end when the loop runs."""
-        self._is_dead = True
+        self.is_dead = True
         if self.task is not None:
             self.task.cancel()
 
@@ -71,12 +74,12 @@ class Process:
         error = self.task.exception()
         while isinstance(error, BaseExceptionGroup):
             error = next((one for one in error.exceptions if not isinstance(one, Crash)), error.exceptions[0])
-        return Crash() if self._is_dead and error is not None else error
+        return Crash() if self.is_dead and error is not None else error
 
     def _befalls(self, call: Any) -> Fault | None:
-        fault = Fault(Crash()) if self._is_dead else self._schedule(call)
-        if fault is not None and isinstance(fault.error, Crash) and not fault.after:
-            self._is_dead = True
+        fault = Fault(Crash()) if self.is_dead else self._schedule(call)
+        if fault is not None and isinstance(fault.error, Crash):
+            self.is_dead = True
         return fault
 
     async def _main(self) -> None:
@@ -96,20 +99,36 @@ class Process:
         return self._api
 
     def _controllers(self, events: BackgroundEvents) -> Sequence[_Controllers]:
+        """Those of each sort that there is any of."""
         composites = [composite_of(one) for one in self._runnables if isinstance(one, Box)]
-        options = CompositeOptions(Random(0).random)
-        return [Composites(self._kube, self._clock, composites, events, options)] if composites else []
+        others = [one for one in self._runnables if not isinstance(one, Box)]
+        sorts: list[_Controllers] = []
+        if composites:
+            options = CompositeOptions(Random(0).random, entropy=_SameText())
+            sorts.append(Composites(self._kube, self._clock, composites, events, options))
+        if others:
+            sorts.append(Controllers(self._kube, self._clock, others, events, ControllerOptions(Random(0).random)))
+        return sorts
 
 
 async def _at_once() -> None:
     return None
 
 
+class _SameText:
+    """`Entropy` by which no two worlds differ: what is generated follows from its length alone."""
+
+    def text(self, length: int, alphabet: str) -> str:
+        """Text that looks random."""
+        return SeededEntropy(0).text(length, alphabet)
+
+
 def kind_of(runnable: Runnable) -> Kind:
     """The kind that a controller is for."""
-    return runnable.kind
+    kind = runnable.kind
+    return kind.kind if isinstance(kind, Resource) else kind
 
 
 def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
     """That kind with its classes, where it has some."""
-    return None
+    return runnable.kind if isinstance(runnable.kind, Resource) else None

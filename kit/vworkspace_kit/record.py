@@ -17,16 +17,25 @@ class Write:
     """One write of a controller that reached the API server. `at`: seconds since the cluster began.
 
     `verb` is create, update, apply, patch or delete, with ` status` where only that was written; `refused` is what the
-    API server answered where it did not take it.
+    API server answered where it did not take it. `changed` is False where everything was so before: an apply that
+    changes nothing is a request all the same.
     """
 
     at: float
     verb: str
     ref: ObjectRef
     refused: str = ""
+    changed: bool = True
 
     def __str__(self) -> str:
-        return f"{self.at:8.1f} s  {self.verb} {self.ref}{f': refused: {self.refused}' if self.refused else ''}"
+        return f"{self.at:8.1f} s  {self.told}"
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        if self.refused:
+            return f"{self.verb} {self.ref}: refused: {self.refused}"
+        return f"{self.verb} {self.ref}{'' if self.changed else ' (nothing changed)'}"
 
 
 @attrs.frozen

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar, overload
 
 import attrs
 from hypothesis import reject
@@ -10,34 +10,68 @@ from hypothesis import strategies as st
 
 from vworkspace_app.trials.chooser import Chooser, Seeded
 from vworkspace_app.trials.examples import Examples, NoExample
+from vworkspace_core.api.codec import unstructure
+from vworkspace_core.apimachinery.fields import camel
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.boxes.schemas import CrdVersions
+from vworkspace_core.reconcilers import Object, Resource
 from vworkspace_core.schema import Schema
+
+Spec = TypeVar("Spec")
+Status = TypeVar("Status")
 
 _ATTEMPTS: Final = 10
 NAMES: Final = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
 """Names that fit every kind, short enough for names that are made of them."""
 
 
+@overload
 def objects_of(
-    definition: Manifest, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
-) -> st.SearchStrategy[Manifest]:
-    """Objects of a kind, by its CustomResourceDefinition: the stored version, unless `version` names another.
+    definition: Resource[Spec, Status], *, namespace: str = ..., wide: bool = ..., **spec: Any
+) -> st.SearchStrategy[Object[Spec, Status]]: ...
+
+
+@overload
+def objects_of(
+    definition: Manifest, *, version: str = ..., namespace: str = ..., wide: bool = ..., **spec: Any
+) -> st.SearchStrategy[Manifest]: ...
+
+
+def objects_of(
+    definition: Any, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
+) -> Any:
+    """Objects of a `Resource`; manifests of a CustomResourceDefinition, of its stored version or of `version`.
 
     Bounds, patterns, formats, unique keys and rules of CEL hold. Values are plain, with the bounds that the schema
     itself names; `wide` adds those that people seldom write. `spec` gives fields of `spec`: values or strategies.
     Raises ValueError for a definition that is none; drawing raises NoExample where the rules leave nothing.
     """
     drawing = _Drawing.of(definition, version, namespace, wide, spec)
-    return st.composite(drawing.object)()
+    drawn = st.composite(drawing.object)()
+    return drawn.map(definition.read) if isinstance(definition, Resource) else drawn
+
+
+@overload
+def changes_of(
+    definition: Resource[Spec, Status], *, namespace: str = ..., wide: bool = ..., **spec: Any
+) -> st.SearchStrategy[tuple[Object[Spec, Status], Object[Spec, Status]]]: ...
+
+
+@overload
+def changes_of(
+    definition: Manifest, *, version: str = ..., namespace: str = ..., wide: bool = ..., **spec: Any
+) -> st.SearchStrategy[tuple[Manifest, Manifest]]: ...
 
 
 def changes_of(
-    definition: Manifest, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
-) -> st.SearchStrategy[tuple[Manifest, Manifest]]:
+    definition: Any, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
+) -> Any:
     """Pairs of an object and what somebody may make of it: rules of transition (`oldSelf`) hold between them."""
     drawing = _Drawing.of(definition, version, namespace, wide, spec)
-    return st.composite(drawing.change)()
+    drawn = st.composite(drawing.change)()
+    if not isinstance(definition, Resource):
+        return drawn
+    return drawn.map(lambda pair: (definition.read(pair[0]), definition.read(pair[1])))
 
 
 @attrs.frozen
@@ -65,7 +99,16 @@ class _Drawing:
     _possible: bool = False
 
     @classmethod
-    def of(cls, definition: Manifest, version: str, namespace: str, wide: bool, spec: Mapping[str, Any]) -> "_Drawing":
+    def of(
+        cls,
+        definition: Manifest | Resource[Any, Any],
+        version: str,
+        namespace: str,
+        wide: bool,
+        spec: Mapping[str, Any],
+    ) -> "_Drawing":
+        if isinstance(definition, Resource):
+            return cls(definition.kind, definition.schema, namespace, wide, {camel(name): spec[name] for name in spec})
         versions = CrdVersions.of(definition)
         known = versions.kinds.get(version or versions.storage)
         if known is None:
@@ -99,12 +142,13 @@ class _Drawing:
 
     def _fixed(self, draw: st.DrawFn) -> dict[str, Any]:
         return {
-            field: draw(given) if isinstance(given, st.SearchStrategy) else given for field, given in self.spec.items()
+            field: unstructure(draw(given) if isinstance(given, st.SearchStrategy) else given)
+            for field, given in self.spec.items()
         }
 
     def _be_possible(self) -> None:
         """Say early and plainly that rules leave nothing; Hypothesis would only say that it found nothing."""
-        given = {field: one for field, one in self.spec.items() if not isinstance(one, st.SearchStrategy)}
+        given = {field: unstructure(one) for field, one in self.spec.items() if not isinstance(one, st.SearchStrategy)}
         if self._possible or len(given) < len(self.spec):
             return
         refused = ""

@@ -52,24 +52,36 @@ class StuckError(RuntimeError):
     """Every task of a virtual loop waits for something that no timer and no descriptor will bring."""
 
 
+class BusyError(RuntimeError):
+    """The tasks of a virtual loop go on for ever at one moment: time never comes to pass."""
+
+
 class _JumpingSelector(selectors.SelectSelector):
     """A selector that does not wait: it passes the time it was told to wait on to the loop."""
 
     jump: Callable[[float], None]
     at_rest: Callable[[], bool]
     works_elsewhere: Callable[[], bool]
+    rounds: int = 0
+    most_rounds: int | None = None
 
     def select(self, timeout: float | None = None) -> Any:
         """Descriptors that are ready now; otherwise time jumps by `timeout`."""
         ready = super().select(0)
+        self.rounds += 1
+        if self.most_rounds is not None and self.rounds > self.most_rounds:
+            self.rounds = 0
+            raise BusyError(f"{self.most_rounds} rounds of the loop, and no time has passed")
         if ready or timeout == 0:
             return ready
         if self.works_elsewhere():
+            self.rounds = 0
             return super().select(_TURN)
         if self.at_rest():
             return ready
         if timeout is None:
             raise StuckError("nothing is scheduled: every task waits for something that will not come")
+        self.rounds = 0
         self.jump(timeout)
         return []
 
@@ -79,16 +91,18 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     Runs are deterministic as long as nothing outside takes part: no sockets. Time stands still while a thread of
     `run_in_executor` works. `at_rest` is called when nothing is left to do at this moment, before time jumps; it says
-    whether it has made something to do, or stopped the loop.
+    whether it has made something to do, or stopped the loop. After `most_rounds` of the loop without a jump, BusyError
+    is raised: something asks to be called again at once, again and again.
     """
 
-    def __init__(self, start: datetime = START) -> None:
+    def __init__(self, start: datetime = START, *, most_rounds: int | None = None) -> None:
         self._elapsed = 0.0
         self._start = start
         self._in_threads = 0
         self.at_rest: Callable[[], bool] = lambda: False
         selector = _JumpingSelector()
         selector.jump = self._jump
+        selector.most_rounds = most_rounds
         selector.at_rest = lambda: self.at_rest()
         selector.works_elsewhere = lambda: self._in_threads > 0
         super().__init__(selector)

@@ -25,7 +25,7 @@ from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
-from vworkspace_core.ports import Clock, EventSink, KubeApi
+from vworkspace_core.ports import Clock, Entropy, EventSink, KubeApi
 
 
 @attrs.define
@@ -44,6 +44,7 @@ class CompositeController:
     clock: Clock
     events: EventSink
     on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
+    entropy: Entropy = attrs.field(factory=SystemEntropy)
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
     _reconciler: PassRules[Parent, Snapshot] = attrs.field(init=False)
@@ -51,7 +52,7 @@ class CompositeController:
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)
         self.held = HeldStatuses(self.api, self.events, self.composite.status_owner)
-        self._reconciler = self.composite.pass_rules(self.clock.now, SystemEntropy())
+        self._reconciler = self.composite.pass_rules(self.clock.now, self.entropy)
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads only."""

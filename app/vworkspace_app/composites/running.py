@@ -20,6 +20,7 @@ from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserver
 from vworkspace_app.controller.resync import resync
 from vworkspace_app.controller.worker_pool import WorkerPool
+from vworkspace_app.process.entropy import SystemEntropy
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.composites.blocked_pass import blocked_words, not_permitted, remedy
@@ -28,14 +29,15 @@ from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once, itself
 from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
 from vworkspace_core.controller.shard import WHOLE, Shard
-from vworkspace_core.ports import Clock, EventSink, KubeApi
+from vworkspace_core.ports import Clock, Entropy, EventSink, KubeApi
 
 _log = structlog.get_logger("operator")
 
 
 @attrs.frozen
 class CompositeOptions:
-    """How composites are run. `random` gives numbers in [0, 1) for jitter, `observer` is told of a controller's work.
+    """How composites are run. `random` gives numbers in [0, 1) for jitter, `observer` is told of a controller's work,
+    `entropy` draws what is generated.
 
     Of several shards each reconciles what is in its own namespaces.
     """
@@ -45,6 +47,7 @@ class CompositeOptions:
     run_id: str = ""
     observer: Callable[[str], ReconcileObserver] = lambda controller: LoggingObserver()
     shard: Shard = WHOLE
+    entropy: Entropy = attrs.field(factory=SystemEntropy)
 
 
 @attrs.define(eq=False)
@@ -175,7 +178,9 @@ def _running(
 ) -> RunningComposite:
     informers = Informers(informers_of(api, clock, options.random, composite))
     externals = Informers(external_informers(api, clock, options.random, composite))
-    controller = CompositeController(composite, api, informers, externals, shared, clock, events)
+    controller = CompositeController(
+        composite, api, informers, externals, shared, clock, events, entropy=options.entropy
+    )
     blocked = BlockedPassReporter(
         {composite.kind: blocked_words(composite)},
         api,

@@ -3,7 +3,6 @@
 Equal seeds give equal trials, so that one that failed can be looked at again.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from random import Random
@@ -13,12 +12,13 @@ import attrs
 
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.trials.chooser import Seeded
-from vworkspace_app.trials.cluster import condition_of, ready_of
+from vworkspace_app.trials.cluster import MemoryCluster, condition_of, ready_of
 from vworkspace_app.trials.examples import Examples, NoExample
 from vworkspace_app.trials.faults import at_random, away, calm
+from vworkspace_app.trials.shapes import shape_of
 from vworkspace_app.trials.world import BoxWorld, HotLoop
 from vworkspace_core.apimachinery.errors import Invalid, OperatorError
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.decide import external_refs
@@ -55,8 +55,6 @@ _SECRETS: Final[Sequence[Mapping[str, Any]]] = (
     {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}},
     {"type": "kubernetes.io/basic-auth", "data": {"username": "YQ==", "password": "YQ=="}},
 )
-_UID: Final = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_ALLOCATED: Final = ("clusterIP", "clusterIPs", "ports", "volumeName")
 
 
 @attrs.frozen
@@ -70,8 +68,10 @@ class Broken:
     timeline: tuple[str, ...]
 
 
-class _LawBroken(Exception):
-    def __init__(self, law: str, told: str, world: BoxWorld) -> None:
+class LawBroken(Exception):
+    """A law that does not hold: what was seen, and what happened before."""
+
+    def __init__(self, law: str, told: str, world: MemoryCluster) -> None:
         super().__init__(law)
         self.law, self.told, self.timeline = law, told, tuple(world.timeline)
 
@@ -89,8 +89,8 @@ def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: in
     random = Random(f"{seed}/{number}")
     example = _example(box, definitions, random)
     try:
-        _try(box, definitions, example, random)
-    except _LawBroken as broken:
+        hold_laws(box, definitions, example, random)
+    except LawBroken as broken:
         return Broken(broken.law, number, example, broken.told, broken.timeline)
     return None
 
@@ -118,7 +118,8 @@ def _schema(box: Box) -> Schema:
     return Schema(type=JsonType.OBJECT) if known is None else known
 
 
-def _try(box: Box, definitions: Sequence[Manifest], example: Manifest, random: Random) -> None:
+def hold_laws(box: Box, definitions: Sequence[Manifest], example: Manifest, random: Random) -> None:
+    """Try all of them on one object, `random` deciding what goes wrong. Raises LawBroken."""
     straight, ref = _world(box, definitions, example)
     _settled(straight, ref)
     _no_flapping(straight, ref)
@@ -183,7 +184,7 @@ def _go_on(world: BoxWorld, seconds: float) -> None:
     try:
         world.pass_time(seconds)
     except HotLoop as error:
-        raise _LawBroken("comes to rest", str(error), world) from error
+        raise LawBroken("comes to rest", str(error), world) from error
 
 
 def _by_hand(world: BoxWorld, random: Random) -> None:
@@ -214,16 +215,16 @@ def _settled(world: BoxWorld, ref: ObjectRef) -> None:
     try:
         world.settle()
     except HotLoop as error:
-        raise _LawBroken("comes to rest", str(error), world) from error
+        raise LawBroken("comes to rest", str(error), world) from error
     before = world.writes
     world.reconcile(ref)
     if world.writes != before:
-        raise _LawBroken("writes nothing when nothing changed", world.timeline[-1], world)
+        raise LawBroken("writes nothing when nothing changed", world.timeline[-1], world)
     ready = condition_of(world.get(ref), "Ready")
     if not ready:
-        raise _LawBroken("says how it stands", "there is no condition Ready", world)
+        raise LawBroken("says how it stands", "there is no condition Ready", world)
     if ready.get("status") != "True" and not (ready.get("reason") and ready.get("message")):
-        raise _LawBroken("names what is in the way", str(ready), world)
+        raise LawBroken("names what is in the way", str(ready), world)
 
 
 def _no_flapping(world: BoxWorld, ref: ObjectRef) -> None:
@@ -232,7 +233,7 @@ def _no_flapping(world: BoxWorld, ref: ObjectRef) -> None:
         said = [condition_of(status, kind).get("status") for status in world.statuses]
         changes = sum(one != other for one, other in pairwise(said))
         if changes > _CHANGES:
-            raise _LawBroken("does not flap", f"{kind} changed {changes} times: {said}", world)
+            raise LawBroken("does not flap", f"{kind} changed {changes} times: {said}", world)
 
 
 def _same(straight: BoxWorld, troubled: BoxWorld, ref: ObjectRef) -> None:
@@ -242,7 +243,7 @@ def _same(straight: BoxWorld, troubled: BoxWorld, ref: ObjectRef) -> None:
         missing, further = sorted(one.keys() - other.keys()), sorted(other.keys() - one.keys())
         changed = sorted(name for name in one.keys() & other.keys() if one[name] != other[name])
         told = f"missing {missing}, further {further}, different {changed}; then: {ready_of(troubled.get(ref) or {})}"
-        raise _LawBroken("forgets faults", told, troubled)
+        raise LawBroken("forgets faults", told, troubled)
 
 
 def _shape(world: BoxWorld, ref: ObjectRef) -> dict[str, bytes]:
@@ -251,17 +252,8 @@ def _shape(world: BoxWorld, ref: ObjectRef) -> dict[str, bytes]:
     shapes: dict[str, bytes] = {"": str(condition_of(world.get(ref), "Ready").get("status")).encode()}
     for child, live in world.children().items():
         if get_path(live, "metadata", "labels", MARKS.owner_uid) == uid:
-            shapes[str(child)] = _UID.sub(b"uid", canonical_json(_plain(live)))
+            shapes[str(child)] = shape_of(live)
     return shapes
-
-
-def _plain(live: Manifest) -> Mapping[str, Any]:
-    meta = metadata(live)
-    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key != MARKS.applied_hash}
-    spec = live.get("spec")
-    kept = {key: value for key, value in spec.items() if key not in _ALLOCATED} if isinstance(spec, Mapping) else None
-    body = {} if live.get("kind") == "Secret" else {"data": live.get("data")}
-    return {"labels": meta.get("labels"), "annotations": annotations, "spec": kept, **body}
 
 
 def _taken_down(world: BoxWorld, ref: ObjectRef, random: Random) -> None:
@@ -274,7 +266,7 @@ def _taken_down(world: BoxWorld, ref: ObjectRef, random: Random) -> None:
     world.use(world.box)
     _go_on(world, 3600.0)
     if (live := world.get(ref)) is not None:
-        raise _LawBroken("goes when it is deleted", ready_of(live), world)
+        raise LawBroken("goes when it is deleted", ready_of(live), world)
     orphans = {node.id for node in world.box.nodes if node.on_delete is OnDelete.ORPHAN}
     left = [
         str(child)
@@ -282,4 +274,4 @@ def _taken_down(world: BoxWorld, ref: ObjectRef, random: Random) -> None:
         if get_path(live, "metadata", "labels", MARKS.owner_uid) == uid and _node(live) not in orphans
     ]
     if left:
-        raise _LawBroken("takes everything with it", f"left: {', '.join(left)}", world)
+        raise LawBroken("takes everything with it", f"left: {', '.join(left)}", world)

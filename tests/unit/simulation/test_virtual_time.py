@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from vworkspace_fake.clock import START, ManualClock, StuckError, VirtualClock, VirtualTimeLoop, virtual_loop
+from vworkspace_fake.clock import START, BusyError, ManualClock, StuckError, VirtualClock, VirtualTimeLoop, virtual_loop
 
 
 def run(main: object) -> object:
@@ -116,3 +116,24 @@ def test_before_time_jumps_the_owner_of_the_loop_is_asked() -> None:
     loop.close()
 
     assert seen == [0.0]
+
+
+def test_a_loop_whose_tasks_never_let_time_pass_says_so() -> None:
+    loop = VirtualTimeLoop(most_rounds=100)
+
+    async def spin() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        await asyncio.sleep(10)
+
+    loop.run_until_complete(main())
+    task = loop.create_task(spin())
+    with pytest.raises(BusyError, match="100 rounds"):
+        loop.run_until_complete(main())
+    task.cancel()
+    for left in asyncio.all_tasks(loop):
+        left.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
