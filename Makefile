@@ -6,11 +6,13 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 # Whatever the environment says of bytecode, workers and the processes they start need not each compile everything.
 COMPILED := PYTHONDONTWRITEBYTECODE=
+# Where `make docs-site` works, beside the other environment: what it needs, nothing else does.
+SITE := build/docs-site
 # How long `make test-long` begins new tests, and what it draws from; without SEED it draws one.
 MINUTES ?= 60
 SEED ?=
 
-.PHONY: help setup demo test test-all test-long coverage test-pure test-install lint types contracts check manifests docs bench soak clean
+.PHONY: help setup demo test test-all test-long coverage test-pure test-install lint types contracts check manifests docs-site bench soak clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -72,6 +74,17 @@ manifests: $(VENV)/.dev  ## write the files that are generated (CRDs, kustomize 
 	@$(BIN)/python -m tests.docs.spec_pages
 	@$(BIN)/python -m tests.docs.decision_pages
 
+.venv-docs/.done: pyproject.toml
+	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --group docs
+	@touch $@
+
+docs-site: .venv-docs/.done  ## the documentation as a site in build/docs-site/html; a link that leads nowhere fails it
+	@.venv-docs/bin/python -m tools.docs_site $(SITE)
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --config-file $(SITE)/mkdocs.yml
+	@.venv-docs/bin/python -m tools.docs_site $(SITE) --check
+
 bench: $(VENV)/.operator  ## the numbers, with the machine they were measured on
 	@$(BIN)/python -m bench.run
 
@@ -79,4 +92,4 @@ soak: $(VENV)/.operator  ## ten minutes at 50 changes a second: memory and file 
 	@$(BIN)/python -m bench.soak $(SOAK_ARGS)
 
 clean:  ## remove what the targets made
-	@rm -rf $(VENV) .venv-pure .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .venv-pure .venv-docs $(SITE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -638,3 +638,29 @@ def test_without_tls_nobody_is_trusted_and_with_it_the_system_s_authorities_are(
     assert isinstance(trust, ssl.SSLContext)
     assert (trust.verify_mode, trust.check_hostname, trust.get_ca_certs()) == (ssl.CERT_REQUIRED, True, [])
     assert default_verify("HTTPS://odoo.example.com") is True
+
+
+@pytest.mark.parametrize(("exempt", "asked"), [("", True), ("odoo.example.invalid", False), (".invalid", False)])
+def test_the_way_to_the_control_plane_is_the_proxy_of_the_environment_PULL_9(
+    monkeypatch: pytest.MonkeyPatch, exempt: str, asked: bool
+) -> None:
+    """And what the proxy's own password is, no error tells."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    heard: list[bytes] = []
+
+    async def proxy(stream: SocketStream) -> None:
+        heard.append(await stream.receive())
+        await stream.send(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+
+    async def main() -> OperatorError:
+        async with peer(proxy) as url:
+            monkeypatch.setenv("HTTPS_PROXY", url.replace("//", "//user:s3cr3t@"))
+            monkeypatch.setenv("NO_PROXY", exempt)
+            async with client("https://odoo.example.invalid") as control:
+                return await error_of(control.fetch(CLUSTER, 0))
+
+    error = anyio.run(main)
+    assert [line.split(b"\r\n")[0] for line in heard] == [b"CONNECT odoo.example.invalid:443 HTTP/1.1"] * asked
+    assert isinstance(error, Unavailable)
+    assert "s3cr3t" not in str(error)

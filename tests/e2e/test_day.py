@@ -4,9 +4,11 @@ What people see is read here first: record it anew (`python -m tests.e2e.day.rec
 """
 
 import difflib
+import re
 
 import pytest
 
+from tests.e2e.day.picture import PICTURE, picture, words
 from tests.e2e.day.story import WIDTHS, golden, replayed
 
 
@@ -31,3 +33,10 @@ def test_what_status_and_check_say_fits_the_screen_but_for_what_is_copied_SEE_1(
         elif command.split()[2:3] in (["status"], ["check"]) and len(line) > width and "  -> " not in line:
             wide.append(line)
     assert not wide
+
+
+def test_the_picture_in_the_docs_is_of_this_day_and_fetches_nothing_SEE_1() -> None:
+    drawn = PICTURE.read_text(encoding="utf-8")
+    assert words(drawn) == words(picture()), "draw it anew: python -m tests.e2e.day.record"
+    assert "vworkspace-operator" in words(drawn)
+    assert re.findall(r"(?:href|src|url)\W+https?:[^\s\"')]*", drawn) == []

@@ -192,7 +192,7 @@ class Elector:
                 command = effect
             else:
                 self._apply(effect)
-        goes_on = isinstance(command, ReadLease | ReadPeers)
+        goes_on = isinstance(command, ReadLease | ReadPeers | CreateLease | UpdateLease)
         if not goes_on and not any(isinstance(effect, ReportLeaseError) for effect in effects):
             self._reported_reason = ""
         return command

@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import attrs
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
@@ -13,7 +14,7 @@ from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.controller.election import Elector, Fence, LeaseLost
 from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import LEASE
+from vworkspace_core.apimachinery.resources import LEASE, NAMESPACE
 from vworkspace_core.ports import ListPage
 from vworkspace_fake.clock import VirtualClock
 
@@ -67,14 +68,14 @@ class Replica:
             self.lost = error.message
 
 
-def replica(server: ApiServer, name: str) -> Replica:
+def replica(server: ApiServer, name: str, namespace: str = "default") -> Replica:
     clock = VirtualClock()
     wire, fence = Troubled(InProcessKube(server)), Fence(clock.monotonic)
     api: Any = wire
     elector = Elector(
         api,
         fence,
-        namespace="default",
+        namespace=namespace,
         name=REF.name,
         identity=name,
         wall=clock.now,
@@ -165,3 +166,23 @@ def test_a_standby_that_may_not_read_the_lease_says_so_once_and_goes_on(capsys: 
     story(tell)
 
     assert capsys.readouterr().out.count("leases is forbidden") == 1
+
+
+def test_a_namespace_that_is_not_there_is_told_once_and_waited_for_RUN_4() -> None:
+    async def main() -> None:
+        server = ApiServer(now=VirtualClock().now)
+        nowhere = replica(server, "first", "nowhere")
+        async with anyio.create_task_group() as group:
+            group.start_soon(nowhere.run)
+            await anyio.sleep(60)
+            manifest = NAMESPACE.manifest("nowhere")
+            await InProcessKube(server).create(manifest, kind=NAMESPACE, field_manager="admin")
+            with anyio.fail_after(10):
+                await nowhere.elector.wait_leading()
+            group.cancel_scope.cancel()
+
+    with capture_logs() as lines:
+        run(main)
+    told = [line["error"] for line in lines if line["event"] == "the lease cannot be read or written"]
+    assert len(told) == 1
+    assert 'namespaces "nowhere" not found' in told[0]

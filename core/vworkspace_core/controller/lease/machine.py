@@ -115,6 +115,8 @@ def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Leas
             return _acquire_if_alone(state, event, moment)
         case LeaseWritten(lease):
             return _confirm(state, lease, moment)
+        case LeaseRequestFailed(NotFound() as error) if state.lease is None:  # a create: the namespace is missing
+            return _stand_by(state, moment, ReportLeaseError(error.message))
         case LeaseRequestFailed(error):
             return _stand_by(state, moment, *_report(error))
         case ReleaseRequested():

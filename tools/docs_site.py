@@ -1,0 +1,148 @@
+"""Lays out the pages for `make docs-site`: python -m tools.docs_site FOLDER, then mkdocs builds FOLDER/mkdocs.yml.
+
+With `--check` it says afterwards whether a page fetches anything from elsewhere.
+
+Pages stand where they stand in the repository, so that their links hold. What the site does not have (sources, tests)
+is named there and not linked. The navigation is the index of docs/README.md.
+"""
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+INDEX: Final = Path("docs/README.md")
+_WHOLE: Final = ("docs", "examples")
+"""Folders that are on the site with every file."""
+_PLACES: Final = (*_WHOLE, "deploy")
+"""Folders whose pages are on the site."""
+_LINK: Final = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+_ENTRY: Final = re.compile(r"^\* \[([^\]]+)\]\(([^)#]+)(#[^)]*)?\)", re.MULTILINE)
+_FENCED: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(r"\A```(\w+) (\S.*)$", re.MULTILINE)
+_ITEM: Final = re.compile(r"(?:[*-]|\d+\.) ")
+
+
+def pages(root: Path) -> Iterator[Path]:
+    """Every page of the site, from the root of the repository."""
+    yield from sorted(path.relative_to(root) for path in root.glob("*.md"))
+    for place in _PLACES:
+        yield from sorted(path.relative_to(root) for path in (root / place).rglob("*.md"))
+
+
+def staged(root: Path, into: Path) -> None:
+    """Lay out pages, and the files that they link or show."""
+    for place in _WHOLE:
+        shutil.copytree(root / place, into / place, dirs_exist_ok=True)
+    for page in pages(root):
+        (into / page).parent.mkdir(parents=True, exist_ok=True)
+        (into / page).write_text(page_text(root, page), encoding="utf-8")
+    shutil.copy(root / "LICENSE", into / "LICENSE")
+
+
+def page_text(root: Path, page: Path) -> str:
+    """A page as the generator reads it."""
+    there = {str(each) for each in pages(root)}
+
+    def link(match: re.Match[str]) -> str:
+        picture, text, target = match.groups()
+        path, _, anchor = target.partition("#")
+        if "://" in target or not path:
+            return match.group()
+        wanted = (root / page.parent / path).resolve().relative_to(root)
+        if wanted.suffix == "" and str(wanted / "README.md") in there:
+            path = f"{path.rstrip('/')}/README.md"
+            return f"{picture}[{text}]({path}{f'#{anchor}' if anchor else ''})"
+        is_there = str(wanted) in there or str(wanted) == "LICENSE"
+        is_file = (root / wanted).is_file() and wanted.parts[0] in _WHOLE
+        return match.group() if is_there or is_file else text
+
+    return "".join(
+        _FENCE.sub(_titled, part, count=1) if part.startswith("```") else _spaced(_LINK.sub(link, part))
+        for part in _FENCED.split((root / page).read_text(encoding="utf-8"))
+    )
+
+
+def _titled(match: re.Match[str]) -> str:
+    """What stands behind the language is a file, or what a test calls the block: the generator knows titles alone."""
+    language, name = match.groups()
+    return f'```{language} title="{name}"' if "." in name else f"```{language}"
+
+
+def _spaced(text: str) -> str:
+    """With an empty line before each list: the generator's Markdown begins none in the middle of a paragraph."""
+    lines = text.split("\n")
+    spaced: list[str] = []
+    for before, line in zip(["", *lines], lines, strict=False):
+        if _ITEM.match(line) and before.strip() and not _ITEM.match(before) and not before.startswith((" ", "#")):
+            spaced.append("")
+        spaced.append(line)
+    return "\n".join(spaced)
+
+
+def navigation(root: Path) -> list[dict[str, Any]]:
+    """By task, as the index has it."""
+    text = (root / INDEX).read_text(encoding="utf-8")
+    sections: list[dict[str, Any]] = [{"Home": ["README.md", str(INDEX)]}]
+    seen = {"README.md"}
+    for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        title, _, body = part.partition("\n")
+        entries: list[Any] = []
+        for name, target, _anchor in _ENTRY.findall(body):
+            path = str((root / INDEX.parent / target).resolve().relative_to(root))
+            if path.endswith(".md") and path not in seen and (root / path).exists():
+                seen.add(path)
+                entries.append({_title(root / path, name): path})
+        if entries:
+            sections.append({title.strip(): entries})
+    return sections
+
+
+def _title(page: Path, name: str) -> str:
+    heading = re.search(r"^# (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return heading[1].replace("`", "") if heading else name
+
+
+_FETCHED: Final = re.compile(
+    r"""<(?:script|img|iframe|source|link(?![^>]*rel=["']?canonical))\b[^>]*?\b(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)"""
+)
+
+
+def fetched(page: str) -> list[str]:
+    """What a page of the site would fetch from elsewhere when it is opened."""
+    return _FETCHED.findall(page)
+
+
+def check(folder: Path) -> int:
+    """The exit status: 1 where a page that was built fetches something, which is told."""
+    found = [
+        f"{page.relative_to(folder)} fetches {url}"
+        for page in sorted(folder.rglob("*.html"))
+        for url in fetched(page.read_text(encoding="utf-8"))
+    ]
+    print("\n".join(found) or f"{len(list(folder.rglob('*.html')))} pages; none fetches anything from elsewhere")
+    return 1 if found else 0
+
+
+def main(folder: Path) -> None:
+    """Lay out everything below `folder`, with the configuration for mkdocs."""
+    source = folder / "source"
+    shutil.rmtree(folder, ignore_errors=True)
+    source.mkdir(parents=True)
+    staged(ROOT, source)
+    config = {
+        "INHERIT": str(ROOT / "mkdocs.yml"),
+        "docs_dir": str(source),
+        "site_dir": str(folder / "html"),
+        "nav": navigation(ROOT),
+    }
+    (folder / "mkdocs.yml").write_text(json.dumps(config, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1]).resolve()
+    main(place) if sys.argv[2:] != ["--check"] else sys.exit(check(place / "html"))
