@@ -32,6 +32,7 @@ from vworkspace_app.page.serving import PageTelemetry
 from vworkspace_app.page.site import STREAMS, Access, Site
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.http import ConnectionLimits
+from vworkspace_app.process.secret_masking import SecretMask
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.apimachinery.errors import AlreadyExists
@@ -142,6 +143,7 @@ class PageSite:
     boxes: Sequence[Box]
     further: Callable[[], Sequence[Source]]
     access: Access | None = None
+    mask: SecretMask = attrs.field(factory=SecretMask)
     url: str = ""
     page: OperatorPage = attrs.field(factory=OperatorPage)
     site: Site | None = None
@@ -182,7 +184,7 @@ class PageSite:
         self._running.callback(future.cancel)
         self.portal.call(manager.wait_ready)
         sources = [self.page, *self.further()]
-        self.site = Site(Several(*sources), "vworkspace-operator", self.access)
+        self.site = Site(Several(*sources), "vworkspace-operator", self.access, self.mask.mask)
         app = Starlette(routes=self.site.routes())
         self.url = self._running.enter_context(serving_in_thread(app, listen, limits=ConnectionLimits(streams=STREAMS)))
 

@@ -7,25 +7,31 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support.box_site import example
 from tests.support.builders import operation_manifest
 from tests.support.page_site import (
+    CLUSTER,
     NS,
+    TOKEN,
     Follower,
     PageSite,
     condition,
     degraded,
     instance,
     instance_ref,
+    operation,
     page_site,
     ready,
 )
 from tests.support.page_text import addresses, elements, main_of, rows
 from tests.support.patience import PATIENCE
 from vworkspace_app.page.access import PATH, PasswordAccess, TokenAccess
+from vworkspace_app.page.jobs import JobsPage
 from vworkspace_app.page.live import MOST_FOLLOWERS
 from vworkspace_app.page.site import HEADERS, LocalNames
+from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, OPERATION
 
 INSTANCES = "applicationinstances.apps.vworkspace.io"
 OBJECT = f"/object/{INSTANCES}/{NS}"
@@ -173,6 +179,51 @@ def test_followers_are_bounded_and_an_idle_page_keeps_nothing_SEE_3(site: PageSi
         time.sleep(0.02)
     site.portal.call(index._fall_asleep)
     assert index.is_asleep
+
+
+def test_a_secret_is_in_no_page_and_in_no_event_SEE_3() -> None:
+    """Canaries in values, statuses, messages, annotations, payloads of jobs, ConfigMaps, and what the process holds."""
+
+    def jobs(site: PageSite) -> list[JobsPage]:
+        async def made() -> JobsPage:
+            entries = [job.as_json() for job in site.control.jobs]
+            return JobsPage(lambda: entries, lambda: site.control.events_of(CLUSTER), "/jobs")
+
+        return [site.portal.call(made)]
+
+    box = example("webapp")
+    with page_site(boxes=[box], further=jobs) as site:
+        site.mask.add("held-canary-token")
+        leak = "password=canary-1 https://user:canary-2@host/ Authorization: Bearer canary-3 held-canary-token"
+        marks = {"apps.vworkspace.io/idempotency-key": "token=canary-4", "note": "canary-5", IDEMPOTENCY_KEY: leak}
+        odd = instance("odd", values={"source": "inline", "inline": {"note": "canary-6", "env": {"PLAIN": "canary-7"}}})
+        odd["metadata"]["annotations"] = marks
+        conditions = [
+            condition(type_, "True", "Odd", leak) for type_ in ("Ready", "Degraded", "Reconciling", "Stalled")
+        ]
+        site.create(APPLICATION_INSTANCE, odd, {"conditions": conditions})
+        run = operation("run", "odd", parameters={"note": "canary-8"})
+        site.create(OPERATION, run, {"phase": "Failed", "message": leak, "outputs": {"key": "canary-9"},
+                                     "conditions": [condition("Failed", "True", "Odd", leak)]})  # fmt: skip
+        parent = {**box.kind.manifest("shop", NS), "spec": {"image": "registry.example/canary-10:1", "replicas": 1}}
+        site.create(box.kind, parent, {"conditions": [condition("Ready", "False", "Odd", leak)]})
+        site.create(CONFIG_MAP, {**CONFIG_MAP.manifest("c", NS), "data": {"x": "canary-11"}})
+        payload = {**instance("odd"), "spec": {"note": "canary-12", "x": leak}}
+        job = site.control.enqueue(CLUSTER, kind="apply", payload=payload, idempotency_key=f"A/{leak}@1")
+        site.control.enqueue(CLUSTER, kind="apply", payload="eyJhbGciOiJkaXIifQ.canary-13.c.d", idempotency_key="k")
+        site.control.poll(TOKEN, CLUSTER)
+        site.control.ack(TOKEN, job.id)
+        site.control.result(TOKEN, job.id, {"outcome": "failed", "error": leak, "timestamp": "2026-01-01T00:00:00Z"})
+        site.restart()  # with these jobs
+        eventually(site, "/", "3 objects")
+        paths = ["/", "/timeline", "/operator", "/jobs", f"{OBJECT}/odd"]
+        paths += [f"/object/operations.ops.vworkspace.io/{NS}/run", f"/object/{box.kind.crd_name}/{NS}/shop"]
+        for path in paths:
+            page = site.get(path)
+            assert (page.status, "***" in page.text or path == "/operator") == (200, True), path
+            assert "canary" not in page.text, path
+            with Follower(site.url, path) as follower:
+                assert "canary" not in str(follower.next().data), path
 
 
 # --- who may look ----------------------------------------------------------------------------------------------------

@@ -7,21 +7,23 @@ import resource
 import select
 import socket
 import ssl
+import threading
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import attrs
 import msgspec
 import pytest
 from anyio.from_thread import start_blocking_portal
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.support.patience import PATIENCE
@@ -155,6 +157,62 @@ def test_whoever_does_not_read_the_answer_is_shown_out_RUN_11() -> None:
         cut = select.poll()
         cut.register(slow, 0)  # nothing but its end
         assert cut.poll(PATIENCE * 1000)
+
+
+def everything(connection: socket.socket) -> bytes:
+    """What comes until the other end leaves."""
+    received = b""
+    try:
+        while piece := connection.recv(65536):
+            received += piece
+    except ConnectionResetError:
+        pass
+    return received
+
+
+def streaming(gone: threading.Event) -> Starlette:
+    """An answer in two pieces with a pause, and one without an end."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"first"
+        await anyio.sleep(0.5)
+        yield b"last"
+
+    async def endless() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"x" * 1_000_000
+                await anyio.lowlevel.checkpoint()
+        finally:
+            gone.set()
+
+    return Starlette(
+        routes=[
+            Route("/pieces", lambda _: StreamingResponse(pieces())),
+            Route("/endless", lambda _: StreamingResponse(endless())),
+        ]
+    )
+
+
+def test_a_stream_outlives_the_deadline_of_an_answer_and_nothing_else_does_SEE_3() -> None:
+    limits = attrs.evolve(LONG, whole=0.1)
+    with served(streaming(threading.Event()), limits) as address, ExitStack() as stack:
+        ask(cut := connect(stack, address), "/pieces")
+        assert b"last" not in everything(cut)
+    limits = attrs.evolve(limits, streams=frozenset({"/pieces"}))
+    with served(streaming(threading.Event()), limits) as address, ExitStack() as stack:
+        ask(whole := connect(stack, address), "/pieces")
+        received = b""
+        while b"last" not in received:
+            received += whole.recv(4096)
+
+
+def test_whoever_does_not_read_a_stream_is_shown_out_SEE_3() -> None:
+    gone = threading.Event()
+    limits = attrs.evolve(LONG, whole=0.1, streams=frozenset({"/endless"}))
+    with served(streaming(gone), limits) as address, ExitStack() as stack:
+        ask(connect(stack, address), "/endless")
+        assert gone.wait(PATIENCE)
 
 
 def test_requests_that_follow_one_another_are_answered_in_turn() -> None:
