@@ -29,6 +29,7 @@ from vworkspace_app.process import logs
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.signals import beside, run_until_stopped
+from vworkspace_app.reconcilers.running import Controllers
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.settings.table import PageAccess
@@ -136,7 +137,14 @@ def _components(
 ) -> Components:
     pools = {name: pool for one in running for name, pool in one.worker_pools.items()}
     informers = tuple(informer for one in running for informer in one.informers)
-    composites = tuple(one for some in running if isinstance(some, Composites) for one in some.running)
     return Components(
-        Informers(()), pools, events, Live(Credentials()), None, leases, further=informers, composites=composites
+        Informers(()),
+        pools,
+        events,
+        Live(Credentials()),
+        None,
+        leases,
+        further=informers,
+        composites=tuple(one for some in running if isinstance(some, Composites) for one in some.running),
+        controllers=tuple(one for some in running if isinstance(some, Controllers) for one in some.running),
     )

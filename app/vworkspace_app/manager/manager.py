@@ -213,6 +213,7 @@ class Manager:
             self._settings.shard,
             (*self._composites.informers, *self._controllers.informers),
             self._composites.running,
+            self._controllers.running,
         )
 
     @property

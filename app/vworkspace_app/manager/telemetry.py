@@ -13,6 +13,7 @@ from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserve
 from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.jobs.agent import Agent
+from vworkspace_app.reconcilers.running import RunningController
 from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.credentials.secret import Credentials
 
@@ -22,7 +23,7 @@ class Components:
     """What there is to look at. `agent` is None where there is none; `leases` as `Election` has them.
 
     `further` are the informers of composites, each of which watches its own part of a kind.
-    `composites` are those at work, each with its caches.
+    `composites`, and `controllers` in Python, are those at work, each with its caches.
     """
 
     informers: Informers
@@ -34,6 +35,7 @@ class Components:
     shard: Shard = WHOLE
     further: tuple[InformerRunner, ...] = ()
     composites: tuple[RunningComposite, ...] = ()
+    controllers: tuple[RunningController, ...] = ()
 
 
 def components_of_composites(

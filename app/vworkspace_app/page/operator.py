@@ -17,7 +17,13 @@ from vworkspace_app.page.index import FleetIndex
 from vworkspace_app.page.links import CLUSTER_SCOPED, OBJECT, fleet_query
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.screens import Heard, Part, Screen, Tab
-from vworkspace_app.page.surroundings import CachedObject, fleet_informers, of_composite, of_own_kind
+from vworkspace_app.page.surroundings import (
+    CachedObject,
+    fleet_informers,
+    of_composite,
+    of_controller,
+    of_own_kind,
+)
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OWN_KINDS
 from vworkspace_core.apimachinery.secret_material import safe
@@ -71,9 +77,7 @@ class OperatorPage:
 
     def attach(self, components: Components, clock: Clock) -> None:
         """Look at these from now on. Call it once, on their loop, before anything runs."""
-        index = FleetIndex(
-            fleet_informers(components.informers, components.composites), is_watched=lambda: bool(self._heard)
-        )
+        index = FleetIndex(fleet_informers(components), is_watched=lambda: bool(self._heard))
         self._attached = _Attached(components, clock, OtherLoop(), index)
         for runner in (*components.informers, *components.further):
             if runner.kind != CUSTOM_RESOURCE_DEFINITION:
@@ -148,14 +152,14 @@ def _moved(row: FleetRow) -> tuple[bool, Any]:
 
 
 def _entries(components: Components, ref: ObjectRef) -> Iterator[TimelineEntry]:
-    for runner in fleet_informers(components.informers, components.composites):
+    for runner in fleet_informers(components):
         if runner.kind == ref.kind and (manifest := runner.store.get(ref.namespace, ref.name)) is not None:
             yield from entries_of(ref.kind, manifest)
 
 
 async def _linked(components: Components) -> frozenset[Kind]:
     """The kinds whose objects have a page."""
-    return frozenset(runner.kind for runner in fleet_informers(components.informers, components.composites))
+    return frozenset(runner.kind for runner in fleet_informers(components))
 
 
 async def _cached(components: Components, resource: str, namespace: str | None, name: str) -> CachedObject | None:
@@ -165,6 +169,9 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
     for running in components.composites:
         if running.controller.composite.kind.crd_name == resource:
             return of_composite(running, namespace, name)
+    for controller in components.controllers:
+        if controller.watches.own.kind.crd_name == resource:
+            return await of_controller(controller, namespace, name)
     return None
 
 

@@ -4,7 +4,7 @@ What the caches leave out (what a release installed, say) is not here; `status` 
 the caches.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import anyio.lowlevel
 import attrs
@@ -13,6 +13,8 @@ from vworkspace_app.composites.caches import OWNER
 from vworkspace_app.composites.running import RunningComposite
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.informers import Informers
+from vworkspace_app.manager.telemetry import Components
+from vworkspace_app.reconcilers.running import RunningController
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.resources import (
@@ -25,6 +27,8 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.composites.composite import Composite
 from vworkspace_core.controller.decision import Snapshot
+from vworkspace_core.controller.informer.store import ObjectStore
+from vworkspace_core.reconcilers.controllers import Promise, promises_of
 
 _TOGETHER = 64
 """Objects that are looked at before others have their turn."""
@@ -50,7 +54,7 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     marks = [uid.encode()] if uid else []
     if kind == APPLICATION_INSTANCE:
-        runs = await _holding(informers, OPERATION, namespace, name.encode())
+        runs = await _holding(informers.store(OPERATION), namespace, name.encode())
         runs = {ref: run for ref, run in runs.items() if get_path(run, "spec", "targetRef", "name") == name}
         # What a run made carries the run's uid beside the instance's, or instead of it.
         marks += [str(metadata(run).get("uid") or "").encode() for run in runs.values()]
@@ -61,17 +65,17 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
         if runner.kind not in _NOT_MADE:
             where = None if runner.kind.group == VELERO_BACKUP.group else namespace
             for mark in filter(None, marks):
-                found |= await _holding(informers, runner.kind, where, mark)
+                found |= await _holding(runner.store, where, mark)
     return CachedObject(kind, manifest, found)
 
 
-async def _holding(informers: Informers, kind: Kind, namespace: str | None, text: bytes) -> dict[ObjectRef, Manifest]:
+async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> dict[ObjectRef, Manifest]:
     """The objects of a namespace, or of all, whose JSON holds a text: cheaper than decoding each for its labels."""
-    store, found = informers.store(kind), dict[ObjectRef, Manifest]()
+    found = dict[ObjectRef, Manifest]()
     for number, (where, name) in enumerate(store.names(namespace)):
         raw = store.raw(where, name)
         if raw is not None and text in raw and (manifest := store.get(where, name)) is not None:
-            found[ref_of(manifest, kind)] = manifest
+            found[ref_of(manifest, store.kind)] = manifest
         if number % _TOGETHER == _TOGETHER - 1:
             await anyio.lowlevel.checkpoint()
     return found
@@ -102,8 +106,21 @@ def _is_missing(informers: Informers, kind: Kind) -> bool:
     return runner is not None and runner.missing
 
 
-def fleet_informers(informers: Informers, composites: Iterable[RunningComposite]) -> Iterator[InformerRunner]:
-    """The informers of the kinds that have a row each: our own, and those of composites."""
-    found = [informers.find(kind) for kind in OWN_KINDS]
-    found += [running.controller.informers.find(running.controller.composite.kind) for running in composites]
+async def of_controller(running: RunningController, namespace: str | None, name: str) -> CachedObject | None:
+    """An object of a reconciler in Python, with what it owns; None where the caches have none of that name."""
+    own = running.watches.own
+    manifest = own.store.get(namespace, name)
+    if manifest is None:
+        return None
+    uid, found = str(metadata(manifest).get("uid") or "").encode(), dict[ObjectRef, Manifest]()
+    for runner in dict.fromkeys(running.watches.owned) if uid else ():
+        found |= await _holding(runner.store, namespace, uid)
+    return CachedObject(own.kind, manifest, found)
+
+
+def fleet_informers(components: Components) -> Iterator[InformerRunner]:
+    """The informers of the kinds that have a row each: our own, and those whose statuses controllers here write."""
+    found = [components.informers.find(kind) for kind in OWN_KINDS]
+    found += [one.controller.informers.find(one.controller.composite.kind) for one in components.composites]
+    found += [one.watches.own for one in components.controllers if Promise.CONDITIONS in promises_of(one.controller)]
     return (runner for runner in found if runner is not None)
