@@ -190,9 +190,9 @@ class ApiServer:
         """Log a prepared write that a webhook denied."""
         self.gate.refused(call.verb, call.target, call.caller, call.options, failure)
 
-    def mutated(self, prepared: Prepared, patch: Any) -> Prepared:
-        """A prepared write with a webhook's JSON patch in its object."""
-        return self._writer.mutated(prepared, patch)
+    def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
+        """A prepared write with a webhook's JSON patch in its object, which the webhook saw in `version`."""
+        return self._writer.mutated(prepared, patch, version)
 
     def commit(self, prepared: Prepared) -> Reply | None:
         """Store a prepared write; None when what it was decided against has changed since: prepare it again."""

@@ -18,6 +18,8 @@ NAMES: Final = (
     "listen",
     "metrics_names",
     *(name for name in (row.name for row in SETTINGS) if name.startswith("leader_elect")),
+    "webhook_listen",
+    "webhook_certificates",
     "grace_period",
     "log_format",
     "log_level",

@@ -211,6 +211,14 @@ def manifests(
     crds: Crds = None,
     namespace: Tenants = None,
     system_namespace: OwnNamespace = "vworkspace-system",
+    webhook_ca: Annotated[
+        Path | None,
+        Parameter(
+            help="For a box with versions, computed fields or rules that no CRD can hold: PEM file with the authority "
+            "of the webhooks' certificate, which is in the Secret vworkspace-box-NAME-webhook-tls."
+        ),
+    ] = None,
+    cert_manager: Annotated[bool, Parameter(help="The same, with a certificate by cert-manager.", negative="")] = False,
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
 ) -> None:
     """Print what runs a box in a cluster: service account, roles, the box as a ConfigMap, two replicas.
@@ -221,10 +229,14 @@ def manifests(
         vworkspace-operator box manifests webapp.yaml --image registry.example.com/operator:1 | kubectl apply -f -
     """
     from vworkspace_app.commands.box_manifests import render_box_manifests
+    from vworkspace_app.commands.manifests import read_authority
+    from vworkspace_app.install.box_webhooks import WebhookTrust
     from vworkspace_app.install.roles import RoleOptions
 
     options = RoleOptions(system_namespace, tenants=tuple(namespace or ()))
-    print(render_box_manifests(file, crds or (), image, options, output, crds_only=crds_only), end="")
+    authority = b"" if webhook_ca is None else read_authority(webhook_ca)
+    trust = WebhookTrust(system_namespace, authority, cert_manager)
+    print(render_box_manifests(file, crds or (), image, options, trust, output, crds_only=crds_only), end="")
 
 
 RUN = """Run the operators of boxes, and nothing else. Inside a cluster the service account is taken.

@@ -12,6 +12,7 @@ from vworkspace_app.boxes.load import LoadedBox, as_json, load_boxes
 from vworkspace_app.process.errors import FAILURE, CommandError
 from vworkspace_app.trials.round_trips import RoundTrips, round_trips
 from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.boxes.admission import WebhookDuties
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.problems import BoxProblem
 from vworkspace_core.boxes.schemas import CrdVersions
@@ -83,9 +84,23 @@ def _lines(checked: _Checked) -> Iterable[str]:
         return
     typed = f"{_count(one.examination.expressions, 'expression')} typed"
     yield f"{one.file}: ok: {summary(one.box)}, {typed}{waves(one.box)}"
+    if told := admitted(one.box):
+        yield f"  {told}"
     unchecked, untyped = one.examination.unchecked, one.examination.untyped
-    told = [f"not checked: {', '.join(unchecked) or 'none'}", f"kinds without a schema: {', '.join(untyped) or 'none'}"]
-    yield f"  {'; '.join((*told, *map(str, checked.conversions)))}"
+    found = [
+        f"not checked: {', '.join(unchecked) or 'none'}",
+        f"kinds without a schema: {', '.join(untyped) or 'none'}",
+    ]
+    yield f"  {'; '.join((*found, *map(str, checked.conversions)))}"
+
+
+def admitted(box: Box) -> str:
+    """Who carries out rules, filled fields and versions: the CRD, or the webhook; empty where there are none."""
+    rules, defaults = sum(rule.in_crd for rule in box.rules), sum(one.is_default for one in box.mutations)
+    in_crd = [_count(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
+    duties = WebhookDuties.of(box)
+    parts = [f"in the CRD: {', '.join(in_crd)}"] if in_crd else []
+    return "; ".join([*parts, *([f"by the webhook: {duties}"] if duties else [])])
 
 
 def _count(number: int, what: str) -> str:
@@ -124,6 +139,7 @@ def _found(checked: _Checked) -> dict[str, Any]:
         "expressions": one.examination.expressions,
         "unchecked": list(one.examination.unchecked),
         "kindsWithoutSchema": list(one.examination.untyped),
+        "admission": "" if one.box is None else admitted(one.box),
         "conversions": [
             {"version": trip.version, "storage": trip.storage, "roundTrips": trip.held} for trip in checked.conversions
         ],

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from vworkspace_app.boxes.load import LoadedBox, further_crds, load_box, runnable
-from vworkspace_app.install.boxes import box_installation, box_rbac
+from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
+from vworkspace_app.install.boxes import box_installation, box_rbac, name_of
 from vworkspace_app.install.roles import RoleOptions
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format, dump, read_text
 from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.boxes.admission import WebhookDuties
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.labels import BOX_NAME
 
@@ -21,13 +23,27 @@ def render_rbac(file: str, crds: Sequence[Path], options: RoleOptions, output: F
 
 
 def render_box_manifests(
-    file: str, crds: Sequence[Path], image: str, options: RoleOptions, output: Format, *, crds_only: bool
+    file: str,
+    crds: Sequence[Path],
+    image: str,
+    options: RoleOptions,
+    trust: WebhookTrust,
+    output: Format,
+    *,
+    crds_only: bool,
 ) -> str:
     """The CRD of a box's kind with the rules that a CRD can hold; or everything else. Raises CommandError."""
     box, loaded = _loaded(file, crds)
+    duties = WebhookDuties.of(box)
+    if not trust.is_given and (duties.versions if crds_only else duties):
+        raise CommandError(
+            f"{file}: the box needs a webhook ({duties}), which the API server has to trust: "
+            "give --cert-manager, or --webhook-ca with the authority of its certificate"
+        )
     if crds_only:
-        return dump([definition_of(box)], output)
-    return dump(list(box_installation(box, _files(file, loaded), image, options)), output)
+        crd = definition_of(box)
+        return dump([with_conversion(crd, name_of(box), trust) if duties.versions else crd], output)
+    return dump(list(box_installation(box, _files(file, loaded), image, options, trust)), output)
 
 
 def _loaded(file: str, crds: Sequence[Path]) -> tuple[Box, LoadedBox]:

@@ -3,18 +3,36 @@
 import random
 from collections.abc import Sequence
 
+import structlog
+
 from vworkspace_app.commands.run_alone import MakeRunnable, Surroundings, run_alone
 from vworkspace_app.composites.running import CompositeOptions, Composites
 from vworkspace_app.settings import RunSettings
+from vworkspace_app.webhooks import ServedKinds
+from vworkspace_core.boxes.admission import WebhookDuties
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.composites.composite import Composite
 
+_log = structlog.get_logger("operator")
+
 
 def run_boxes(settings: RunSettings, boxes: Sequence[Box]) -> None:
     """Run until a signal. Raises CommandError for a cluster that cannot be named."""
+    tell_unserved(settings, boxes)
     makers = [composites_in([*map(composite_of, boxes)], settings.workers)]
-    run_alone(settings, makers, boxes=[box.name for box in boxes], kinds=[box.kind.crd_name for box in boxes])
+    served = ServedKinds.of(boxes)
+    run_alone(settings, makers, served, boxes=[box.name for box in boxes], kinds=[box.kind.crd_name for box in boxes])
+
+
+def tell_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
+    """Say which boxes need webhooks where none are served: their versions, rules and fields are nobody's then."""
+    if settings.webhook_listen:
+        return
+    for box in boxes:
+        if duties := WebhookDuties.of(box):
+            remedy = "give --webhook-listen and --webhook-certificates; box manifests prints what else belongs to it"
+            _log.warning("the box needs a webhook that is not served", box=box.name, needs=str(duties), remedy=remedy)
 
 
 def composites_in(composites: Sequence[Composite], workers: int) -> MakeRunnable:

@@ -7,6 +7,7 @@ import structlog
 
 from vworkspace_app import VERSION
 from vworkspace_app.boxes.load import load_boxes, runnable
+from vworkspace_app.commands.box_run import tell_unserved
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
@@ -34,7 +35,7 @@ from vworkspace_app.reconcilers.loading import load_controllers
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.settings.table import PageAccess, shard_in
-from vworkspace_app.webhooks import webhooks
+from vworkspace_app.webhooks import ServedKinds, webhooks
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.controller.shard import WHOLE
@@ -50,8 +51,8 @@ def run_operator(settings: RunSettings) -> None:
     """Run until a signal. Raises CommandError for a cluster that cannot be named and files that cannot be read."""
     log = logs.configure(level=settings.log_level, form=settings.log_format, operator_version=VERSION)
     templates = read_templates(settings.templates)
-    loaded = load_controllers(settings.controllers)
-    composites = [*map(composite_of, runnable(load_boxes(settings.box))), *loaded.composites]
+    loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
+    composites, kinds = [*map(composite_of, boxes), *loaded.composites], ServedKinds.of(boxes)
     try:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:
@@ -81,12 +82,13 @@ def run_operator(settings: RunSettings) -> None:
                 return
             log.always(cluster_id=credentials.cluster_id, **({} if shard == WHOLE else {"shard": str(shard)}))
             _hide(log.secrets, credentials)
+            tell_unserved(settings, boxes)
             _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
             decided, live = operator_settings(settings, credentials.cluster_id, templates), Live(credentials)
             live.subscribe(lambda fresh: _hide(log.secrets, fresh))
             agent = AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
             async with (
-                webhooks(settings, decided.decisions, decided.templates, metrics),
+                webhooks(settings, decided.decisions, decided.templates, metrics, kinds),
                 production_manager(
                     api,
                     decided,

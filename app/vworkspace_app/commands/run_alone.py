@@ -33,6 +33,7 @@ from vworkspace_app.reconcilers.running import Controllers
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.settings.table import PageAccess
+from vworkspace_app.webhooks import NO_KINDS, ServedKinds, webhooks_of_kinds
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.ports import Clock, EventSink, KubeApi
@@ -73,8 +74,13 @@ class Surroundings:
 MakeRunnable: TypeAlias = Callable[[Surroundings], Runnable]
 
 
-def run_alone(settings: RunSettings, makers: Sequence[MakeRunnable], **starting: Any) -> None:
-    """Run until a signal; `starting` is told in the log. Raises CommandError for a cluster that cannot be named."""
+def run_alone(
+    settings: RunSettings, makers: Sequence[MakeRunnable], webhooks: ServedKinds = NO_KINDS, **starting: Any
+) -> None:
+    """Run until a signal, with these webhooks; `starting` is told in the log.
+
+    Raises CommandError for a cluster that cannot be named and for certificates that cannot be used.
+    """
     log = logs.configure(level=settings.log_level, form=settings.log_format, operator_version=VERSION)
     try:
         config = load_config(settings.kubeconfig)
@@ -97,14 +103,17 @@ def run_alone(settings: RunSettings, makers: Sequence[MakeRunnable], **starting:
         ):
             page.ask(api)
             _log.info("starting", **starting)
-            async with at_work(api, clock, makers, election, page.beside(telemetry, clock)) as running:
+            async with (
+                webhooks_of_kinds(settings, metrics, webhooks),
+                at_work(api, clock, makers, election, page.beside(telemetry, clock)) as running,
+            ):
                 await stop.wait()
                 await finished(running)
 
     grace = seconds_of(settings.grace_period)
     served = application(latest, metrics, clock.monotonic, page.routes)
     with probes(settings.listen, served, streams=STREAMS):
-        run_until_stopped(work, grace=grace, stopping=telemetry.stop)
+        run_until_stopped(work, grace=grace, listen=settings.webhook_listen, stopping=telemetry.stop)
     _log.info("stopped")
 
 

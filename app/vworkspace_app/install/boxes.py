@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vworkspace_app.install.options import HEALTH_PORT
+from vworkspace_app.install.box_webhooks import WebhookTrust, tls_secret, webhook_parts
+from vworkspace_app.install.options import HEALTH_PORT, TLS_FOLDER, WEBHOOK_PORT
 from vworkspace_app.install.roles import RoleOptions, labels_of, meta_of, roles_of
 from vworkspace_app.install.workload import container, pod
 from vworkspace_core.apimachinery.manifest import content_hash
 from vworkspace_core.boxes.access import access_of, owners
+from vworkspace_core.boxes.admission import WebhookDuties
 from vworkspace_core.boxes.box import Box
 
 _FOLDER: Final = "/etc/vworkspace/boxes"
@@ -26,7 +28,9 @@ def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
 # --- the whole -------------------------------------------------------------------------------------------------------
 
 
-def box_installation(box: Box, files: Mapping[str, str], image: str, options: RoleOptions) -> Iterator[dict[str, Any]]:
+def box_installation(
+    box: Box, files: Mapping[str, str], image: str, options: RoleOptions, trust: WebhookTrust
+) -> Iterator[dict[str, Any]]:
     """Everything but the CRD: whoever deletes that deletes every object of the kind. `files` are the box's, by name.
 
     The box is the first of them. Its pods are made anew when a file changes, since they are named by the content.
@@ -40,6 +44,8 @@ def box_installation(box: Box, files: Mapping[str, str], image: str, options: Ro
         "data": dict(files),
     }
     yield _deployment(box, files, image, options)
+    if WebhookDuties.of(box):
+        yield from webhook_parts(box, meta_of(name_of(box), options.namespace), trust)
 
 
 def _deployment(box: Box, files: Mapping[str, str], image: str, options: RoleOptions) -> dict[str, Any]:
@@ -48,6 +54,10 @@ def _deployment(box: Box, files: Mapping[str, str], image: str, options: RoleOpt
     runs["volumeMounts"].append({"name": "boxes", "mountPath": _FOLDER, "readOnly": True})
     spec = pod(name_of(box), runs, selector)
     spec["volumes"].append({"name": "boxes", "configMap": {"name": name_of(box)}})
+    if WebhookDuties.of(box):
+        runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
+        runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
+        spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": tls_secret(name_of(box))}})
     template = {"metadata": {"labels": meta_of(name_of(box))["labels"], "annotations": _hash(files)}, "spec": spec}
     return {
         "apiVersion": "apps/v1",
@@ -58,12 +68,14 @@ def _deployment(box: Box, files: Mapping[str, str], image: str, options: RoleOpt
 
 
 def _arguments(box: Box, file: str, options: RoleOptions) -> list[str]:
+    served = bool(WebhookDuties.of(box))
     elect = ["--leader-elect", f"--leader-elect-resource-name={name_of(box)}"] if options.elects else []
     return [
         *("box", "run", f"{_FOLDER}/{file}"),
         f"--namespace={options.namespace}",
         f"--listen=0.0.0.0:{HEALTH_PORT}",
         *elect,
+        *([f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"] if served else []),
     ]
 
 

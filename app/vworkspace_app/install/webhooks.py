@@ -88,22 +88,21 @@ def _webhook(name: str, path: str, options: InstallOptions, **more: Any) -> dict
 
 def certificate(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """cert-manager's Issuer and Certificate for the webhook's Service."""
-    group = "cert-manager.io/v1"
-    names = [f"{SERVICE}.{options.namespace}.svc", f"{SERVICE}.{options.namespace}.svc.cluster.local"]
-    yield {
-        "apiVersion": group,
-        "kind": "Issuer",
-        "metadata": meta(_ISSUER, options.namespace),
-        "spec": {"selfSigned": {}},
-    }
+    yield from certificate_of(meta(_ISSUER, options.namespace), meta(SERVICE, options.namespace), TLS_SECRET)
+
+
+def certificate_of(issuer: dict[str, Any], service: dict[str, Any], secret: str) -> Iterator[dict[str, Any]]:
+    """A self-signed Issuer, and the Certificate of a Service, both by their metadata."""
+    group, host = "cert-manager.io/v1", f"{service['name']}.{service['namespace']}.svc"
+    yield {"apiVersion": group, "kind": "Issuer", "metadata": issuer, "spec": {"selfSigned": {}}}
     yield {
         "apiVersion": group,
         "kind": "Certificate",
-        "metadata": meta(SERVICE, options.namespace),
+        "metadata": service,
         "spec": {
-            "secretName": TLS_SECRET,
-            "dnsNames": names,
-            "issuerRef": {"name": _ISSUER, "kind": "Issuer"},
+            "secretName": secret,
+            "dnsNames": [host, f"{host}.cluster.local"],
+            "issuerRef": {"name": issuer["name"], "kind": "Issuer"},
             "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
         },
     }

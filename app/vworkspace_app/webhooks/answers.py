@@ -6,6 +6,7 @@ that the API server's own view of the label counts and every replica can answer 
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -17,10 +18,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from vworkspace_app.webhooks.kinds import CONVERT_PATH, NO_KINDS, Judge, ServedKinds, answered
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_core.apimachinery.manifest import canonical_json
 from vworkspace_core.apimachinery.nesting import decode_answer
 from vworkspace_core.apimachinery.secret_material import shown
+from vworkspace_core.versions import MalformedConversionReview
 from vworkspace_core.webhook.defaulting import default_patch
 from vworkspace_core.webhook.review import AdmissionRequest, MalformedReview, allowed, patched, read_review, refused
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
@@ -44,29 +47,41 @@ _LONG: Final = 0.005
 
 _log = structlog.get_logger("webhook")
 
-Judge = Callable[[AdmissionRequest], dict[str, Any]]
 Endpoint = Callable[[Request], Awaitable[Response]]
+Handle = Callable[[bytes], Awaitable[Response]]
+"""Answers the body of a review."""
 
 
 def application(
-    settings: WebhookSettings, observer: ReviewObserver = UNWATCHED, now: Callable[[], float] = time.monotonic
+    settings: WebhookSettings | None,
+    observer: ReviewObserver = UNWATCHED,
+    now: Callable[[], float] = time.monotonic,
+    kinds: ServedKinds = NO_KINDS,
 ) -> Starlette:
     """The application; it answers 400 to what is no review, and never fails on what one holds.
 
-    `observer` is told of every review, with its time by the monotonic clock `now`.
+    Without `settings` only `kinds` are served. `observer` is told of every review, with its time by the monotonic clock
+    `now`.
     """
-    judges: dict[str, Judge] = {
+    reading, turns = _Reading(), Turns(now)
+    judges = {**({} if settings is None else _own(settings)), **kinds.judges}
+    handlers = {path: partial(_judged, judge=judge, turns=turns) for path, judge in judges.items()}
+    if kinds.converters:
+        handlers[CONVERT_PATH] = partial(_converted, kinds=kinds, turns=turns)
+    for path in handlers:
+        observer.webhook(path)
+    endpoints = {
+        path: _observed(path, _endpoint(handle, reading, turns), observer, now) for path, handle in handlers.items()
+    }
+    return Starlette(routes=[Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()])
+
+
+def _own(settings: WebhookSettings) -> dict[str, Judge]:
+    return {
         GATED_PATH: lambda request: _validated(request, settings, gated=True),
         UNGATED_PATH: lambda request: _validated(request, settings, gated=False),
         DEFAULT_PATH: lambda request: patched(request, default_patch(request)),
     }
-    reading, turns = _Reading(), Turns(now)
-    for path in judges:
-        observer.webhook(path)
-    endpoints = {
-        path: _observed(path, _endpoint(judge, reading, turns), observer, now) for path, judge in judges.items()
-    }
-    return Starlette(routes=[Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()])
 
 
 def _observed(path: str, endpoint: Endpoint, observer: ReviewObserver, now: Callable[[], float]) -> Endpoint:
@@ -210,7 +225,7 @@ class Turns:
         self._lock.release()
 
 
-def _endpoint(judge: Judge, reading: _Reading, turns: Turns) -> Endpoint:
+def _endpoint(handle: Handle, reading: _Reading, turns: Turns) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
             body, refusal = await reading.read(request)
@@ -222,16 +237,23 @@ def _endpoint(judge: Judge, reading: _Reading, turns: Turns) -> Endpoint:
             return PlainTextResponse(_REFUSALS[refusal], refusal, headers=headers)
         try:
             async with turns:
-                return await _judged(body, judge, turns)
+                return await handle(body)
         finally:
             reading.let_go(len(body))
 
     return answer
 
 
-async def _judged(body: bytes, judge: Judge, turns: Turns) -> Response:
+async def _judged(body: bytes, *, judge: Judge, turns: Turns) -> Response:
     try:
         request = await _review(body, turns.rest)
         return Response(canonical_json(judge(request)), media_type="application/json")
     except (MalformedReview, msgspec.DecodeError, UnicodeDecodeError) as error:
+        return PlainTextResponse(f"{error}\n", 400)
+
+
+async def _converted(body: bytes, *, kinds: ServedKinds, turns: Turns) -> Response:
+    try:
+        return Response(await answered(body, kinds.converters, turns.rest), media_type="application/json")
+    except (MalformedConversionReview, msgspec.DecodeError, UnicodeDecodeError) as error:
         return PlainTextResponse(f"{error}\n", 400)

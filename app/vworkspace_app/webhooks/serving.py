@@ -13,6 +13,7 @@ from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.http import ConnectionLimits, bind, serve, url_of
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks.answers import application
+from vworkspace_app.webhooks.kinds import NO_KINDS, ServedKinds
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_app.webhooks.tls import CertificateFiles
 from vworkspace_core.api.labels import FIELD_MANAGER
@@ -28,7 +29,7 @@ _LIMITS: Final = ConnectionLimits(idle=90.0)
 
 
 async def serve_webhooks(
-    settings: WebhookSettings,
+    settings: WebhookSettings | None,
     files: CertificateFiles,
     host: str,
     port: int,
@@ -37,6 +38,7 @@ async def serve_webhooks(
     ready: Callable[[str], None] = lambda url: None,
     limits: ConnectionLimits = _LIMITS,
     observer: ReviewObserver = UNWATCHED,
+    kinds: ServedKinds = NO_KINDS,
 ) -> None:
     """Serve HTTPS until cancelled; `ready` gets the URL. Raises OSError when the address cannot be bound."""
     listener = bind(host, port)
@@ -48,27 +50,49 @@ async def serve_webhooks(
 
     async with anyio.create_task_group() as group:
         group.start_soon(files.follow, clock)
-        app = application(settings, observer, clock.monotonic)
+        app = application(settings, observer, clock.monotonic, kinds)
         await serve(app, listener, limits=limits, tls=files.context(), ready=tell)
 
 
 @asynccontextmanager
 async def webhooks(
-    settings: RunSettings, decisions: Settings, templates: Templates, observer: ReviewObserver
+    settings: RunSettings,
+    decisions: Settings,
+    templates: Templates,
+    observer: ReviewObserver,
+    kinds: ServedKinds = NO_KINDS,
 ) -> AsyncIterator[None]:
     """The webhooks that `settings` ask for, as long as the block runs, judging as the reconciler does.
 
     Raises CommandError for certificates that cannot be used.
     """
+    itself = f"system:serviceaccount:{settings.namespace}:{FIELD_MANAGER}"
+    writers = frozenset((*settings.writers, itself)) if settings.writers else frozenset()
+    judged = WebhookSettings(decisions.cluster_id, decisions.admission, templates, writers)
+    async with _serving(settings, judged, observer, kinds):
+        yield
+
+
+@asynccontextmanager
+async def webhooks_of_kinds(settings: RunSettings, observer: ReviewObserver, kinds: ServedKinds) -> AsyncIterator[None]:
+    """Those of users' kinds alone, where there is anything to serve. Raises as `webhooks` does."""
+    if not kinds:
+        yield
+        return
+    async with _serving(settings, None, observer, kinds):
+        yield
+
+
+@asynccontextmanager
+async def _serving(
+    settings: RunSettings, judged: WebhookSettings | None, observer: ReviewObserver, kinds: ServedKinds
+) -> AsyncIterator[None]:
     if not settings.webhook_listen or settings.webhook_certificates is None:
         yield
         return
     host, port = parse_address(settings.webhook_listen)
     files = CertificateFiles(settings.webhook_certificates)
-    itself = f"system:serviceaccount:{settings.namespace}:{FIELD_MANAGER}"
-    writers = frozenset((*settings.writers, itself)) if settings.writers else frozenset()
-    judged = WebhookSettings(decisions.cluster_id, decisions.admission, templates, writers)
-    serve = partial(serve_webhooks, judged, files, host, port, SystemClock(), observer=observer)
+    serve = partial(serve_webhooks, judged, files, host, port, SystemClock(), observer=observer, kinds=kinds)
     async with anyio.create_task_group() as group:
         group.start_soon(serve, name="webhooks")
         yield

@@ -150,7 +150,7 @@ class _Reader:
     # --- rules and filled fields --------------------------------------------------------------------------------------
 
     def rule(self, at: int, one: BoxValidation) -> BoxRule | None:
-        """A rule; it goes into the CRD where that sees everything that it reads, else into an admission policy."""
+        """A rule; it goes into the CRD where that sees everything that it reads, else to the webhook."""
         path = f"{index('spec.validation', at)}.rule"
         if one.field and self._schema is not None and _schema_at(self._schema, one.field.split(".")) is None:
             self._findings.problem(f"{index('spec.validation', at)}.field", f"there is no field {one.field}")
@@ -162,7 +162,7 @@ class _Reader:
         return BoxRule(one.rule, one.message or f"must hold: {one.rule}", one.field, in_crd)
 
     def _compiles(self, text: str, *, plain: bool) -> CelSyntaxError | None:
-        """None where a rule does; `plain` is with the whole of metadata, as admission policies see it."""
+        """None where a rule does; `plain` is with the whole of metadata, as the webhook sees it."""
         kind = self.crd.stored.type if self._schema is None or plain else type_of_schema(self._schema, root=True)
         try:
             program = compile_expression(text, Environment({"self": kind, "oldSelf": kind}))

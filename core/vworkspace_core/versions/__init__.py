@@ -13,6 +13,7 @@ from vworkspace_core.versions.review import (
     answer_review,
     conversion_failed,
     converted_all,
+    converted_object,
     read_conversion_review,
 )
 from vworkspace_core.versions.round_trips import BrokenRoundTrip, check_round_trips
@@ -30,6 +31,7 @@ __all__ = [
     "check_round_trips",
     "conversion_failed",
     "converted_all",
+    "converted_object",
     "kept_in",
     "read_conversion_review",
 ]

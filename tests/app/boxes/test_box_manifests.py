@@ -10,6 +10,7 @@ from tests.support.simulation import START
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.commands.box_manifests import render_box_manifests, render_rbac
+from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format
@@ -18,10 +19,16 @@ BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 OWN = "vworkspace-system"
 
 
-def rendered(name: str, *, crds_only: bool = False, tenants: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+AUTHORITY = b"-----BEGIN CERTIFICATE-----"
+
+
+def rendered(
+    name: str, *, crds_only: bool = False, tenants: tuple[str, ...] = (), **given: Any
+) -> list[dict[str, Any]]:
     options = RoleOptions(OWN, tenants=tenants)
+    trust = WebhookTrust(OWN, **(given or {"webhook_ca": AUTHORITY}))
     text = render_box_manifests(
-        str(BOXES / f"{name}.yaml"), (), "r/operator:1", options, Format.YAML, crds_only=crds_only
+        str(BOXES / f"{name}.yaml"), (), "r/operator:1", options, trust, Format.YAML, crds_only=crds_only
     )
     return list(yaml.safe_load_all(text))
 
@@ -75,4 +82,50 @@ def test_a_box_without_a_file_of_its_crd_cannot_be_installed(tmp_path: Path) -> 
     (tmp_path / "webapp-crd.yaml").write_bytes((BOXES / "webapp-crd.yaml").read_bytes())
 
     with pytest.raises(CommandError, match="file beside it"):
-        render_box_manifests(str(tmp_path / "webapp.yaml"), (), "r/x:1", RoleOptions(), Format.YAML, crds_only=False)
+        render_box_manifests(
+            str(tmp_path / "webapp.yaml"), (), "r/x:1", RoleOptions(), WebhookTrust(OWN), Format.YAML, crds_only=False
+        )
+
+
+def test_a_box_that_needs_webhooks_has_them_configured_and_trusted() -> None:
+    """PH-8: they fail closed, and are asked in the storage version; who trusts nobody is told what to give."""
+    found = {one["kind"]: one for one in rendered("registry")}
+    (filling,) = found["MutatingWebhookConfiguration"]["webhooks"]
+    assert "ValidatingWebhookConfiguration" not in found, "the CRD asks every rule"
+    assert filling["clientConfig"]["service"]["path"] == "/boxes/registry/default"
+    assert (filling["failurePolicy"], filling["matchPolicy"]) == ("Fail", "Equivalent")
+    assert [rule["apiVersions"] for rule in filling["rules"]] == [["v1"]]
+    service, template = found["Service"], found["Deployment"]["spec"]["template"]
+    assert service["metadata"]["name"] == filling["clientConfig"]["service"]["name"]
+    assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+    (container,) = template["spec"]["containers"]
+    assert "--webhook-listen=0.0.0.0:9443" in container["args"]
+    assert {"name": "webhook", "containerPort": 9443, "protocol": "TCP"} in container["ports"]
+    volumes = {one["name"]: one for one in template["spec"]["volumes"]}
+    assert volumes["webhook-tls"]["secret"] == {"secretName": "vworkspace-box-registry-webhook-tls"}
+
+    (crd,) = rendered("registry", crds_only=True)
+    asked = crd["spec"]["conversion"]["webhook"]["clientConfig"]
+    assert asked["service"] == {**filling["clientConfig"]["service"], "path": "/convert"}
+    assert asked["caBundle"]
+    assert "conversion" not in rendered("webapp", crds_only=True)[0]["spec"]
+
+
+def test_cert_manager_makes_the_certificate_of_a_box_and_puts_its_authority_in() -> None:
+    found = {one["kind"]: one for one in rendered("registry", cert_manager=True)}
+    injected = {"cert-manager.io/inject-ca-from": f"{OWN}/vworkspace-box-registry-webhook"}
+    assert found["MutatingWebhookConfiguration"]["metadata"]["annotations"] == injected
+    assert rendered("registry", crds_only=True, cert_manager=True)[0]["metadata"]["annotations"] == injected
+    spec = found["Certificate"]["spec"]
+    assert spec["dnsNames"][0] == f"vworkspace-box-registry-webhook.{OWN}.svc"
+    assert spec["secretName"] == "vworkspace-box-registry-webhook-tls"
+    assert spec["issuerRef"]["name"] == found["Issuer"]["metadata"]["name"]
+
+
+@pytest.mark.parametrize("crds_only", [True, False])
+def test_a_box_that_needs_webhooks_which_nobody_trusts_is_not_printed(crds_only: bool) -> None:
+    told = (
+        r"needs a webhook \(conversion of v1alpha1, filling in spec.tls.secretName\).*--cert-manager, or --webhook-ca"
+    )
+    with pytest.raises(CommandError, match=told):
+        rendered("registry", crds_only=crds_only, webhook_ca=b"")

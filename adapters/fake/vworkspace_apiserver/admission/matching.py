@@ -12,12 +12,24 @@ from vworkspace_core.cel.types import DYN
 Manifest = Mapping[str, Any]
 
 
-def concerns(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> bool:
-    """Whether rules and selectors of a declared webhook name this request."""
-    return (
-        any(_rule_matches(rule, request) for rule in declared.get("rules") or ())
-        and _selects(declared.get("namespaceSelector") or {}, namespace_labels)
-        and any(_selects(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},))
+def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> str:
+    """The version in which a declared webhook is asked about this request; empty where it is not.
+
+    By the policy Equivalent that may be another served version than the request's: the objects are converted then.
+    """
+    definition = request.target.resource.definition
+    own = request.target.resource.version
+    others = () if definition.versions is None else sorted(definition.served_versions)
+    equivalent = (name.rpartition("/")[2] for name in others if declared.get("matchPolicy") != "Exact")
+    rules = declared.get("rules") or ()
+    if not _selected(declared, request, namespace_labels):
+        return ""
+    return next((v for v in (own, *equivalent) if any(_rule_matches(rule, request, v) for rule in rules)), "")
+
+
+def _selected(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> bool:
+    return _selects(declared.get("namespaceSelector") or {}, namespace_labels) and any(
+        _selects(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},)
     )
 
 
@@ -54,12 +66,12 @@ def compile_condition(expression: str) -> Program:
     return compile_expression(expression, Environment(variables), checked=False)
 
 
-def _rule_matches(rule: Manifest, request: AdmissionAttributes) -> bool:
+def _rule_matches(rule: Manifest, request: AdmissionAttributes, version: str) -> bool:
     resource = request.target.resource
     wanted = (
         ("operations", request.operation),
         ("apiGroups", resource.group),
-        ("apiVersions", resource.version),
+        ("apiVersions", version),
     )
     scope = "Namespaced" if resource.namespaced else "Cluster"
     return (

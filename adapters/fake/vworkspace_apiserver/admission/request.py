@@ -25,6 +25,18 @@ class AdmissionAttributes:
     object: Manifest | None
     old_object: Manifest | None
     dry_run: bool = False
+    matched: str = ""
+    """The version that the webhook's rules name, where that is not the version of the request."""
+
+    def in_version(self, version: str) -> "AdmissionAttributes":
+        """The same with its objects in a version that the webhook knows. Raises ApiFailure and ConversionNeeded."""
+        versions = self.target.resource.definition.versions
+        if version in ("", self.target.resource.version) or versions is None:
+            return self
+        wanted = f"{self.target.resource.group}/{version}"
+        states = (None if one is None else versions.convert(one, wanted) for one in (self.object, self.old_object))
+        new, old = states
+        return attrs.evolve(self, matched=version, object=new, old_object=old)
 
     @property
     def labels(self) -> tuple[Mapping[str, str], ...]:
@@ -41,10 +53,11 @@ class AdmissionAttributes:
         resource = self.target.resource
         kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
         place = {"group": resource.group, "version": resource.version, "resource": resource.plural}
+        shown = self.matched or resource.version
         request = {
             "uid": uid,
-            "kind": kind,
-            "resource": place,
+            "kind": {**kind, "version": shown},
+            "resource": {**place, "version": shown},
             "subResource": self.target.subresource,
             "requestKind": kind,
             "requestResource": place,

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vworkspace_apiserver.admission.matching import concerns, conditions_hold
+from vworkspace_apiserver.admission.matching import conditions_hold, version_for
 from vworkspace_apiserver.admission.request import AdmissionAttributes
 from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.model.records import GroupResource
@@ -36,6 +36,8 @@ class Webhook:
     client: WebhookClient
     ignores_failure: bool
     version: str
+    asked_in: str = ""
+    """The version of the objects that it is asked about; empty for that of the request."""
 
 
 def webhooks_for(
@@ -51,10 +53,11 @@ def webhooks_for(
     if request.target.resource.group == _GROUP:
         return ()
     return tuple(
-        _webhook(declared, mutating)
+        _webhook(declared, mutating, version)
         for mutating, configuration in configurations
         for declared in configuration.get("webhooks") or ()
-        if concerns(declared, request, namespace_labels) and conditions_hold(declared, request)
+        if (version := version_for(declared, request, namespace_labels))
+        and conditions_hold(declared, request.in_version(version))
     )
 
 
@@ -94,12 +97,13 @@ def patch_of(response: Mapping[str, Any]) -> Any:
         raise ValueError(f"the patch of an answer cannot be read: {error}") from error
 
 
-def _webhook(declared: Manifest, mutating: bool) -> Webhook:
+def _webhook(declared: Manifest, mutating: bool, version: str) -> Webhook:
     return Webhook(
         name=declared["name"],
         mutating=mutating,
         client=client_of(declared["clientConfig"], float(declared.get("timeoutSeconds") or 10)),
         ignores_failure=declared.get("failurePolicy") == "Ignore",
+        asked_in=version,
         version=next(
             (version for version in declared["admissionReviewVersions"] if version in ("v1", "v1beta1")), "v1"
         ),

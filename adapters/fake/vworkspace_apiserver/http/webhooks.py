@@ -93,9 +93,11 @@ class DeleteCall:
 
 async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) -> None:
     """Ask the webhooks that a DELETE concerns. Raises ApiFailure when one denies it."""
-    for request in await converted(server, partial(call.requests, server), services):
-        for webhook in server.webhooks(request):
-            await _ask(webhook, request, services)
+    answers = ConversionAnswers()
+    for request in await converted(server, partial(call.requests, server), services, answers):
+        for webhook in await converted(server, partial(server.webhooks, request), services, answers):
+            asked = await converted(server, partial(request.in_version, webhook.asked_in), services, answers)
+            await _ask(webhook, asked, services)
 
 
 async def _consented(
@@ -110,10 +112,11 @@ async def _consented(
         if not server.has_webhooks:
             continue
         request = await with_answers(prepared.request)
-        for webhook in server.webhooks(request):
+        for webhook in await with_answers(partial(server.webhooks, request)):
             if webhook.mutating is not mutating:
                 continue
-            response = await _ask(webhook, request, services)
+            asked = await with_answers(partial(request.in_version, webhook.asked_in))
+            response = await _ask(webhook, asked, services)
             warnings += response.get("warnings") or ()
             if mutating and response.get("patch"):
                 prepared = await with_answers(partial(_mutated, server, prepared, webhook, response))
@@ -124,7 +127,7 @@ async def _consented(
 
 def _mutated(server: ApiServer, prepared: Prepared, webhook: Webhook, response: Mapping[str, Any]) -> Prepared:
     try:
-        return server.mutated(prepared, patch_of(response))
+        return server.mutated(prepared, patch_of(response), webhook.asked_in)
     except ValueError as error:
         raise internal(f'Internal error occurred: admission webhook "{webhook.name}": {error}') from error
 

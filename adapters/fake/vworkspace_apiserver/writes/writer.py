@@ -13,6 +13,7 @@ from vworkspace_apiserver.admission.request import AdmissionAttributes
 from vworkspace_apiserver.lifecycle import ending_definitions
 from vworkspace_apiserver.lifecycle.namespaces import Namespaces, finalized
 from vworkspace_apiserver.model.calls import Caller, RequestTarget, RequestVerb, WriteOptions
+from vworkspace_apiserver.model.definition import Definition
 from vworkspace_apiserver.model.failure import already_exists, not_found
 from vworkspace_apiserver.model.identity import Identities
 from vworkspace_apiserver.model.records import Record, decode, encode
@@ -105,10 +106,14 @@ class Writer:
         key = (target.namespace or "", prepared.outcome.object["metadata"]["name"])
         return self._store.get(target.resource.storage, key) is prepared.before
 
-    def mutated(self, prepared: Prepared, patch: Any) -> Prepared:
-        """The write with a webhook's JSON patch in its object, completed and validated again."""
+    def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
+        """The write with a webhook's JSON patch in its object, completed and validated again.
+
+        The patch is of the object in `version`; empty: in that of the request.
+        """
         definition, write = prepared.call.target.resource.definition, prepared.write
-        manifest = apply_defaults(definition.schema, json_patch(prepared.outcome.object, patch))
+        patched = _patched(definition, prepared.outcome.object, patch, version)
+        manifest = apply_defaults(definition.schema, patched)
         if prepared.before is None:
             outcome = finalize_create(definition, manifest, write, prepared.outcome.warnings)
         else:
@@ -220,6 +225,14 @@ class Writer:
         meta = body.get("metadata") if isinstance(body, Mapping) else None
         prefix = meta.get("generateName") if isinstance(meta, Mapping) else None
         return self._identities.name(prefix) if isinstance(prefix, str) and prefix else ""
+
+
+def _patched(definition: Definition, manifest: Mapping[str, Any], patch: Any, version: str) -> Any:
+    versions = definition.versions
+    if versions is None or version in ("", definition.kind.version):
+        return json_patch(manifest, patch)
+    seen = versions.convert(manifest, f"{definition.kind.group}/{version}")
+    return dict(versions.convert(json_patch(seen, patch), definition.api_version))
 
 
 def _name_in(body: Any) -> str:

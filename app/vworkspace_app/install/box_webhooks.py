@@ -1,0 +1,122 @@
+"""What an API server needs so that it asks the webhooks of a box: Service, certificate, configurations (PH-8).
+
+They fail closed. A rule that nobody asked is no rule, a field that nobody filled in is missing for the box's
+expressions, and an object that nobody converted cannot be read at all. What is going is never asked about, so that a
+finalizer can be taken off while no replica is up.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from vworkspace_app.install.webhooks import certificate_of
+from vworkspace_app.webhooks import CONVERT_PATH, default_path, validate_path
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.boxes.admission import WebhookDuties
+from vworkspace_core.boxes.box import Box
+
+_GROUP = "admissionregistration.k8s.io/v1"
+
+
+class TrustedBy(Protocol):
+    """Where the webhooks run, and how the API server knows them."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def webhook_ca(self) -> bytes: ...
+
+    @property
+    def cert_manager(self) -> bool: ...
+
+
+@attrs.frozen
+class WebhookTrust:
+    """What is given for it: PEM of an authority, or that cert-manager makes the certificate."""
+
+    namespace: str
+    webhook_ca: bytes = attrs.field(default=b"", repr=False)
+    cert_manager: bool = False
+
+    @property
+    def is_given(self) -> bool:
+        """Whether an API server would trust the webhooks."""
+        return bool(self.webhook_ca) or self.cert_manager
+
+
+def tls_secret(name: str) -> str:
+    """The Secret with the certificate of the webhooks of what has this name."""
+    return f"{name}-webhook-tls"
+
+
+def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
+    """Service, certificate and configurations. `meta` is that of what the box is installed as."""
+    labels, name = meta["labels"], str(meta["name"])
+    service = {"name": _service(name), "namespace": trust.namespace, "labels": labels}
+    selector = {"app.kubernetes.io/name": labels["app.kubernetes.io/name"]}
+    ports = [{"name": "webhook", "port": 443, "targetPort": "webhook"}]
+    yield {"apiVersion": "v1", "kind": "Service", "metadata": service, "spec": {"selector": selector, "ports": ports}}
+    if trust.cert_manager:
+        yield from certificate_of({**service, "name": f"{name}-selfsigned"}, service, tls_secret(name))
+    duties, whole = WebhookDuties.of(box), {"name": name, "labels": labels, **_annotations(name, trust)}
+    for kind, path, needed in (
+        ("MutatingWebhookConfiguration", default_path(box.name), bool(duties.fields)),
+        ("ValidatingWebhookConfiguration", validate_path(box.name), bool(duties.rules)),
+    ):
+        if needed:
+            yield {
+                "apiVersion": _GROUP,
+                "kind": kind,
+                "metadata": whole,
+                "webhooks": [_webhook(box, name, path, trust)],
+            }
+
+
+def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> dict[str, Any]:
+    """The CRD whose other versions are converted by the webhook of what is installed under a name."""
+    meta = dict(crd["metadata"])
+    if trust.cert_manager:
+        meta["annotations"] = {**(meta.get("annotations") or {}), **_annotations(name, trust)["annotations"]}
+    webhook = {"clientConfig": _client(name, CONVERT_PATH, trust), "conversionReviewVersions": ["v1"]}
+    spec = {**crd["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}}
+    return {**crd, "metadata": meta, "spec": spec}
+
+
+def _service(name: str) -> str:
+    return f"{name}-webhook"
+
+
+def _annotations(name: str, trust: TrustedBy) -> dict[str, Any]:
+    injected = {"cert-manager.io/inject-ca-from": f"{trust.namespace}/{_service(name)}"}
+    return {"annotations": injected} if trust.cert_manager else {}
+
+
+def _client(name: str, path: str, trust: TrustedBy) -> dict[str, Any]:
+    service = {"name": _service(name), "namespace": trust.namespace, "path": path, "port": 443}
+    return {"service": service, **({"caBundle": b64encode(trust.webhook_ca).decode()} if trust.webhook_ca else {})}
+
+
+def _webhook(box: Box, name: str, path: str, trust: TrustedBy) -> dict[str, Any]:
+    rule = {
+        "apiGroups": [box.kind.group],
+        "apiVersions": [box.kind.version],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [box.kind.plural],
+        "scope": "Namespaced" if box.kind.namespaced else "Cluster",
+    }
+    return {
+        "name": f"{box.name}.boxes.vworkspace.io",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": _client(name, path, trust),
+        "failurePolicy": "Fail",
+        "matchConditions": [{"name": "stays", "expression": "!has(object.metadata.deletionTimestamp)"}],
+        # What is written in another version is asked about in the storage version, which the rules read.
+        "matchPolicy": "Equivalent",
+        **({"namespaceSelector": dict(box.namespaces)} if box.namespaces else {}),
+        "rules": [rule],
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+    }

@@ -1,0 +1,133 @@
+"""What the webhooks do for kinds of users: rules and filled fields of boxes, and conversions of any kind (PH-8)."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vworkspace_core.apimachinery.manifest import canonical_json
+from vworkspace_core.apimachinery.nesting import decode_answer, too_deep
+from vworkspace_core.boxes.admission import BoxAdmission
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.conversion import converter_of
+from vworkspace_core.versions import (
+    ConversionFailed,
+    ConversionRequest,
+    Converter,
+    conversion_failed,
+    converted_all,
+    converted_object,
+    read_conversion_review,
+)
+from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
+
+CONVERT_PATH: Final = "/convert"
+"""Where objects of all kinds with several versions are converted."""
+
+Judge = Callable[[AdmissionRequest], dict[str, Any]]
+
+_WRITTEN: Final = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
+
+
+@attrs.frozen(eq=False)
+class ServedKinds:
+    """What is served beside the operator's own webhooks: who converts, and who judges at which path."""
+
+    converters: tuple[Converter, ...] = ()
+    judges: Mapping[str, Judge] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, boxes: Iterable[Box], converters: Sequence[Converter] = ()) -> "ServedKinds":
+        """Those of boxes, and further `converters`."""
+        found = tuple(boxes)
+        of_boxes = (converter_of(box) for box in found)
+        known = (*converters, *(converter for converter in of_boxes if converter is not None))
+        return cls(known, {path: judge for box in found for path, judge in _judges(BoxAdmission.of(box))})
+
+    def __bool__(self) -> bool:
+        return bool(self.converters or self.judges)
+
+
+NO_KINDS: Final = ServedKinds()
+"""Nothing but the operator's own."""
+
+
+def validate_path(box: str) -> str:
+    """Where the rules of a box are asked."""
+    return f"/boxes/{box}/validate"
+
+
+def default_path(box: str) -> str:
+    """Where the fields of a box's kind are filled in."""
+    return f"/boxes/{box}/default"
+
+
+def _judges(admission: BoxAdmission) -> Iterator[tuple[str, Judge]]:
+    if admission.rules:
+        yield validate_path(admission.name), partial(_validated, admission)
+    if admission.mutations:
+        yield default_path(admission.name), partial(_filled, admission)
+
+
+def _validated(admission: BoxAdmission, request: AdmissionRequest) -> dict[str, Any]:
+    if request.object is None or request.subresource or request.operation not in _WRITTEN:
+        return allowed(request)
+    problems = admission.problems(request.object, request.old_object)
+    return refused(request, problems) if problems else allowed(request)
+
+
+def _filled(admission: BoxAdmission, request: AdmissionRequest) -> dict[str, Any]:
+    if request.object is None or request.subresource or request.operation not in _WRITTEN:
+        return allowed(request)
+    patch, problems = admission.patch(request.object)
+    return refused(request, problems) if problems else patched(request, patch)
+
+
+class _Request(msgspec.Struct):
+    """What is looked at of a review before anything of its objects is built."""
+
+    uid: str = ""
+    desiredAPIVersion: str = ""
+    objects: list[msgspec.Raw] = []
+
+
+class _Review(msgspec.Struct):
+    apiVersion: str = ""
+    kind: str = ""
+    request: _Request | None = None
+
+
+_decode = msgspec.json.Decoder(_Review).decode
+
+
+async def answered(body: bytes, converters: Sequence[Converter], rest: Callable[[], Awaitable[None]]) -> bytes:
+    """The answer to a ConversionReview, with a `rest` after each object.
+
+    Raises MalformedConversionReview and msgspec.DecodeError for what is none.
+    """
+    request = _read(body)
+    converted: list[Any] = []
+    try:
+        for raw in request.objects:
+            manifest = decode_answer(bytes(raw)) if isinstance(raw, msgspec.Raw) else raw
+            if too_deep(manifest):
+                raise ConversionFailed(manifest, request.api_version, "is nested too deeply to be converted")
+            converted.append(converted_object(manifest, request.api_version, converters))
+            await rest()
+    except ConversionFailed as error:
+        return canonical_json(conversion_failed(request, error))
+    return canonical_json(converted_all(request, converted))
+
+
+def _read(body: bytes) -> ConversionRequest:
+    try:
+        review = _decode(body)
+    except RecursionError:
+        return read_conversion_review(decode_answer(body, "request", "objects"))
+    if review.request is None:
+        return read_conversion_review(msgspec.structs.asdict(review))
+    objects, head = review.request.objects, msgspec.structs.asdict(review.request)
+    request = read_conversion_review({**msgspec.structs.asdict(review), "request": {**head, "objects": []}})
+    return attrs.evolve(request, objects=objects)
