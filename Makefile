@@ -69,7 +69,7 @@ contracts: $(VENV)/.dev  ## the hexagon's import contracts
 
 check: lint types contracts test  ## everything that is to be green
 
-manifests: $(VENV)/.dev  ## write the files that are generated (CRDs, kustomize bases, pages of docs/)
+manifests: $(VENV)/.dev  ## write the files that are generated (CRDs, kustomize bases, Helm chart, pages of docs/)
 	@$(BIN)/python -m tools.generate .
 	@$(BIN)/python -m tests.docs.spec_pages
 	@$(BIN)/python -m tests.docs.decision_pages

@@ -1,4 +1,4 @@
-"""Files of the repository that are generated: CRDs, kustomize bases, and pages about what the code knows best.
+"""Files of the repository that are generated: CRDs, kustomize bases, the Helm chart, pages of what the code knows best.
 
 `python -m tools.generate ROOT` writes them below ROOT; a test compares (RES-4, RES-6).
 """

@@ -11,12 +11,15 @@ import attrs
 import pytest
 import yaml
 
+from tests.support.chart_values import EVERYTHING as EVERY_VALUE
 from tests.support.commands import Running, one_line, run
 from tests.support.patience import PATIENCE
 from tests.support.rights import Right, granted, printed, unused
 from vworkspace_apiserver.http.authority import certificates_for
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_app.install.options import PodOptions
+from vworkspace_app.install.values import chart_values
+from vworkspace_app.install.values import printed as values_printed
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.install.access import OWNERS
 
@@ -422,6 +425,23 @@ def test_a_values_file_that_is_wrong_is_told_in_one_line(
     file = tmp_path / "values.yaml"
     file.write_text(text)
     assert told in one_line(run("manifests", "--values", str(file), *words), status)
+
+
+def test_arguments_of_every_value_are_flags_that_exist_SEE_5() -> None:
+    values = chart_values({**EVERY_VALUE, "shards": 1, "boxes": [], "settings": {"allowHttp": True, "workers": 4}})
+    (deployment,) = (one for one in values_printed(values, SYSTEM) if one["kind"] == "Deployment")
+    command, *words = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    ended = run(command, *words, "--print-config")
+    assert (ended.status, ended.err) == (0, "")
+    said = yaml.safe_load(ended.out)
+    assert (said["controlPlaneUrl"], said["clusterId"]) == ("https://odoo.example.com", "c-1")
+    assert (said["logFormat"], said["allowHttp"], said["workers"]) == ("json", True, 4)
+
+
+def test_a_page_for_users_of_the_cluster_brings_the_right_to_ask_who_they_are_SEE_3() -> None:
+    bound = [one for one in printed("--setting", "page=Token-Review") if one["metadata"]["name"].endswith("-page")]
+    assert [(one["kind"], one["roleRef"]["name"]) for one in bound] == [("ClusterRoleBinding", "system:auth-delegator")]
+    assert not any(one["metadata"]["name"].endswith("-page") for one in printed("--setting", "page=open"))
 
 
 def test_roles_of_people_can_be_left_out_SEE_5() -> None:

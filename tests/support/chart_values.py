@@ -29,6 +29,7 @@ SETTINGS: Final = _some(
         "driftDetection": st.sampled_from(["enabled", "warn", "disabled"]),
         "forbiddenVersions": st.sampled_from(["", "1.0.0", "nginx@2.0.0,1.1.1"]),
         "jobSignatures": st.sampled_from(["auto", "required", "unsigned"]),
+        "page": st.sampled_from(["none", "open", "token-review"]),
         "logLevel": st.sampled_from(["debug", "info"]),
         "requiredClaimBindings": st.lists(st.sampled_from(sorted(BINDINGS)), unique=True),
         "disconnectedAfter": st.integers(10, 86_400),

@@ -15,10 +15,11 @@ from vworkspace_app.install.everything import tenant
 from vworkspace_app.install.network import network
 from vworkspace_app.install.options import NAME, SHARD_LABEL, InstallOptions
 from vworkspace_app.install.profiles import Profile, profile_settings
-from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, tenant_roles
+from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
 from vworkspace_app.install.values import NO_AUTHORITY, NO_CLUSTER_ID
 from vworkspace_app.install.webhooks import certificate, configurations
 from vworkspace_app.install.workload import BOXES, flags, workload
+from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.fields import camel
 from vworkspace_core.controller.shard import Shard
@@ -65,6 +66,7 @@ def _rbac() -> Iterator[Any]:
         list(cluster_rbac(attrs.evolve(_PLAIN, owner_reference_protection=asked))) for asked in (False, True)
     )
     yield from either(f"{_V}ownerReferenceProtection", protected, plain)
+    yield Guard(f'eq (lower (toString $.Values.settings.page)) "{PageAccess.TOKEN_REVIEW}"', [page_rbac(_PLAIN)])
     yield Guard(f"{_V}tenantRoles", list(tenant_roles()))
     own, local = (
         list(namespace_rbac(f"{NAME}-system", _NAMESPACE, accesses, _PLAIN))

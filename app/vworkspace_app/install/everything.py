@@ -6,9 +6,10 @@ from typing import Any
 from vworkspace_app.install.accounts import accounts
 from vworkspace_app.install.network import network
 from vworkspace_app.install.options import NAME, InstallOptions
-from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, tenant_roles
+from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
 from vworkspace_app.install.webhooks import certificate, configurations
 from vworkspace_app.install.workload import namespace_of, workload
+from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.install import access
 
 
@@ -19,6 +20,8 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """
     yield namespace_of(options)
     yield from cluster_rbac(options)
+    if options.settings.get("page", "").lower() == PageAccess.TOKEN_REVIEW:
+        yield page_rbac(options)
     if options.tenant_roles:
         yield from tenant_roles()
     yield from namespace_rbac(

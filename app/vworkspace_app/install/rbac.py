@@ -50,6 +50,12 @@ def tenant_roles() -> Iterator[dict[str, Any]]:
         yield {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules(granted)}
 
 
+def page_rbac(options: InstallOptions) -> dict[str, Any]:
+    """The right to ask the API server who somebody is that looks at the page, and whether they may (SEE-3)."""
+    delegator = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "system:auth-delegator"}
+    return {**_binding("ClusterRoleBinding", "ClusterRole", f"{NAME}-page", options), "roleRef": delegator}
+
+
 def namespace_rbac(
     name: str, namespace: str, accesses: Iterable[Access], options: InstallOptions
 ) -> Iterator[dict[str, Any]]:
