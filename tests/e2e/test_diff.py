@@ -94,7 +94,9 @@ def test_an_operation_shows_what_its_engine_would_be_given_SEE_2() -> None:
 def test_a_job_is_compared_by_what_it_carries_and_other_kinds_are_not_ours_SEE_2() -> None:
     job = {"id": "j-1", "kind": "apply", "payload": labelled(FIRST)}
     assert list(applied([job])) == [(APPLICATION_INSTANCE, job["payload"])]
-    with pytest.raises(CommandError, match="ConfigMap x is neither an ApplicationInstance nor an Operation"):
+    with pytest.raises(
+        CommandError, match="ConfigMap x is neither an ApplicationInstance nor an Operation, nor of a kind of --box"
+    ):
         list(applied([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}]))
 
 

@@ -9,9 +9,11 @@ import attrs
 from tests.e2e.test_box_run import SHOP
 from tests.support.box_site import NS, BoxSite, example, in_process
 from vworkspace_app.commands.box_manifests import definition_of
+from vworkspace_app.commands.diff import DIFFERS, applied, said, status_of, text
 from vworkspace_app.commands.status import fleet_text, object_text
 from vworkspace_app.controller.named_objects import the_one
 from vworkspace_app.overview.box_kinds import kinds_by_word, kinds_of_boxes
+from vworkspace_app.overview.differences import difference
 from vworkspace_app.overview.reading import Reader, read_fleet, surroundings
 from vworkspace_app.process.yaml_documents import Format
 from vworkspace_core.boxes.box import Box
@@ -72,3 +74,20 @@ def test_without_a_file_the_fleet_has_its_objects_and_the_tree_what_there_is_SEE
 def test_the_definition_that_is_printed_carries_the_label_whatever_the_file_says_SEE_1() -> None:
     bare = attrs.evolve(WEBAPP, crd={**WEBAPP.crd, "metadata": {"name": "webapps.example.com", "labels": {"a": "b"}}})
     assert definition_of(bare)["metadata"]["labels"] == {"a": "b", "box.vworkspace.io/name": "webapp"}
+
+
+def test_an_object_of_a_box_is_compared_with_what_is_made_of_it_at_once_SEE_2() -> None:
+    async def story(site: BoxSite) -> None:
+        async with site.running(WEBAPP):
+            await held(site)
+        wanted = {**WEBAPP.kind.manifest("shop", NS), "spec": {**SHOP, "image": "registry.example.com/shop:2"}}
+        ((kind, manifest),) = applied([wanted], [WEBAPP.kind])
+        found = await difference(site.admin, kind, manifest, NOW, WEBAPP)
+        assert {change.ref.kind.kind for change in found.changes if change.before != change.after} == {
+            "WebApp",
+            "Deployment",
+        }
+        assert "+        image: registry.example.com/shop:2" in text(found, colour=False)
+        assert (status_of(found), said(found).split(";")[0]) == (DIFFERS, "1 apply (Deployment shop), 0 deletes")
+
+    in_process(story, NEVER)

@@ -89,9 +89,17 @@ def diff(
     offline: Annotated[
         Path | None, Parameter(help="A folder or file with what is observed, in the place of a cluster.")
     ] = None,
+    box: Annotated[
+        list[str] | None,
+        Parameter(
+            help="File with a box: objects of its kind are compared, too; repeatable.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Show what applying instances, Operations or jobs would change: they themselves, and everything downstream.
+    """Show what applying instances, Operations, jobs or objects of boxes would change: they and everything downstream.
 
     The operator's own decision on what is in the cluster now, tried as dry runs where you may. Nothing is written.
     Exit status 0: nothing would change; 1: something would; 2: something would be refused, or there was an error.
@@ -100,10 +108,11 @@ def diff(
         vworkspace-operator diff instance.yaml
         kubectl get appinst nextcloud -o yaml | sed s/6.6.0/6.8.0/ | vworkspace-operator diff -
         vworkspace-operator diff instance.yaml --offline observed/
+        vworkspace-operator diff shop.yaml --box webapp.yaml
     """
     from vworkspace_app.commands.diff import DiffOptions, run_diff
 
-    return run_diff(DiffOptions(files, offline, kubeconfig))
+    return run_diff(DiffOptions(files, offline, kubeconfig, box or ()))
 
 
 def version(

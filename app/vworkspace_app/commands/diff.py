@@ -11,6 +11,7 @@ import attrs
 from vworkspace_app.commands import plan_output
 from vworkspace_app.commands.plan import PlanRequest, plan_of
 from vworkspace_app.commands.session import at_cluster, now
+from vworkspace_app.overview.box_kinds import boxes_of
 from vworkspace_app.overview.differences import Difference, difference, overlaid
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import read_documents
@@ -33,25 +34,29 @@ class DiffOptions:
     files: Sequence[str]
     offline: Path | None
     kubeconfig: Path | None
+    boxes: Sequence[str] = ()
 
 
 def run_diff(options: DiffOptions) -> int:
     """Print the difference; the exit status. Raises CommandError with the status of an error."""
     if not options.files:
         raise CommandError("give at least one FILE (see vworkspace-operator diff --help)", status=USAGE)
+    if options.boxes and options.offline is not None:
+        raise CommandError("--box asks a cluster; offline `box plan` says the same of a box", status=USAGE)
     try:
         if options.offline is not None:
             return _offline(options.files, options.offline)
-        return at_cluster(options.kubeconfig, partial(_online, options.files))
+        return at_cluster(options.kubeconfig, partial(_online, options))
     except CommandError as error:
         raise CommandError(error.message, status=FAILED) from error
 
 
-async def _online(files: Sequence[str], api: KubeApiClient) -> int:
+async def _online(options: DiffOptions, api: KubeApiClient) -> int:
     statuses = [SAME]
-    for kind, manifest in applied(read_documents(files)):
+    boxes = {box.kind: box for box in await boxes_of(api, options.boxes)}
+    for kind, manifest in applied(read_documents(options.files), tuple(boxes)):
         try:
-            found = await difference(api, kind, manifest, now())
+            found = await difference(api, kind, manifest, now(), boxes.get(kind))
         except ValidationProblems as error:
             told = "; ".join(map(str, error.problems))
             raise CommandError(f"{ref_of(manifest, kind)} cannot be read: {told}") from error
@@ -61,8 +66,11 @@ async def _online(files: Sequence[str], api: KubeApiClient) -> int:
     return max(statuses)
 
 
-def applied(documents: Sequence[Manifest]) -> Iterator[tuple[Kind, Manifest]]:
-    """What would be applied: our kinds as they stand in a file, or as the payload of a job. Raises CommandError."""
+def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterator[tuple[Kind, Manifest]]:
+    """What would be applied: our kinds and those of boxes as they stand in a file, or as the payload of a job.
+
+    Raises CommandError for any other.
+    """
     for document in documents:
         manifest = document
         for path in (("payload", "operation"), ("payload", "instance"), ("payload",)):
@@ -70,10 +78,12 @@ def applied(documents: Sequence[Manifest]) -> Iterator[tuple[Kind, Manifest]]:
             if isinstance(inside, dict) and inside.get("apiVersion"):
                 manifest = inside
                 break
-        kind = next((each for each in _KINDS if _is(manifest, each)), None)
+        kind = next((each for each in (*_KINDS, *boxes) if _is(manifest, each)), None)
         if kind is None:
             named = f"{manifest.get('kind')} {get_path(manifest, 'metadata', 'name')}"
-            raise CommandError(f"{named} is neither an ApplicationInstance nor an Operation: try kubectl diff")
+            raise CommandError(
+                f"{named} is neither an ApplicationInstance nor an Operation, nor of a kind of --box: try kubectl diff"
+            )
         yield kind, manifest
 
 

@@ -10,12 +10,10 @@ from typing import Any
 import anyio
 import attrs
 
-from vworkspace_app.boxes.installed import installed_definitions, missing_definitions
-from vworkspace_app.boxes.load import load_boxes, runnable
 from vworkspace_app.commands import session
 from vworkspace_app.controller.named_objects import is_known, the_one
 from vworkspace_app.install.options import NAME
-from vworkspace_app.overview.box_kinds import kinds_by_word, kinds_of_boxes
+from vworkspace_app.overview.box_kinds import boxes_of, kinds_by_word, kinds_of_boxes
 from vworkspace_app.overview.reading import Fleet, Reader, Surroundings, read_fleet, surroundings
 from vworkspace_app.overview.text import WIDEST, columns, console, fleet_table, footer, object_report
 from vworkspace_app.overview.watching import Following
@@ -51,7 +49,7 @@ def run_status(options: StatusOptions) -> None:
 
 
 async def _run(options: StatusOptions, api: KubeApi) -> None:
-    boxes = await _loaded(api, options.boxes)
+    boxes = await boxes_of(api, options.boxes)
     if options.name:
         await _tell_object(api, options, boxes)
     elif options.watch:
@@ -64,14 +62,6 @@ async def _run(options: StatusOptions, api: KubeApi) -> None:
             boxes=await _kinds(api, boxes),
         )
         print(fleet_text(fleet, options.form, session.now(), width=columns()), end="")
-
-
-async def _loaded(api: KubeApi, files: Sequence[str]) -> list[Box]:
-    """The boxes of the files; a CRD that no file brings is the cluster's. Raises CommandError."""
-    loaded = load_boxes(files)
-    if names := missing_definitions(loaded):
-        loaded = load_boxes(files, installed=await installed_definitions(api, names))
-    return runnable(loaded)
 
 
 async def _kinds(api: KubeApi, boxes: Sequence[Box]) -> tuple[Kind, ...]:

@@ -1,12 +1,24 @@
-"""Kinds of boxes in a cluster, by what their definitions say: for `status`, which knows no file of them."""
+"""Boxes of a command that looks at a cluster: from files, and as kinds by what the definitions there say."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from vworkspace_app.boxes.installed import installed_definitions, missing_definitions
+from vworkspace_app.boxes.load import load_boxes, runnable
 from vworkspace_app.overview.reading import Reader
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.labels import BOX_NAME
 from vworkspace_core.overview.definitions import kind_of, words_of
+from vworkspace_core.ports import KubeApi
+
+
+async def boxes_of(api: KubeApi, files: Sequence[str]) -> list[Box]:
+    """The boxes of the files; a CRD that no file brings is the cluster's. Raises CommandError."""
+    loaded = load_boxes(files)
+    if names := missing_definitions(loaded):
+        loaded = load_boxes(files, installed=await installed_definitions(api, names))
+    return runnable(loaded)
 
 
 async def kinds_of_boxes(reader: Reader) -> tuple[Kind, ...]:

@@ -17,6 +17,9 @@ from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER
 from vworkspace_core.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, Permanent
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.decide import composite_of
+from vworkspace_core.composites.observe import observe_live as observe_children
 from vworkspace_core.controller.decision import Apply, Decision
 from vworkspace_core.controller.refused_writes import other_holders
 from vworkspace_core.instances.context import Context, Settings
@@ -76,16 +79,20 @@ class DryRun:
         return Change(apply.ref, live, after)
 
 
-async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime) -> Difference:
-    """What applying `manifest` would change. Raises what `KubeApi.get` and `list` raise, and ValidationProblems."""
+async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime, box: Box | None = None) -> Difference:
+    """What applying `manifest` would change; with a `box`, an object of its kind.
+
+    Raises what `KubeApi.get` and `list` raise, and ValidationProblems.
+    """
     dry_run, ref = DryRun(api), ref_of(manifest, kind)
     # By force: whoever applies it means it. Who else holds it is told beside.
     own = await dry_run.change(Apply(kind, manifest, force=True), await find(api, ref), CLI_MANAGER)
     wanted = _as_stored(own, now)
     if own.refused:
         return Difference((own,), Decision(), wanted)
-    decision, objects = await (_of_instance if kind == APPLICATION_INSTANCE else _of_operation)(api, wanted, now)
-    downstream = [await dry_run.change(apply, objects.get(apply.ref), FIELD_MANAGER) for apply in decision.applies]
+    decision, objects = await _decided(api, kind, wanted, now, box)
+    manager = FIELD_MANAGER if box is None else box.field_manager
+    downstream = [await dry_run.change(apply, objects.get(apply.ref), manager) for apply in decision.applies]
     created = [Change(create.ref, None, create.manifest) for create in decision.creates]
     patched = [
         Change(patch.ref, live := objects.get(patch.ref), overlaid(live or {}, patch.patch))
@@ -110,6 +117,22 @@ def _as_stored(own: Change, now: datetime) -> Manifest:
     stored = {"uid": "00000000-0000-0000-0000-000000000000", "generation": 1, "resourceVersion": "1"}
     stored["creationTimestamp"] = now.isoformat()
     return {**after, "metadata": {**stored, **metadata(after)}}
+
+
+async def _decided(
+    api: KubeApi, kind: Kind, manifest: Manifest, now: datetime, box: Box | None
+) -> tuple[Decision, Objects]:
+    if box is not None:
+        return await _of_box(api, box, manifest, now)
+    return await (_of_instance if kind == APPLICATION_INSTANCE else _of_operation)(api, manifest, now)
+
+
+async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> tuple[Decision, Objects]:
+    """What is written at once; what stands behind a gate comes later, and `status --box` tells of it."""
+    composite = composite_of(box)
+    parent = composite.read(manifest)
+    observed = await observe_children(api, composite, parent)
+    return composite.decide(parent, observed, now), observed.objects
 
 
 async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects]:

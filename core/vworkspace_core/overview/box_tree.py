@@ -12,13 +12,11 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.boxes.box import Box
-from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.boxes.evaluation import Evaluation
+from vworkspace_core.boxes.decide import composite_of, explanation_of
 from vworkspace_core.boxes.labels import MARKS
-from vworkspace_core.boxes.nodes import graph_of
 from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Snapshot
-from vworkspace_core.graph import NodeState, Observation, plan
+from vworkspace_core.graph import NodeState, Observation
 from vworkspace_core.overview.remedy import remedies_for
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 from vworkspace_core.overview.tree import Branch
@@ -49,10 +47,8 @@ def tree_of_box(box: Box, manifest: Manifest, observed: Snapshot, now: datetime)
     """The object with every node of the box, also those that do not exist yet. While it goes: what is left of it."""
     if metadata(manifest).get("deletionTimestamp"):
         return tree_of_marked(box.kind, manifest, observed.objects)
-    composite = composite_of(box)
-    parent = composite.read(manifest)
-    evaluation = Evaluation(box, manifest, now)
-    found = plan(graph_of(box), composite.owner_of(parent), observed, evaluation.scope())
+    parent = composite_of(box).read(manifest)
+    found = explanation_of(box, parent, observed, now).plan
     children = [_branch(box, parent, one) for one in (*found.everything, *found.going)]
     return Branch(summary_of(box.kind, manifest), tuple(children))
 
