@@ -14,12 +14,14 @@ from vworkspace_app.trials.faults import Crash, Fault, FaultyKube, Schedule, Str
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.decide import composite_of
+from vworkspace_core.composites.composite import Composite
 from vworkspace_core.ports import Clock, KubeApi
-from vworkspace_core.reconcilers import Controller, Resource
+from vworkspace_core.reconcilers import Controller, PureReconciler, Resource
+from vworkspace_core.reconcilers.decide_pure import composite_of as composite_of_pure
 from vworkspace_fake.entropy import SeededEntropy
 
-Runnable: TypeAlias = Box | Controller[Any] | type[Controller[Any]]
-"""What can be run: a box, a Reconciler or Watcher, or a class of one that needs nothing but the API."""
+Runnable: TypeAlias = Box | PureReconciler[Any, Any] | Controller[Any] | type[Controller[Any]]
+"""What can be run: a box, a pure reconciler, a Reconciler or Watcher, or a class of one that needs nothing but the API."""
 
 INSTANCE: Final = "test"
 
@@ -100,8 +102,8 @@ class Process:
 
     def _controllers(self, events: BackgroundEvents) -> Sequence[_Controllers]:
         """Those of each sort that there is any of."""
-        composites = [composite_of(one) for one in self._runnables if isinstance(one, Box)]
-        others = [one for one in self._runnables if not isinstance(one, Box)]
+        composites = [_composite(one) for one in self._runnables if isinstance(one, Box | PureReconciler)]
+        others = [one for one in self._runnables if not isinstance(one, Box | PureReconciler)]
         sorts: list[_Controllers] = []
         if composites:
             options = CompositeOptions(Random(0).random, entropy=_SameText())
@@ -113,6 +115,10 @@ class Process:
 
 async def _at_once() -> None:
     return None
+
+
+def _composite(runnable: Box | PureReconciler[Any, Any]) -> Composite:
+    return composite_of(runnable) if isinstance(runnable, Box) else composite_of_pure(runnable)
 
 
 class _SameText:

@@ -13,6 +13,7 @@ from vworkspace_app.cli.boxes import box
 from vworkspace_app.cli.conformance import conformance
 from vworkspace_app.cli.controllers import controllers
 from vworkspace_app.cli.handling import approve, cancel, logs, resume, retry, suspend
+from vworkspace_app.cli.init import init
 from vworkspace_app.cli.installing import manifests, register, uninstall
 from vworkspace_app.cli.seeing import check, diff, status, version
 from vworkspace_app.cli.servers import cluster, control_plane
@@ -61,6 +62,7 @@ for command in (
     app.command(command)
 app.command(box)
 app.command(controllers)
+app.command(init)
 
 
 @app.command

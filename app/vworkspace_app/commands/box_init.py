@@ -1,14 +1,9 @@
 """`box init`: two files to begin with, which pass `box check` as they are."""
 
-import re
 from pathlib import Path
 from typing import Final
 
-from vworkspace_app.process.errors import USAGE, CommandError
-
-_KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,39}")
-_GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
-_PLURAL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+from vworkspace_app.commands.init_files import GROUP, KIND, PLURAL, check_name, write_new
 
 _BOX: Final = """\
 # An operator for {kind} objects: `vworkspace-operator box check {name}.yaml` says whether it can be run.
@@ -103,19 +98,8 @@ def write_beginning(kind: str, group: str, plural: str, directory: Path) -> None
     """Write both files and say so. Raises CommandError for names that no CRD takes, and for files that exist."""
     name = kind.lower()
     plural = plural or f"{name}s"
-    for given, form, example in ((kind, _KIND, "WebApp"), (group, _GROUP, "example.com"), (plural, _PLURAL, "webapps")):
-        if not form.fullmatch(given):
-            raise CommandError(f"{given}: not a name such as {example}", status=USAGE)
+    for given, form in ((kind, KIND), (group, GROUP), (plural, PLURAL)):
+        check_name(given, form)
     files = {directory / f"{name}.yaml": _BOX, directory / f"{name}-crd.yaml": _CRD}
-    if found := [path for path in files if path.exists()]:
-        raise CommandError(f"{found[0]} exists: give --directory for another folder")
-    for path, text in files.items():
-        _write(path, text.format(kind=kind, name=name, group=group, plural=plural))
-        print(f"wrote {path}")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"{path}: cannot be written: {error.strerror}") from error
+    words = {"kind": kind, "name": name, "group": group, "plural": plural}
+    write_new({path: text.format(**words) for path, text in files.items()})

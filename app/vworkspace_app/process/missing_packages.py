@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "control-plane": "the embedded control plane",
     "diff": "what applying manifests would change in a cluster",
     "demo": "an intent on its way from the control plane to Flux and back, live and checked",
+    "init": "files to begin an operator with: a reconciler in Python, or a box",
     "logs": "what the operator, or the pods of an object, wrote",
     "manifests": "prints what is to be installed in a cluster",
     "plan": "prints what the operator would do, offline",

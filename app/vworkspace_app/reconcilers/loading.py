@@ -54,7 +54,7 @@ class LoadedControllers:
     @property
     def resources(self) -> tuple[Resource[Any, Any], ...]:
         """The kinds whose classes they have, each once."""
-        found = [one.resource for one in self.pure] + [one for made in self.made if (one := resource_of(made))]
+        found = [one.kind for one in self.pure] + [one for made in self.made if (one := resource_of(made))]
         return tuple({one.kind: one for one in found}.values())
 
 
@@ -176,7 +176,7 @@ def _clashes(pure: Sequence[AnyPureReconciler], made: Sequence[AnyController]) -
     """Two of one name would have one finalizer; two that write the conditions of one kind would fight."""
     names: dict[str, str] = {}
     writers: dict[Kind, str] = {}
-    told = [(one.name, f"the function {one.function.__name__}", one.resource.kind, True) for one in pure]
+    told = [(one.name, f"the function {one.function.__name__}", one.kind.kind, True) for one in pure]
     told += [(name_of(one), type(one).__name__, kind_of(one), Promise.CONDITIONS in promises_of(one)) for one in made]
     for name, where, kind, writes in told:
         if (other := names.setdefault(name, where)) != where or _is_twice(name, told):

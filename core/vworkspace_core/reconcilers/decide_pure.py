@@ -78,7 +78,7 @@ class InvalidDesired(Exception):
 @lru_cache(maxsize=256)
 def composite_of(pure: AnyPureReconciler) -> Composite:
     """The reconciler as its controller sees it."""
-    kind = pure.resource.kind
+    kind = pure.kind.kind
 
     def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
         return decide_pure(pure, parent, observed, now)
@@ -94,7 +94,7 @@ def composite_of(pure: AnyPureReconciler) -> Composite:
         labels={_MANAGED_BY: "vworkspace-controller", CONTROLLER_NAME: pure.name},
         selector=f"{CONTROLLER_NAME}={pure.name}",
         child_kinds=pure.owns,
-        fields=pure.resource.status_fields,
+        fields=pure.kind.status_fields,
         decide=decided,
         external_refs=lambda parent: _read_refs(pure, parent),
         role_command=f"vworkspace-operator controllers rbac {pure.name}",
@@ -110,7 +110,7 @@ def _read_refs(pure: AnyPureReconciler, parent: Parent) -> Iterator[tuple[Read, 
     """What is read, as far as its name is known; nothing of an object that cannot be read."""
     if not pure.reads:
         return
-    found = pure.resource.read_leniently(parent.manifest)
+    found = pure.kind.read_leniently(parent.manifest)
     if isinstance(found, Object):
         yield from _refs_of(pure, found)
 
@@ -158,14 +158,14 @@ def _wanted(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: da
     desired = pure.function(found, children)
     if not isinstance(desired, Desired):
         raise InvalidDesired(f"the function returned {type(desired).__name__}, not Desired(nodes, status)")
-    if not isinstance(desired.status, pure.resource.status):
-        expected = pure.resource.status.__name__
+    if not isinstance(desired.status, pure.kind.status):
+        expected = pure.kind.status.__name__
         raise InvalidDesired(f"the status is of {type(desired.status).__name__}, not of {expected}")
     graph = _graph_of(pure, found, desired.nodes)
     planned = plan(graph, composite.owner_of(parent), observed, Scope())
     decision = keeping_up(composite, parent, observed, planned)
     requeue = decision.requeue.no_later_than(desired.requeue_after)
-    fields = pure.resource.status_json(desired.status)
+    fields = pure.kind.status_json(desired.status)
     return with_status(attrs.evolve(decision, requeue=requeue), composite, parent, conditions_of(planned), fields, now)
 
 
@@ -180,9 +180,9 @@ def _going(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: dat
 
 
 def _readable(pure: AnyPureReconciler, parent: Parent) -> Object[Any, Any]:
-    found = pure.resource.read_leniently(parent.manifest)
+    found = pure.kind.read_leniently(parent.manifest)
     if isinstance(found, UnreadableObject):
-        raise _Unreadable(f"the object does not fit {pure.resource.kind.kind}: {found.problems}")
+        raise _Unreadable(f"the object does not fit {pure.kind.kind.kind}: {found.problems}")
     return found
 
 

@@ -46,11 +46,11 @@ class Read:
 
     @watch.default
     def _watched(self) -> bool:
-        return kind_of(self.of) != SECRET
+        return as_kind(self.of) != SECRET
 
     @kind.default
     def _kind(self) -> Kind:
-        return kind_of(self.of)
+        return as_kind(self.of)
 
     @property
     def fields(self) -> tuple[tuple[str, ...], ...]:
@@ -68,7 +68,7 @@ class PureReconciler(Generic[Spec, Status]):
     """A controller made of a pure function by `pure_reconciler`. Called, it is the function."""
 
     name: str
-    resource: Resource[Spec, Status]
+    kind: Resource[Spec, Status]
     function: DesiredOf[Spec, Status]
     owns: tuple[Kind, ...]
     reads: tuple[Read, ...] = ()
@@ -87,7 +87,7 @@ AnyPureReconciler: TypeAlias = PureReconciler[Any, Any]
 
 
 def pure_reconciler(
-    resource: Resource[Spec, Status],
+    kind: Resource[Spec, Status],
     *,
     owns: Sequence[AnyKind],
     reads: Sequence[Read] = (),
@@ -106,7 +106,7 @@ def pure_reconciler(
     the object's. `strict_order`: no owner references, so that nothing but this controller takes anything down.
     Raises ValueError with what to write.
     """
-    kinds = tuple(dict.fromkeys(map(kind_of, owns)))
+    kinds = tuple(dict.fromkeys(map(as_kind, owns)))
 
     def made(function: DesiredOf[Spec, Status]) -> PureReconciler[Spec, Status]:
         said = name or function.__name__.replace("_", "-").lower()
@@ -114,7 +114,7 @@ def pure_reconciler(
             raise ValueError(f"the name {said!r} must be such as shop-audit, 40 letters at most: give name=…")
         return PureReconciler(
             said,
-            resource,
+            kind,
             function,
             kinds,
             tuple(reads),
@@ -128,7 +128,7 @@ def pure_reconciler(
     return made
 
 
-def kind_of(given: AnyKind) -> Kind:
+def as_kind(given: AnyKind) -> Kind:
     """The kind. Raises ValueError for a text that names none that is built in."""
     if isinstance(given, Kind):
         return given

@@ -143,7 +143,7 @@ def resource(
     that no API server takes, SchemaTypeError for a class that no schema can be made of, SchemaError for a schema with
     mistakes, as in a rule; each says where.
     """
-    known = Kind(group, version, kind, plural or _plural(kind), namespaced)
+    known = Kind(group, version, kind, plural or plural_of(kind), namespaced)
     _check_names(known, short_names)
     _check_columns(columns)
     _check_defaults(spec)
@@ -203,7 +203,8 @@ def _columns(given: Sequence[Column]) -> tuple[Column, ...]:
     return (ready, *given, Column("Reason", reason), AGE, message)
 
 
-def _plural(kind: str) -> str:
+def plural_of(kind: str) -> str:
+    """The plural of a kind, as English makes most of them."""
     name = kind.lower()
     if name.endswith("y") and name[-2:-1] not in ("", *"aeiou"):
         return f"{name[:-1]}ies"
