@@ -19,14 +19,16 @@ from vworkspace_app.trials.shapes import shape_of
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, metadata
 from vworkspace_core.boxes.box import Box
-from vworkspace_core.reconcilers import Object, Reconciler
+from vworkspace_core.reconcilers import Object, PureReconciler, Reconciler
 from vworkspace_core.reconcilers.controllers import Promise, promises_of, watched_of
 from vworkspace_kit.cluster import Cluster, Definition
 from vworkspace_kit.fake import FakeCluster, HotLoop
 from vworkspace_kit.process import Runnable
+from vworkspace_kit.purity import AskedTwice
 from vworkspace_kit.record import Write
 
 LAWS: Final = (
+    "answers alike",
     "comes to rest",
     "says how it stands",
     "writes nothing in the steady state",
@@ -69,10 +71,11 @@ def hold(
 ) -> None:
     """Try all laws on an object. Raises LawBroken.
 
-    It comes to rest within so many seconds and says how it stands; then nothing is written, nor after a restart. After
-    a minute of faults (no answers, lost answers, kills, stale and lost events, pods that do not start, an object that
-    it `owns` deleted by hand, unless `by_hand` is False) all is as if there had been none. Deleted at any moment, it
-    goes, and all that was made for it, but for kinds that it `keeps`.
+    A pure function answers the same when it is asked twice. The object comes to rest within so many seconds and says
+    how it stands; then nothing is written, nor after a restart. After a minute of faults (no answers, lost answers,
+    kills, stale and lost events, pods that do not start, an object that it `owns` deleted by hand, unless `by_hand` is
+    False) all is as if there had been none. Deleted at any moment, it goes, and all that was made for it, but for kinds
+    that it `keeps`.
 
     Each world has a deep copy of the controller. `outside` tells what a faked service of that copy holds: that has to
     be the same in all worlds, and after a deletion what it was before. `serves` are further kinds. Equal objects meet
@@ -181,6 +184,8 @@ class _Trial:
 
     def _begun(self, cluster: FakeCluster) -> _World:
         controller = deepcopy(self.controller)
+        if isinstance(controller, PureReconciler):
+            controller = attrs.evolve(controller, function=AskedTwice(controller.function))
         cluster.run(controller)
         before = self._outside(controller)
         created = cluster.create(self.given)
@@ -207,6 +212,13 @@ class _Trial:
                 raise _Broken("comes to rest", f"still writing after {self.within:g} s: {last}", cluster)
             self._go_on(world, _STEP)
         self._says(world)
+        self._alike(world)
+
+    def _alike(self, world: _World) -> None:
+        """A pure function that is asked twice answers the same."""
+        function = getattr(world.controller, "function", None)
+        if isinstance(function, AskedTwice) and function.different:
+            raise _Broken("answers alike", function.different, world.cluster)
 
     def _last_write(self, world: _World) -> float:
         return max((write.at for write in _changes(world)), default=0.0)
@@ -226,6 +238,8 @@ class _Trial:
         one = self.controller
         if isinstance(one, type):
             return issubclass(one, Reconciler)
+        if isinstance(one, PureReconciler):
+            return True
         return not isinstance(one, Box) and Promise.CONDITIONS in promises_of(one)
 
     def _steady(self, world: _World) -> None:

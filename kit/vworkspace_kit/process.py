@@ -21,7 +21,7 @@ from vworkspace_core.reconcilers.decide_pure import composite_of as composite_of
 from vworkspace_fake.entropy import SeededEntropy
 
 Runnable: TypeAlias = Box | PureReconciler[Any, Any] | Controller[Any] | type[Controller[Any]]
-"""What can be run: a box, a pure reconciler, a Reconciler or Watcher, or a class of one that needs nothing but the API."""
+"""What can be run: a box, a reconciler of either level, a Watcher, or a class of these that needs only the API."""
 
 INSTANCE: Final = "test"
 
