@@ -25,6 +25,7 @@ ROOMS = {
     "webhook": "the admission webhooks",
     "expressions": "`cel`, `schema` and `readiness`",
     "boxes": "operators from a file",
+    "reconcilers": "reconcilers and watchers in Python",
     "kube-adapter": "how requests reach the API server",
     "odoo-adapter": "how requests reach the control plane; signatures and encryption",
     "laboratory": "the embedded API server, the simulated controllers, the embedded control plane",

@@ -155,19 +155,19 @@ def _is_controller(value: Any) -> bool:
 
 def _controllers(where: str, value: Any) -> Iterator[Any]:
     for one in value if isinstance(value, list | tuple) else (value,):
-        if not _is_controller(one) and not (isfunction(one) and _takes_one(one)):
+        if not _is_controller(one) and not (isfunction(one) and _makes_one(one)):
             raise CommandError(f"controller {where}: {_wrong(one)}", status=USAGE)
         yield one
 
 
-def _takes_one(function: Any) -> bool:
-    """A function that makes a controller takes the API; one from an object and its children is no controller yet."""
-    return bool(function.__code__.co_argcount == 1)
+def _makes_one(function: Any) -> bool:
+    """A function that makes a controller takes the API or nothing; one of an object and its children is none yet."""
+    return bool(function.__code__.co_argcount <= 1)
 
 
 def _wrong(value: Any) -> str:
     if isfunction(value):
-        return f"{value.__name__} is a function: write @pure_reconciler(…) above it, or take the API alone"
+        return f"{value.__name__} is a function: write @pure_reconciler(…) above it, or take the API alone, or nothing"
     kind = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
     return f"{kind} is no Reconciler, Watcher or pure reconciler"
 

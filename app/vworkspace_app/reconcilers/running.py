@@ -6,6 +6,7 @@ other; nor does one whose calls take long, since each has its own workers.
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from inspect import signature
 from typing import Any, Final, TypeAlias, cast
 
 import anyio
@@ -228,7 +229,9 @@ def _made(given: Any, api: KubeApi) -> AnyController:
     try:
         if isinstance(given, type):
             return cast("AnyController", given(api=api) if asks_for_api(given) else given())
-        return cast("AnyController", given if hasattr(given, "kind") else given(api))
+        if hasattr(given, "kind"):
+            return cast("AnyController", given)
+        return cast("AnyController", given(api) if signature(given).parameters else given())
     except Exception as error:
         raise CommandError(f"{_name(given)} could not be made: {type(error).__name__}: {error}") from error
 
@@ -282,7 +285,7 @@ def _running(
         clock,
         events,
         manager=manager_of(controller),
-        remedy=remedy,
+        remedy=partial(remedy, controller),
     )
     pool = WorkerPool(
         passes.reconcile,

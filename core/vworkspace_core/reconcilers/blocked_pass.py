@@ -42,9 +42,10 @@ def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterat
 
 def not_permitted(controller: AnyController, right: Right) -> str:
     """For people: what may not be done, and what gives the right."""
-    return f"the controller {name_of(controller)} may not {right}. Give it the role: {remedy(right)}"
+    return f"the controller {name_of(controller)} may not {right}. Give it the role: {remedy(controller, right)}"
 
 
-def remedy(right: Right) -> str:
+def remedy(controller: AnyController, right: Right) -> str:
     """The command that prints the role."""
-    return f"{ROLES} | kubectl apply --server-side -f -"
+    where = f" --namespace {right.namespace}" if right.namespace else ""
+    return f"{ROLES} {name_of(controller)}{where} | kubectl apply --server-side -f -"

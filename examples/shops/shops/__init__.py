@@ -1,0 +1,1 @@
+"""Shops in a service outside of the cluster."""

@@ -1,0 +1,149 @@
+"""PH-7: a reconciler and a watcher as `run --controllers` runs them: in process, over HTTP, and on a kube-apiserver."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+
+from tests.support.box_site import FACES, BoxSite, Face, play
+from tests.support.controller_site import SHOP, ShopSpec, ShopStatus
+from vworkspace_app.controller.event_recorder import BackgroundEvents
+from vworkspace_app.reconcilers.running import ControllerOptions, Controllers
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
+from vworkspace_core.apimachinery.resources import CONFIG_MAP
+from vworkspace_core.ports import KubeApi
+from vworkspace_core.reconcilers import (
+    Cause,
+    Constant,
+    Object,
+    Reconciler,
+    Request,
+    Result,
+    Terminal,
+    Watcher,
+)
+
+pytestmark = pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
+
+Shop = Object[ShopSpec, ShopStatus]
+
+
+@attrs.define
+class Shops(Reconciler[Shop, int]):
+    """Makes a ConfigMap of each shop, and fails as often as it is told to."""
+
+    kind = SHOP
+    owns = (CONFIG_MAP,)
+    retry = Constant(0.05)
+    api: KubeApi
+    failures: list[Exception] = attrs.field(factory=list)
+    causes: list[Cause] = attrs.field(factory=list)
+    unheld: list[str] = attrs.field(factory=list)
+
+    async def reconcile(self, request: Request[Shop, int]) -> Result[int]:
+        shop = request.object
+        self.causes.append(request.cause)
+        if not shop.metadata.finalizers:
+            self.unheld.append(shop.metadata.name)
+        if request.deleting or request.settled:
+            return Result()
+        if self.failures:
+            raise self.failures.pop(0)
+        if shop.spec.replicas > 50:
+            raise Terminal("TooMany", "at most 50 replicas")
+        meta = {"name": shop.metadata.name, "namespace": shop.metadata.namespace}
+        owner = {"apiVersion": "example.com/v1", "kind": "Shop", "name": meta["name"], "uid": shop.metadata.uid}
+        manifest = {**CONFIG_MAP.manifest(**meta), "metadata": {**meta, "ownerReferences": [owner]}}
+        await self.api.apply({**manifest, "data": {"image": shop.spec.image}}, kind=CONFIG_MAP, field_manager="shops")
+        return Result(ShopStatus("r-1", shop.spec.replicas), state=len(self.causes))
+
+
+@attrs.define
+class Audit(Watcher[Shop]):
+    """Keeps what it is told."""
+
+    kind = SHOP
+    told: list[tuple[Any, ...]] = attrs.field(factory=list)
+
+    async def on_add(self, new: Shop) -> None:
+        self.told.append(("add", new.spec.replicas))
+
+    async def on_sync(self, now: Shop) -> None:
+        self.told.append(("sync", now.spec.replicas))
+
+    async def on_update(self, old: Shop, new: Shop) -> None:
+        self.told.append(("update", old.spec.replicas, new.spec.replicas))
+
+    async def on_delete(self, last: Shop) -> None:
+        self.told.append(("delete", last.spec.replicas))
+
+
+@asynccontextmanager
+async def running(site: BoxSite, *controllers: Any) -> AsyncIterator[Controllers]:
+    """Controllers at work while the block runs."""
+    events = BackgroundEvents(site.api, site.clock, instance="test")
+    made = Controllers(site.api, site.clock, controllers, events, ControllerOptions(Random(0).random))
+    async with anyio.create_task_group() as group:
+        group.start_soon(events.run)
+        group.start_soon(made.run, _elected)
+        await made.wait_ready()
+        yield made
+        group.cancel_scope.cancel()
+
+
+async def _elected() -> None:
+    return None
+
+
+def test_a_shop_from_creation_to_deletion_with_failures_and_a_restart(face: Face) -> None:
+    async def story(site: BoxSite) -> None:
+        await site.install(SHOP.crd())
+        failures: list[Exception] = [ConnectionError("no route")]
+        shops, audit = Shops(site.api, failures), Audit()
+        async with running(site, shops, audit) as controllers:
+            ref = await site.create(SHOP.kind, "shop", spec={"image": "web:1", "replicas": 2})
+            await site.until_ready(ref)
+            at_work: Any = controllers.running[0].controller
+            await site.edit(ref, {"spec": {"replicas": 51}})
+            assert await site.until_reason(ref, "TooMany", "Stalled") == "at most 50 replicas"
+            await site.edit(ref, {"spec": {"replicas": 3}})
+            await site.until_ready(ref)
+            await site.until(lambda: _says(audit, ("update", 51, 3)))
+            child = ObjectRef(CONFIG_MAP, ref.namespace, "shop")
+            await site.admin.delete(child)
+            await site.until_there(child)
+            await site.until(lambda: _has(site, ref, ("example.com/shops", "example.com/audit")))
+        assert not at_work.unheld, "the finalizer was on before every call"
+        before = get_path(await site.get(ref), "metadata", "resourceVersion")
+
+        later, again = Shops(site.api), Audit()
+        async with running(site, later, again) as controllers:
+            at_work = controllers.running[0].controller
+            await site.until(lambda: _says(again, ("sync", 3)))
+            await site.until(lambda: _called(at_work))
+            await site.clock.sleep(0.3)
+            assert get_path(await site.get(ref), "metadata", "resourceVersion") == before, "a restart writes nothing"
+            await site.admin.delete(ref)
+            await site.until_gone(ref)
+        assert at_work.causes == [Cause.SYNCED, Cause.CHANGED]
+        assert again.told == [("sync", 3), ("delete", 3)]
+        assert audit.told[0] == ("add", 2)
+        assert audit.told[-1] == ("update", 51, 3)
+
+    play(face, story)
+
+
+async def _says(audit: Audit, what: tuple[Any, ...]) -> bool:
+    return what in audit.told
+
+
+async def _called(shops: Shops) -> bool:
+    return bool(shops.causes)
+
+
+async def _has(site: BoxSite, ref: ObjectRef, finalizers: tuple[str, ...]) -> bool:
+    return set(get_path(await site.get(ref), "metadata", "finalizers") or ()) == set(finalizers)
