@@ -120,7 +120,8 @@ def test_helm_installs_upgrades_and_uninstalls(cluster: Cluster, tmp_path: Path)
 
         assert helm.acted("uninstall", cluster.file, {}) == "uninstalled"
         assert names(cluster, deployments) == set()
-        assert names(cluster, f"apis/{RBAC}/v1/namespaces/org-a/roles") == set()
+        assert names(cluster, f"apis/{RBAC}/v1/namespaces/org-a/roles") == {"vworkspace-release"}, "for Flux"
+        assert "vworkspace-release" in names(cluster, "api/v1/namespaces/org-a/serviceaccounts")
         assert cluster.ask("GET", crd) is not None, "U3: CRDs stay, and so does every instance"
 
 

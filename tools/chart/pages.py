@@ -35,7 +35,7 @@ def chart_page() -> str:
         "type": "application",
         "version": VERSION,
         "appVersion": VERSION,
-        "kubeVersion": ">=1.28.0-0",
+        "kubeVersion": ">=1.25.0-0",
     }
     return yaml.safe_dump(chart, sort_keys=False, width=_WIDTH)
 
@@ -173,10 +173,12 @@ The CRDs are templates and not in the folder `crds/`, because Helm never upgrade
 
 ## Uninstall
 
-`helm uninstall` deletes the operator, its roles, and those of each tenant: with them the account that Flux uninstalls
-releases as. Instances, HelmReleases and applications stay, and so do the CRDs. To uninstall the applications too, let
+`helm uninstall` deletes the operator and its roles. Instances, HelmReleases and applications stay, and so do the CRDs
+and, in each tenant's namespace, the account that Flux installs releases as, with its rights: Flux goes on with them. A
+namespace that is taken out of `tenants` keeps this account too; delete what has the label
+`app.kubernetes.io/component=release-account` there when no application is left. To uninstall the applications too, let
 `vworkspace-operator uninstall` do it first ([docs/uninstall.md](../../docs/uninstall.md)); after it `helm uninstall`
-finds nothing left to delete.
+finds little left to delete.
 
 ## Values
 

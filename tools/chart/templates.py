@@ -26,7 +26,8 @@ from vworkspace_core.controller.shard import Shard
 from vworkspace_core.install import access
 
 KEEP: Final = {"helm.sh/resource-policy": "keep"}
-"""On the CRDs: whoever deletes one deletes every object of its kind (U3)."""
+"""On the CRDs, since whoever deletes one deletes every object of its kind (U3), and on the accounts that Flux installs
+releases as: applications run on."""
 
 _V: Final = "$.Values."
 _NAMESPACE: Final = "⟦$.Release.Namespace⟧"
@@ -51,11 +52,13 @@ def templates() -> Mapping[str, str]:
 
 
 def _crds() -> Iterator[Any]:
-    for crd in crd_manifests():
-        yield {
-            **crd,
-            "metadata": {**crd["metadata"], "annotations": {**crd["metadata"].get("annotations", {}), **KEEP}},
-        }
+    return map(_kept, crd_manifests())
+
+
+def _kept(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Helm leaves it where it is when it is no longer asked for."""
+    metadata = manifest["metadata"]
+    return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **KEEP}}}
 
 
 # --- rights ----------------------------------------------------------------------------------------------------------
@@ -94,9 +97,9 @@ def _tenants() -> Iterator[Any]:
     _, other_binding, _ = accounts(name, role)
     *_, working, role_of_workflows, binding_of_workflows = accounts(name, attrs.evolve(options, workflows=True))
     documents += [
-        account,
-        Guard("not $tenant.releaseRole", [of_role, binding]),
-        Guard("$tenant.releaseRole", [other_binding]),
+        _kept(account),
+        Guard("not $tenant.releaseRole", [_kept(of_role), _kept(binding)]),
+        Guard("$tenant.releaseRole", [_kept(other_binding)]),
         either("$tenant.workflows", working, runner),
         Guard("$tenant.workflows", [role_of_workflows, binding_of_workflows]),
     ]
@@ -328,6 +331,9 @@ _HELPERS: Final = f"""\
 {{{{- define "{NAME}.check" -}}}}
 {{{{- if and (not $.Values.controlPlane.enabled) (not $.Values.controlPlane.clusterId) }}}}
 {{{{- fail "controlPlane.clusterId: {NO_CLUSTER_ID}" }}}}
+{{{{- end }}}}
+{{{{- if and $.Values.webhooks.enabled (semverCompare "<1.28.0-0" $.Capabilities.KubeVersion.Version) }}}}
+{{{{- fail "webhooks.enabled: needs Kubernetes 1.28 or newer" }}}}
 {{{{- end }}}}
 {{{{- if and $.Values.webhooks.enabled (not $.Values.webhooks.certManager) (not $.Values.webhooks.caBundle) }}}}
 {{{{- fail "webhooks.caBundle: {NO_AUTHORITY}" }}}}

@@ -56,6 +56,9 @@ allowedImages: "none.invalid/"
 {{- if and (not $.Values.controlPlane.enabled) (not $.Values.controlPlane.clusterId) }}
 {{- fail "controlPlane.clusterId: is needed without a control plane: what the label app.vworkspace.io/cluster-id says on objects" }}
 {{- end }}
+{{- if and $.Values.webhooks.enabled (semverCompare "<1.28.0-0" $.Capabilities.KubeVersion.Version) }}
+{{- fail "webhooks.enabled: needs Kubernetes 1.28 or newer" }}
+{{- end }}
 {{- if and $.Values.webhooks.enabled (not $.Values.webhooks.certManager) (not $.Values.webhooks.caBundle) }}
 {{- fail "webhooks.caBundle: is needed where the webhooks have no certificate by cert-manager: the authority of yours, PEM" }}
 {{- end }}
