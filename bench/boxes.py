@@ -2,9 +2,9 @@
 
     python -m bench.boxes [--instances 100] [--parents 1000]
 
-The operators run as processes on the embedded API server over HTTP, one after the other. The measurement plays the
-controllers of Deployments, load balancers and ingresses, and answers at once: what is left is the operator. Writes are
-counted in the audit log, processor time and memory are read from `/proc`.
+The operators run as processes on the embedded API server over HTTP, or with KUBEBUILDER_ASSETS on a kube-apiserver,
+one after the other. The measurement plays the controllers of Deployments, load balancers and ingresses, and answers at
+once: what is left is the operator. Writes are counted in the audit log, processor time and memory read from `/proc`.
 """
 
 import argparse
@@ -17,17 +17,21 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import msgspec
+import yaml
 
 from bench.machine import describe, line
 from bench.operators import BIN, ROOT, Program, processor_seconds
 from bench.reaching import AGENT, Access, Client
+from bench.stage import everything_for
+from bench.writes import POLICY
+from tests.support.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_app.boxes.load import load_box, runnable
 from vworkspace_app.trials.world import BoxWorld
@@ -162,31 +166,73 @@ class Cluster:
     def writes(self) -> int:
         """Writes so far of whoever is not this measurement, Events and Leases left out."""
         rows = (msgspec.json.decode(row) for row in (self.folder / "audit").read_bytes().splitlines())
-        return sum(
-            row["method"] != "GET"
-            and not row["agent"].startswith(AGENT)
-            and "/events" not in row["path"]
-            and "/leases" not in row["path"]
-            for row in rows
-        )
+        return sum(map(_is_operators, rows))
+
+
+def _is_operators(row: dict[str, Any]) -> bool:
+    """Of either server's audit log: that of a kube-apiserver has writes only."""
+    if "auditID" in row:
+        path, is_its = row["requestURI"], row["user"]["username"] == OPERATOR_USER
+    else:
+        path, is_its = row["path"], row["method"] != "GET" and not row["agent"].startswith(AGENT)
+    return is_its and "/events" not in path and "/leases" not in path
 
 
 @contextmanager
 def cluster(*crds: Path) -> Iterator[Cluster]:
-    with tempfile.TemporaryDirectory(prefix="vworkspace-bench-") as name:
-        folder = Path(name)
-        words = ["cluster", "--bare", "--kubeconfig-out", str(folder / "kc"), "--audit-log", str(folder / "audit")]
-        words += [word for crd in crds for word in ("--crds", str(crd))]
-        command = [str(BIN / "vworkspace-operator"), *words]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                assert process.stdout is not None
-                found = Cluster(Access(process.stdout.readline().split()[1]), folder)
-                client = found.client
-                client.send("POST", "/api/v1/namespaces", encoded(NAMESPACE.manifest(SPACE)))
-                yield found
-            finally:
-                process.kill()
+    """The embedded one, or a kube-apiserver where there is one."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-bench-")))
+        assets = assets_of(os.environ)
+        if isinstance(assets, Assets):
+            server = stack.enter_context(started(assets, *audit_flags(folder / "audit", POLICY)))
+            found = _on_real(server, folder, crds)
+        else:
+            found = Cluster(Access(stack.enter_context(_embedded(folder, crds))), folder)
+        found.client.send("POST", "/api/v1/namespaces", encoded(NAMESPACE.manifest(SPACE)))
+        yield found
+
+
+def _on_real(server: RealServer, folder: Path, crds: Sequence[Path]) -> Cluster:
+    """With the definitions, and every right for the operator: roles are not what is measured."""
+    access = Access(server.url, server.token, server.operator_token, server.authority.decode())
+    (folder / "kc").write_text(json.dumps(access.kubeconfig(access.operator)), encoding="utf-8")
+    found = Cluster(access, folder)
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    found.client.send("POST", roles, encoded(everything_for(OPERATOR_USER)))
+    definitions = [yaml.safe_load(crd.read_text(encoding="utf-8")) for crd in crds]
+    for crd in definitions:
+        found.client.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", encoded(crd))
+    for crd in definitions:
+        _until_served(found.client, crd["spec"])
+    return found
+
+
+def _until_served(client: Client, spec: dict[str, Any]) -> None:
+    path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+    until = time.perf_counter() + PATIENCE
+    while True:
+        try:
+            client.send("GET", path)
+        except AssertionError:
+            assert time.perf_counter() < until, path
+            time.sleep(0.1)
+        else:
+            return
+
+
+@contextmanager
+def _embedded(folder: Path, crds: Sequence[Path]) -> Iterator[str]:
+    """Its address."""
+    words = ["cluster", "--bare", "--kubeconfig-out", str(folder / "kc"), "--audit-log", str(folder / "audit")]
+    words += [word for crd in crds for word in ("--crds", str(crd))]
+    command = [str(BIN / "vworkspace-operator"), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[1]
+        finally:
+            process.kill()
 
 
 def encoded(value: Any) -> bytes:
@@ -264,6 +310,8 @@ class Player:
             return  # the cluster has been taken down
 
     def _note(self, kind: Kind, live: dict[str, Any], at: float, client: Client, root: str) -> None:
+        if live["metadata"]["namespace"] != SPACE:
+            return
         name = live["metadata"]["name"].removesuffix("-svc").removesuffix("-ingress")
         with self.news:
             self.seen.setdefault((kind, name), at)

@@ -90,17 +90,28 @@ class Witness:
             others = (other for other in self.world.objects.values() if self._is_labelled(other))
         else:
             label = get_path(live, "metadata", "labels", MARKS.node)
-            spec = shop.manifest["spec"]
-            there = {node.id for node in self.world.decide.nodes}
-            unknown = {
-                node
-                for node, fault in spec.get("fault", {}).items()
-                if node in there and (fault.startswith("include") or node not in spec.get("without", ()))
-            }
-            assert label not in unknown, f"L7: {ref} is deleted, and {label} is unknown"
+            assert label not in self._unknown(), f"L7: {ref} is deleted, and {label} is unknown"
             assert last.is_ready, f"L10: {ref} is deleted before all is ready"
             others = (self.world.objects[one.ref] for one in last.going if one.ref in self.world.objects)
         assert wave_of(live) == max(map(wave_of, others)), f"L10, L11: {ref} goes before its turn"
+
+    def _unknown(self) -> set[str]:
+        """Nodes of which it is not known what they want."""
+        faults = self.world.shop.manifest["spec"].get("fault", {})
+        excluded = self._excluded()
+        return {node.id for node in self.world.decide.nodes if node.id in faults and node.id not in excluded}
+
+    def _excluded(self) -> set[str]:
+        """Nodes that are known not to be wanted: by themselves, or since what their rendering reads is not."""
+        spec = self.world.shop.manifest["spec"]
+        faults, found = spec.get("fault", {}), set[str]()
+        for node in self.world.decide.graph.nodes.values():
+            fault = faults.get(node.id, "")
+            edges = (edge for edge in self.world.decide.graph.edges[node.id] if edge.until is not Until.NOTHING)
+            follows = not fault.startswith("render") and any(edge.to in found for edge in edges)
+            if not fault.startswith("include") and (node.id in spec.get("without", ()) or follows):
+                found.add(node.id)
+        return found
 
     def _is_labelled(self, live: Manifest) -> bool:
         return bool(get_path(live, "metadata", "labels", MARKS.owner_uid) == self.world.shop.metadata.uid)

@@ -6,7 +6,7 @@ write of it the laws are asked (`graph_witness`); then the faults stop, and the 
 
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.faulty_kube import Crash
@@ -15,7 +15,7 @@ from tests.support.graph_witness import Witness
 from tests.support.graph_world import CHILDREN, EXTRA, MARKS, NS, GraphWorld, NodeSpec, content
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.graph import ApplyPolicy
+from vworkspace_core.graph import ApplyPolicy, Until
 from vworkspace_core.graph.once import UNRECORDED
 
 
@@ -173,6 +173,10 @@ def test_graph_everything_goes_from_wherever_it_stands(
 
 
 @given(graphs(), st.lists(DEEDS, max_size=10))
+@example(
+    (NodeSpec("a", listed=True), NodeSpec("b", (("a", Until.APPLIED),), listed=True)),
+    [Deed("size", 1), Deed("fault", how={"b": "gate/MISSING"}), Deed("without", how=["a"])],
+)  # what depends on what is not wanted goes with it, whatever its gate asks
 def test_graph_what_is_created_once_is_created_once(nodes: Sequence[NodeSpec], deeds: Sequence[Deed]) -> None:
     """L20, through crashes between any two calls, refusals and deletions by hand."""
     world, witness = played(nodes, deeds)
