@@ -11,14 +11,13 @@ from vworkspace_app.controller.definitions import is_served
 from vworkspace_app.controller.held_status import HeldStatuses
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.pass_log import log_pass
-from vworkspace_app.controller.safety_net import SafetyNet
+from vworkspace_app.controller.safety_net import SafetyNet, is_reconciling
 from vworkspace_app.process.entropy import SystemEntropy
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.composites.composite import Composite
 from vworkspace_core.composites.observe import add_children
-from vworkspace_core.composites.parent import RECONCILING, Parent
+from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.informer.changes import CacheChange
@@ -61,20 +60,16 @@ class CompositeController:
             self.net.forget(key)
             return ReconcileResult()
         parent = self.composite.read(msgspec.json.decode(raw))
-        await self._look_after(key, parent)
+        await self.net.look_if_due(key, partial(self._read_anew, key, parent))
         observed = await self._observe(parent)
         result = await run_pass(self._reconciler, parent, observed, self.api, self.events, partial(self.on_write, key))
         await self.held.heard(key, result)
         log_pass(key, result)
-        return self.net.until_next(key, result)
+        return self.net.until_next(key, result, under_way=is_reconciling(result.status, parent.conditions))
 
-    async def _look_after(self, key: ObjectRef, parent: Parent) -> None:
-        """Read anew what an object waits for, once it has waited for long."""
-        said = {condition.type: condition.status for condition in parent.conditions}
-        if said.get(RECONCILING) is not ConditionStatus.TRUE:
-            self.net.forget(key)
-            return
-        await self.net.look(key, (key, *self._children(parent)))
+    def _read_anew(self, key: ObjectRef, parent: Parent) -> Iterator[ObjectRef]:
+        yield key
+        yield from self._children(parent)
 
     # --- what is observed ----------------------------------------------------------------------------------------
 

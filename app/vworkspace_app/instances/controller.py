@@ -1,6 +1,6 @@
 """The ApplicationInstance controller: from a key to a snapshot, a decision, and what came of it (REC-1)."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from vworkspace_app.controller.held_status import HeldStatuses
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.observer import report_nothing
 from vworkspace_app.controller.pass_log import log_pass
-from vworkspace_app.controller.safety_net import SafetyNet
+from vworkspace_app.controller.safety_net import SafetyNet, is_reconciling
 from vworkspace_app.operations.index import UPGRADES_OF, target_in
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
@@ -20,10 +20,8 @@ from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.operation import EngineName
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.policy import Policy
-from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.unreadable import Unreadable, readable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
@@ -98,24 +96,19 @@ class InstanceController:
         source = _read_raw(raw)
         if not is_managed(source.metadata):
             await self.tell_unmanaged(key, msgspec.json.decode(raw))
-        await self._look_after(key, source)
+        instance = readable(source)
+        await self.net.look_if_due(key, partial(self._read_anew, key, instance))
         observed = await self._observe(source)
         reconciler = PassRules(APPLICATION_INSTANCE, _read, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True)
         on_write = partial(self.on_write, key)
         result = await run_pass(reconciler, source, observed, self.api, self.events, on_write, self.is_backlogged)
         await self.held.heard(key, result)
         log_pass(key, result)
-        return self.net.until_next(key, result)
+        under_way = is_reconciling(result.status, instance.status.conditions)
+        return self.net.until_next(key, result, under_way=under_way)
 
-    async def _look_after(self, key: ObjectRef, source: InstanceSource) -> None:
-        """Read anew what an instance waits for, once it has waited for long."""
-        instance = readable(source)
-        said = {condition.type: condition.status for condition in instance.status.conditions}
-        if said.get(Type.RECONCILING) is not ConditionStatus.TRUE:
-            self.net.forget(key)
-            return
-        if self.net.is_due(key):
-            await self.net.look(key, dict.fromkeys((key, *watched_refs(instance), *self._owned_refs(instance))))
+    def _read_anew(self, key: ObjectRef, instance: ApplicationInstance) -> Iterable[ObjectRef]:
+        return dict.fromkeys((key, *watched_refs(instance), *self._owned_refs(instance)))
 
     def _owned_refs(self, instance: ApplicationInstance) -> Iterator[ObjectRef]:
         for kind in DOWNSTREAM_KINDS:

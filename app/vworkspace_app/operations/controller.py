@@ -5,7 +5,7 @@ on one target are decided one at a time: the queue asks for the `exclusion_key`,
 written (OPS-5).
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import timedelta
 from functools import partial
 from typing import TypeAlias
@@ -104,7 +104,8 @@ class OperationController:
         if isinstance(source, Unreadable):
             _refuse_unknown_past(source)
         context = self._context()
-        await self._look_after(key, source, context)
+        operation = readable(source)
+        await self.net.look_if_due(key, partial(self._read_anew, key, operation, context))
         self.awaited.awaits(key, self._looked_at_before_the_start(source, context))
         observed = await self._observe(source, context)
         context = await self._with_spent_approval(source, observed, context)
@@ -113,19 +114,14 @@ class OperationController:
         result = await run_pass(reconciler, source, observed, self.api, self.events, on_write)
         await self.held.heard(key, result)
         log_pass(key, result)
-        return self.net.until_next(key, result)
+        phase = get_path(result.status, "status", "phase") if result.status is not None else operation.status.phase
+        return self.net.until_next(key, result, under_way=phase == Phase.RUNNING)
 
-    async def _look_after(self, key: ObjectRef, source: OperationSource, context: OperationContext) -> None:
-        """Read anew what a run depends on, once it has been at it for long."""
-        operation = readable(source)
-        if operation.status.phase is not Phase.RUNNING:
-            self.net.forget(key)
-            return
-        if not self.net.is_due(key):
-            return
+    def _read_anew(self, key: ObjectRef, operation: Operation, context: OperationContext) -> Iterable[ObjectRef]:
+        """What a run depends on."""
         target = target_ref(operation)
         live = self.informers.store(target.kind).get(target.namespace, target.name)
-        await self.net.look(key, dict.fromkeys((key, target, *lookups(operation, context, live))))
+        return dict.fromkeys((key, target, *lookups(operation, context, live)))
 
     def _looked_at_before_the_start(self, source: OperationSource, context: OperationContext) -> Iterator[ObjectRef]:
         """What may keep it from starting and carries no mark of it; nothing once it has started."""
