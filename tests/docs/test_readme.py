@@ -36,6 +36,9 @@ PAGES = {
         "docs/cli.md",
         "docs/upgrade.md",
         "docs/uninstall.md",
+        "docs/quickstart.md",
+        "docs/compatibility.md",
+        "docs/air-gapped.md",
         "examples/README.md",
     )
 }

@@ -113,6 +113,8 @@ def test_install_first_application_and_gitops_work_as_they_are_written(tmp_path:
                         "6.7.1",
                         pod,
                     )
+            shown = "".join(shell.run(command) for command in commands("When something is wrong"))
+            assert "appinst/podinfo  Ready" in shown
             shell.until(lambda: bool(says(shell.get(f"{CLUSTERS}/{CLUSTER}"), "Connected", "True")), "poll", pod)
             assert pod.stop().status == 0
 

@@ -1,0 +1,65 @@
+"""Every command of ours that a page names is one, with options that it has: in blocks, in sentences, in tables."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.docs.markdown import ROOT
+from tests.docs.test_links import PAGES, named
+
+_ANYWHERE = ("--help", "--version", "-h")
+_PAST = {"CHANGELOG.md"}
+"""Pages that tell of what was."""
+_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*(?![\w/*])")
+
+
+@cache
+def options() -> dict[str, set[str]]:
+    """By command, from the page that is generated of the parser; of `run`, from the one about settings."""
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    found = {
+        name: set(_OPTION.findall(section))
+        for name, section in re.findall(r"^## `vworkspace-operator ([a-z -]+)`\n(.*?)(?=^## |\Z)", page, re.M | re.S)
+    }
+    settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    of_run = set(_OPTION.findall(settings)) | found["run"]
+    found["run"] = found["box run"] = of_run | {f"--no-{option[2:]}" for option in of_run} | found.get("box run", set())
+    return found
+
+
+def said(page: Path) -> Iterator[str]:
+    """Every command line that begins with a command of ours, or with one of its subcommands."""
+    text = page.read_text(encoding="utf-8")
+    for language, block in _FENCE.findall(text):
+        if language in ("sh", "console"):
+            for line in re.sub(r"\\\n\s*", "", block).splitlines():
+                yield from re.findall(r"(?:^\$? ?|\| |bin/)vworkspace-operator ([^|>#;]*)", line)
+    for code in re.findall(r"`([^`]+)`", _FENCE.sub("", text)):
+        words = " ".join(code.split()).removeprefix("vworkspace-operator ")
+        if code.startswith("vworkspace-operator ") or (" --" in words and words.split()[0] in options()):
+            yield words.split(" | ")[0]
+
+
+def problem(words: str) -> str:
+    """What is wrong with a command line; empty where nothing is."""
+    name = next((name for name in sorted(options(), key=len, reverse=True) if f"{words} ".startswith(f"{name} ")), "")
+    if not name:
+        is_part = words.strip() in {one.split()[0] for one in options()} or words.startswith(("-", "…"))
+        return "" if is_part else f"no command: {words}"
+    unknown = set(_OPTION.findall(re.sub(r"'[^']*'|\"[^\"]*\"|=\S+", "", words))) - options()[name] - {*_ANYWHERE}
+    return f"{name} has no {', '.join(sorted(unknown))}" if unknown else ""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in _PAST], ids=named)
+def test_every_command_that_is_named_is_one_with_options_that_it_has(page: Path) -> None:
+    assert [told for words in said(page) if (told := problem(words))] == []
+
+
+def test_a_command_or_an_option_that_is_not_there_is_found() -> None:
+    assert problem("statsu") == "no command: statsu"
+    assert problem("check --pree") == "check has no --pree"
+    assert problem("run --no-agent --cluster-id x") == ""
