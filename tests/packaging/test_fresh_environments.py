@@ -181,3 +181,17 @@ def test_the_steps_of_the_dockerfile_build_and_install_it(image_source: Path, tm
     program = entry.strip('[]"').replace("/opt/operator", str(tmp_path / "operator"))
     assert subprocess.run([program, "--version"], capture_output=True, check=False).returncode == 0
     assert subprocess.run([program, "demo"], capture_output=True, check=False).returncode == 1
+
+
+def test_a_new_project_is_installed_tested_and_run_by_its_entry_point(wheel: Path, tmp_path: Path) -> None:
+    """PH-7: what `init reconciler` writes is a package like any other."""
+    fresh, project = Environment(tmp_path / "env"), tmp_path / "shops"
+    fresh.pip("install", f"{wheel}[kit]")
+    assert fresh.run("init", "reconciler", "shops", "--kind", "Shop", "--directory", str(project)).returncode == 0
+    fresh.pip("install", project)
+
+    tests: list[str | Path] = [fresh.bin / "python", "-m", "pytest", "-q"]
+    tested = subprocess.run(tests, cwd=project, capture_output=True, text=True, check=False)
+    assert "2 passed" in tested.stdout, tested.stdout + tested.stderr
+    assert "shops  shops.reconciler:shops  shops 0.1.0" in fresh.run("controllers", "list").stdout
+    assert "name: shops.example.com" in fresh.run("controllers", "crds", "shops").stdout

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 SHOP = """
 import attrs
 
-from vworkspace_core.reconcilers import Object, resource
+from vworkspace_core.reconcilers import Children, Desired, Node, Object, pure_reconciler, resource
 
 
 @attrs.frozen
@@ -32,12 +32,25 @@ def told(shop: Object[ShopSpec, ShopStatus]) -> str:
 
 
 told(SHOP.read({}))
+
+
+@pure_reconciler(SHOP, owns=["apps/v1/Deployment"])
+def shop(self: Object[ShopSpec, ShopStatus], children: Children) -> Desired[ShopStatus]:
+    web = Node("web", {"metadata": {"name": self.metadata.name}})
+    return Desired([web], ShopStatus(ready=children.dig(web, "status", "readyReplicas") or 0))
+
+
+print(shop(SHOP.new("mine", ShopSpec("r/x:1"))).status.ready)
 """
 WRONG = {
     "a field of a status": "print(SHOP.read({}).status.redy)",
     "a field of a spec": "print(SHOP.read({}).spec.imagge)",
     "a value of a status": 'ShopStatus(ready="3")',
     "another kind's object": "told(OTHER.read({}))",
+    "a status that is none of the kind's": "pure_reconciler(SHOP, owns=[])(lambda self, _: Desired([], ShopSpec('')))",
+    "a function of another kind": "pure_reconciler(OTHER, owns=[])(shop.function)",
+    "a node that is none": 'Desired([{"id": "web"}], ShopStatus())',
+    "a field of what is desired": 'print(shop(SHOP.new("mine", ShopSpec("x"))).status.redy)',
 }
 
 

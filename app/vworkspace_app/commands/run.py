@@ -8,6 +8,7 @@ import structlog
 from vworkspace_app import VERSION
 from vworkspace_app.boxes.load import load_boxes, runnable
 from vworkspace_app.commands.box_run import tell_unserved
+from vworkspace_app.composites.running import refuse_shared_kinds
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
@@ -53,6 +54,7 @@ def run_operator(settings: RunSettings) -> None:
     templates = read_templates(settings.templates)
     loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
     composites, kinds = [*map(composite_of, boxes), *loaded.composites], ServedKinds.of(boxes)
+    refuse_shared_kinds(composites)
     try:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:

@@ -21,7 +21,8 @@ from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserve
 from vworkspace_app.controller.resync import resync
 from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.process.entropy import SystemEntropy
-from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_app.process.errors import CommandError
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.composites.blocked_pass import blocked_words, not_permitted, remedy
 from vworkspace_core.composites.composite import Composite
@@ -171,6 +172,14 @@ class Composites:
         async with anyio.create_task_group() as group:
             for one in self.running:
                 group.start_soon(one.pool.finish)
+
+
+def refuse_shared_kinds(composites: Iterable[Composite]) -> None:
+    """Raise CommandError where two would write the conditions of one kind."""
+    by_kind: dict[Kind, str] = {}
+    for one in composites:
+        if (other := by_kind.setdefault(one.kind, one.title)) != one.title:
+            raise CommandError(f"the {other} and the {one.title} are both for {one.kind.kind} objects: run one of them")
 
 
 def _running(

@@ -181,6 +181,8 @@ def _going(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: dat
 
 def _readable(pure: AnyPureReconciler, parent: Parent) -> Object[Any, Any]:
     found = pure.kind.read_leniently(parent.manifest)
+    if isinstance(found, UnreadableObject):  # the status follows from the rest: it is no reason to stop
+        found = pure.kind.read_leniently({**parent.manifest, "status": {}})
     if isinstance(found, UnreadableObject):
         raise _Unreadable(f"the object does not fit {pure.kind.kind.kind}: {found.problems}")
     return found

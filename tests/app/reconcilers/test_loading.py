@@ -5,9 +5,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 
 from vworkspace_app.commands.controllers import listed, render_crds, render_roles
+from vworkspace_app.composites.running import refuse_shared_kinds
 from vworkspace_app.install.roles import RoleOptions
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format
@@ -161,3 +163,12 @@ def test_crds_roles_and_a_list_are_printed(package: Callable[..., Path]) -> None
     assert {"vworkspace-controller-shop", "vworkspace-controller-audit"} <= set(re.findall(r"name: (\S+)", roles))
     assert "'*'" not in roles
     assert listed().splitlines()[1:] == ["audit  shops:Audit  shops 1.0", "shop   shops:shop   shops 1.0"]
+
+
+def test_two_that_write_conditions_of_one_kind_do_not_run_together(package: Callable[..., Path]) -> None:
+    package("shops", shop="shops:shop")
+    (shop,) = load_controllers(["shop"]).composites
+
+    with pytest.raises(CommandError, match="the controller shop and the box shop are both for Shop objects"):
+        refuse_shared_kinds([shop, attrs.evolve(shop, word="box")])
+    refuse_shared_kinds([shop])

@@ -247,6 +247,16 @@ def test_an_object_that_does_not_fit_its_classes_is_told_and_keeps_what_it_has()
     assert "spec.replicas: must be an integer, not a string" in world.condition()["message"]
 
 
+def test_a_status_that_does_not_fit_is_written_anew() -> None:
+    world = settled(ShopSpec())
+    stored = dict(world.get(world.ref) or {})
+    status = {**stored["status"], "ready": "many"}
+    world.server.store.put(world.server.resource(SHOP.kind).storage, {**stored, "status": status})
+    world.settle()
+
+    assert (world.condition()["status"], get_path(world.get(world.ref), "status", "ready")) == ("True", 1)
+
+
 # --- removal ---------------------------------------------------------------------------------------------------------
 
 
