@@ -107,5 +107,7 @@ def fail(self: Shop, children: Children) -> None:
             raise RuntimeError(f"the shop is closed: {children.dig('given', 'data', 'key')}")
         case "terminal":
             raise Terminal("TooLarge", "at most one")
+        case "exit":
+            raise SystemExit(3)
         case "type":
             self.spec.fails.nothing  # type: ignore[attr-defined]  # noqa: B018

@@ -11,7 +11,7 @@ Guarantees
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 import msgspec
@@ -57,6 +57,8 @@ from vworkspace_core.reconcilers.object import Object, UnreadableObject
 from vworkspace_core.reconcilers.pure import AnyPureReconciler, Read
 from vworkspace_core.reconcilers.request import Terminal
 from vworkspace_core.reconcilers.secret_texts import without_secrets
+
+T = TypeVar("T")
 
 DOMAIN: Final = "controller.vworkspace.io"
 MARKS: Final = Marks(DOMAIN)
@@ -155,7 +157,7 @@ class _Unreadable(Exception):
 def _wanted(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
     composite, found = composite_of(pure), _readable(pure, parent)
     children = children_of(pure, parent, found, observed)
-    desired = pure.function(found, children)
+    desired = _asked(pure.function, found, children)
     if not isinstance(desired, Desired):
         raise InvalidDesired(f"the function returned {type(desired).__name__}, not Desired(nodes, status)")
     if not isinstance(desired.status, pure.kind.status):
@@ -173,10 +175,20 @@ def _going(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: dat
     hooks = None
     if pure.drain is not None:
         found = _readable(pure, parent)
-        nodes = pure.drain(found, children_of(pure, parent, found, observed))
+        nodes = _asked(pure.drain, found, children_of(pure, parent, found, observed))
         graph = _graph_of(pure, found, nodes)
         hooks = Hooks.of(graph.nodes.values(), Scope())
     return taking_down(composite_of(pure), parent, observed, hooks, now)
+
+
+def _asked(function: Callable[[Object[Any, Any], Children], T], found: Object[Any, Any], children: Children) -> T:
+    """What a function of the user's says. Raises what it raises, as an error of its own and never of the process."""
+    try:
+        return function(found, children)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # `sys.exit()`, or the cancellation of another task, is for this object alone
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
 def _readable(pure: AnyPureReconciler, parent: Parent) -> Object[Any, Any]:

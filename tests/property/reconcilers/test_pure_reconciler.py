@@ -161,7 +161,12 @@ def test_a_password_is_made_once_and_stays() -> None:
 
 @pytest.mark.parametrize(
     ("fails", "reason", "stalled"),
-    [("raises", "ReconcileFailed", "False"), ("type", "ReconcileFailed", "False"), ("terminal", "TooLarge", "True")],
+    [
+        ("raises", "ReconcileFailed", "False"),
+        ("type", "ReconcileFailed", "False"),
+        ("exit", "ReconcileFailed", "False"),
+        ("terminal", "TooLarge", "True"),
+    ],
 )
 def test_a_function_that_fails_touches_nothing_is_told_and_goes_on_when_it_can_L5(
     fails: str, reason: str, stalled: str
