@@ -31,7 +31,6 @@ from bench.operators import BIN, ROOT, Program, processor_seconds
 from bench.reaching import AGENT, Access, Client
 from bench.stage import everything_for
 from bench.writes import POLICY
-from tests.support.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_app.boxes.load import load_box, runnable
 from vworkspace_app.trials.world import BoxWorld
@@ -40,6 +39,7 @@ from vworkspace_core.apimachinery.resources import NAMESPACE
 from vworkspace_core.boxes.decide import BoxContext, composite_of, decide
 from vworkspace_core.composites.observe import observe_live
 from vworkspace_fake.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
+from vworkspace_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
 
 FILE: Final = ROOT / "bench" / "webapp.yaml"
 CRD: Final = ROOT / "examples" / "boxes" / "webapp-crd.yaml"

@@ -20,7 +20,6 @@ from lightkube.config.kubeconfig import KubeConfig
 from bench.reaching import Access
 from bench.writes import POLICY
 from tests.support.definitions import have_defined
-from tests.support.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_app.embedded.access import audited
 from vworkspace_app.embedded.cluster import EmbeddedCluster
@@ -32,6 +31,7 @@ from vworkspace_core.ports import KubeApi
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
 from vworkspace_fake.flux.crds import flux_crds
 from vworkspace_fake.simulation.workers import workers
+from vworkspace_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
 from vworkspace_kube import KubeApiClient
 
 SPACES = tuple(f"bench-{at}" for at in range(20))

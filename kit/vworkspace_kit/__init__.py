@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from vworkspace_kit.cluster import Cluster, NotReached
     from vworkspace_kit.fake import FakeCluster, HotLoop
     from vworkspace_kit.faults import ActiveFault
+    from vworkspace_kit.real import NotHere, RealCluster
     from vworkspace_kit.record import EventSeen, Write
     from vworkspace_kit.strategies import changes_of, objects_of
 
@@ -19,7 +20,9 @@ __all__ = [
     "EventSeen",
     "FakeCluster",
     "HotLoop",
+    "NotHere",
     "NotReached",
+    "RealCluster",
     "Write",
     "changes_of",
     "objects_of",
@@ -31,7 +34,9 @@ _MODULES: Final = {
     "EventSeen": "vworkspace_kit.record",
     "FakeCluster": "vworkspace_kit.fake",
     "HotLoop": "vworkspace_kit.fake",
+    "NotHere": "vworkspace_kit.real",
     "NotReached": "vworkspace_kit.cluster",
+    "RealCluster": "vworkspace_kit.real",
     "Write": "vworkspace_kit.record",
     "changes_of": "vworkspace_kit.strategies",
     "objects_of": "vworkspace_kit.strategies",

@@ -216,7 +216,8 @@ class FakeCluster(Cluster):
         if process.is_dead and not process.task.done():
             process.kill()
             return True
-        failure = Crash() if process.is_dead else process.failure()
+        failure = process.failure()
+        failure = Crash() if process.is_dead else failure
         if failure is None:
             return False
         if not isinstance(failure, Crash):

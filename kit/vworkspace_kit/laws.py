@@ -16,8 +16,9 @@ from vworkspace_app.trials import laws as of_boxes
 from vworkspace_app.trials.cluster import condition_of, ready_of
 from vworkspace_app.trials.faults import at_random, away, calm
 from vworkspace_app.trials.shapes import shape_of
+from vworkspace_core.api.labels import APPLIED_HASH
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.reconcilers import Object, PureReconciler, Reconciler
 from vworkspace_core.reconcilers.controllers import Promise, promises_of, watched_of
@@ -238,9 +239,7 @@ class _Trial:
         one = self.controller
         if isinstance(one, type):
             return issubclass(one, Reconciler)
-        if isinstance(one, PureReconciler):
-            return True
-        return not isinstance(one, Box) and Promise.CONDITIONS in promises_of(one)
+        return isinstance(one, Box | PureReconciler) or Promise.CONDITIONS in promises_of(one)
 
     def _steady(self, world: _World) -> None:
         """Nothing is written when nothing happens, nor because the process starts again."""
@@ -337,8 +336,7 @@ class _Trial:
 
     def _by_hand(self, world: _World, random: Random) -> None:
         """Somebody deletes an object that the controller says it owns."""
-        owned = self._owned()
-        there = sorted(ref for ref in world.made() if ref.kind in owned)
+        there = sorted(ref for ref, live in world.made().items() if self._is_kept_up(ref, live))
         if there:
             ref = random.choice(there)
             try:
@@ -346,8 +344,12 @@ class _Trial:
             except NotFound:
                 return
 
-    def _owned(self) -> frozenset[Kind]:
-        one = self.controller
-        if isinstance(one, Box):
-            return frozenset()
-        return frozenset(watched.kind for watched in watched_of(one.owns))
+    def _is_kept_up(self, ref: ObjectRef, live: Manifest) -> bool:
+        """Whether it is to come back. What is made once stays away."""
+        match self.controller:
+            case Box():
+                return False
+            case PureReconciler():
+                return get_path(live, "metadata", "annotations", APPLIED_HASH) is not None
+            case one:
+                return ref.kind in [watched.kind for watched in watched_of(one.owns)]

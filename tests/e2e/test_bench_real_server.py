@@ -15,8 +15,8 @@ from bench import apiserver, writes
 from bench.reaching import Access
 from bench.turns import LongestTurn
 from tests.conformance.test_real_server import alive, stand_ins
-from tests.support.kube_apiserver import OPERATOR_USER
 from tests.support.patience import PATIENCE
+from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 pytestmark = pytest.mark.slow
 

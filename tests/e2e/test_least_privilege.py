@@ -36,7 +36,6 @@ from tests.support.e2e_world import (
     World,
 )
 from tests.support.e2e_world import instance as wanted_instance
-from tests.support.kube_apiserver import OPERATOR_USER
 from tests.support.operation_requests import APPROVAL_SECRET, AT_WORK, ENGINES_QUICK, FLUX, Operating, rules
 from tests.support.rights import granted, printed, unused, used
 from tests.support.servers import Face, serving_around, simulate
@@ -51,6 +50,7 @@ from vworkspace_core.apimachinery.manifest import ObjectRef, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, LEASE, OPERATION, SECRET
 from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
 from vworkspace_core.ports import KubeApi
+from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 pytestmark = pytest.mark.slow
 

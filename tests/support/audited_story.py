@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from tests.support.kube_apiserver import OPERATOR_USER
 from vworkspace_apiserver.access.audit import AuditLog
+from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 __all__ = ["POLICY", "Audit", "Remembered", "Request", "Written", "arrival", "whole_lines"]
 

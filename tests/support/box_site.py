@@ -17,7 +17,6 @@ import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 from tests.support.embedded_server import config_of, embedded
-from tests.support.kube_apiserver import OPERATOR_USER, RealServer, assets_of, started
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
 from vworkspace_apiserver.inprocess import InProcessKube
@@ -38,6 +37,7 @@ from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.downstream import DownstreamSimulator
 from vworkspace_fake.downstream import run as run_downstream
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
+from vworkspace_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, started
 from vworkspace_kube import KubeApiClient
 
 __all__ = ["FACES", "NS", "QUICK", "BoxSite", "Face", "example", "in_process", "play"]

@@ -20,12 +20,12 @@ import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 from tests.support.audited_story import POLICY, Audit, Remembered, Written
-from tests.support.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
 from tests.support.server_thread import served
 from vworkspace_apiserver.access.rbac import service_account
 from vworkspace_apiserver.http.serving import kubeconfig
 from vworkspace_apiserver.model.calls import ADMIN
 from vworkspace_apiserver.server import ApiServer
+from vworkspace_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
 from vworkspace_kube import load_config
 
 __all__ = ["Reached", "is_existing", "reached", "real_server", "stop_real_server"]

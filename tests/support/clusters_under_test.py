@@ -22,12 +22,12 @@ from tests.support.cluster_environment import grant
 from tests.support.commands import Running, call
 from tests.support.definitions import have_defined
 from tests.support.e2e_world import CLUSTER, NS, OWN_NS, instance, usual_crds
-from tests.support.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
 from vworkspace_apiserver.http.authority import certificates_for
 from vworkspace_apiserver.http.certificates import Certificates
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.ports import KubeApi
 from vworkspace_fake.flux import run as run_flux
+from vworkspace_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
 from vworkspace_kube import KubeApiClient
 
 __all__ = ["SITES", "Site"]

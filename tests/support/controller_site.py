@@ -8,7 +8,6 @@ from typing import Any, Final
 import anyio
 import attrs
 
-from tests.support.kube_apiserver import OPERATOR_USER
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
 from vworkspace_apiserver.inprocess import InProcessKube
@@ -23,6 +22,7 @@ from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, E
 from vworkspace_core.ports import Clock, KubeApi, PatchType
 from vworkspace_core.reconcilers import Resource, resource
 from vworkspace_fake.clock import VirtualClock
+from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 NS: Final = "team"
 _OPERATOR: Final = Caller(OPERATOR_USER, agent="controllers/1")

@@ -10,7 +10,7 @@ import yaml
 from tests.support.audited_story import Request
 from tests.support.commands import run
 from tests.support.e2e_world import OWN_NS
-from tests.support.kube_apiserver import OPERATOR_USER
+from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 __all__ = ["Right", "granted", "printed", "unused", "used"]
 

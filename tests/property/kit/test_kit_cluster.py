@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import pytest
 
 from tests.support.box_site import example
 from vworkspace_core.ports import Forbidden, Invalid, NotFound
-from vworkspace_kit import FakeCluster, NotReached
+from vworkspace_core.reconcilers import Children, Desired, Node, Object, pure_reconciler, resource
+from vworkspace_kit import FakeCluster, NotReached, laws
 
 
 def app(name: str = "shop", **spec: Any) -> dict[str, Any]:
@@ -131,6 +133,50 @@ def test_kit_tells_the_same_story_each_time() -> None:
             return cluster.timeline
 
     assert story() == story()
+
+
+LABELS = {"app": "site"}
+
+
+@attrs.frozen
+class SiteSpec:
+    """A site."""
+
+    image: str
+    replicas: int = 1
+
+
+@attrs.frozen
+class SiteStatus:
+    """How many pods are there."""
+
+    ready: int = 0
+
+
+SITE = resource("example.com", "v1", "Site", SiteSpec, SiteStatus)
+
+
+@pure_reconciler(SITE, owns=["apps/v1/Deployment"])
+def site(self: Object[SiteSpec, SiteStatus], children: Children) -> Desired[SiteStatus]:
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "web", "image": self.spec.image}]}}
+    spec = {"replicas": self.spec.replicas, "selector": {"matchLabels": LABELS}, "template": template}
+    meta = {"name": self.metadata.name}
+    web = Node("web", {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec})
+    return Desired([web], SiteStatus(children.dig(web, "status", "readyReplicas") or 0))
+
+
+def test_kit_runs_pure_reconcilers_and_boxes_side_by_side() -> None:
+    with FakeCluster() as cluster:
+        cluster.run(site, example("webapp"))
+        shop = cluster.create(app("shop"))
+        one = cluster.until(cluster.create(SITE, "one", image="r/x:1", replicas=2))
+        cluster.until(shop)
+
+        assert one.status == SiteStatus(ready=2)
+        assert [one.metadata.name for one in cluster.list(SITE)] == ["one"]
+        one = cluster.until(cluster.change(one, replicas=3), lambda one: one.status.ready == 3)
+        assert one.spec == SiteSpec("r/x:1", 3)
+    laws.hold(site, SITE.new("one", SiteSpec("r/x:1")))
 
 
 def test_kit_says_what_is_wrong_with_a_fault_and_a_name(cluster: FakeCluster) -> None:

@@ -22,28 +22,17 @@ import attrs
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.support.patience import PATIENCE
 from vworkspace_apiserver.http.authority import certificates_for
 from vworkspace_apiserver.http.certificates import Certificates
 from vworkspace_apiserver.http.serving import kubeconfig
-
-__all__ = [
-    "OPERATOR_USER",
-    "Assets",
-    "CannotStart",
-    "RealServer",
-    "apiserver_command",
-    "assets_of",
-    "audit_flags",
-    "etcd_command",
-    "started",
-]
 
 LOOPBACK: Final = "127.0.0.1"
 OPERATOR_USER: Final = "system:serviceaccount:vworkspace-system:vworkspace-operator"
 """As whom the operator calls; it has the rights that roles give it."""
 GRACE: Final = 10.0
 """Seconds that a process gets to end by itself."""
+PATIENCE: Final = 240.0
+"""Seconds that a process gets to answer: far more than it needs, on a machine that is busy too."""
 
 
 class CannotStart(Exception):

@@ -1,0 +1,240 @@
+"""A cluster that answers over HTTP, in a test: a kube-apiserver of this machine, or one that is there anyway."""
+
+import asyncio
+import secrets
+import time
+import unittest
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_app.trials.cluster import SIMULATED
+from vworkspace_app.trials.faults import Call, Crash
+from vworkspace_core.apimachinery.errors import AlreadyExists, KindMissing, NotFound, OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
+from vworkspace_core.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE
+from vworkspace_core.ports import KubeApi, PatchType
+from vworkspace_core.readiness import readiness
+from vworkspace_fake.downstream import DownstreamSimulator
+from vworkspace_fake.downstream import run as run_downstream
+from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
+from vworkspace_kit.cluster import SOMEBODY, Cluster
+from vworkspace_kit.faults import ActiveFault, FaultBoard
+from vworkspace_kit.logs import keeping_logs
+from vworkspace_kit.process import Process
+from vworkspace_kit.record import Write
+from vworkspace_kube import KubeApiClient, load_config
+
+T = TypeVar("T")
+
+QUICK: Final = DownstreamBehaviour(
+    workloads=WorkloadBehaviour(observe_seconds=0.02, ready_seconds=0.05, address_seconds=0.1),
+    job=JobBehaviour(pod_seconds=0.1, terminating_seconds=0.05),
+)
+"""Simulated workloads where time is real."""
+_LOOK: Final = 0.05
+_LONGEST: Final = 10.0
+"""Real seconds that a test may let pass without waiting for anything."""
+_STARTS: Final = 60.0
+_GOES: Final = 60.0
+_GOODBYE: Final = 0.25
+"""TLS connections say goodbye after they were closed."""
+_UNTOLD: Final = (EVENT, CORE_EVENT, LEASE)
+
+
+class NotHere(unittest.SkipTest):
+    """A test asks for what this cluster cannot give; pytest and unittest skip it, with the reason."""
+
+
+class RealCluster(Cluster):
+    """The cluster of a kubeconfig, in a namespace of its own that goes at the end. Time is real.
+
+    With `workloads` Deployments and their like are simulated, as a bare kube-apiserver needs it. Definitions that were
+    there before are used as they are, those that the test brings go at the end.
+    """
+
+    def __init__(self, kubeconfig: str = "", context: str = "", *, workloads: bool) -> None:
+        super().__init__(f"vworkspace-test-{secrets.token_hex(4)}")
+        self._began = time.monotonic()
+        self._loop = asyncio.new_event_loop()
+        self._config = load_config(kubeconfig or None, context or None)
+        self._clients = [KubeApiClient(self._config) for _ in range(3)]
+        self._admin, self._api, self._worker = self._clients
+        self._workloads = workloads
+        self._simulator = DownstreamSimulator(self._worker, QUICK, names=SIMULATED[:2])
+        self._simulation: asyncio.Task[None] | None = None
+        self._board = FaultBoard(self._set_behaviour, QUICK)
+        self._process: Process | None = None
+        self._installed: list[ObjectRef] = []
+        self._logs = keeping_logs(self.log)
+
+    def __enter__(self) -> Self:
+        self._logs.__enter__()
+        for client in self._clients:
+            self._loop.run_until_complete(client.__aenter__())
+        self._have_namespace(self.namespace)
+        if self._workloads:
+            work = run_downstream(self._worker, SystemClock(), self._simulator)
+            self._simulation = self._loop.create_task(work)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+        try:
+            self._clean()
+        finally:
+            self._end()
+            self._logs.__exit__(None, None, None)
+
+    def _end(self) -> None:
+        if self._simulation is not None:
+            self._simulation.cancel()
+            self._loop.run_until_complete(asyncio.wait({self._simulation}))
+        for client in self._clients:
+            self._loop.run_until_complete(client.__aexit__(None, None, None))
+        self._loop.run_until_complete(asyncio.sleep(_GOODBYE))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the cluster began."""
+        return time.monotonic() - self._began
+
+    # --- the world ---------------------------------------------------------------------------------------------------
+
+    def _do(self, call: Callable[[KubeApi], Coroutine[Any, Any, T]]) -> T:
+        return self._loop.run_until_complete(call(self._admin))
+
+    def _install(self, definition: Manifest) -> None:
+        ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, str(metadata(definition)["name"]))
+        with suppress(AlreadyExists):
+            kind = CUSTOM_RESOURCE_DEFINITION
+            self._do(lambda api: api.create(definition, kind=kind, field_manager=SOMEBODY))
+            self._installed.append(ref)
+        if not self._wait(lambda: readiness(self._live(ref)).is_ready, _STARTS):
+            raise RuntimeError(f"{ref} is not served after {_STARTS:g} s")
+
+    def _have_namespace(self, name: str) -> None:
+        if self._live(ObjectRef(NAMESPACE, None, name)) is None:
+            if name != self.namespace:
+                raise NotHere(f"makes objects in the namespace {name}; in a cluster of others it has {self.namespace}")
+            made = {**NAMESPACE.manifest(name), "metadata": {"name": name}}
+            self._do(lambda api: api.create(made, kind=NAMESPACE, field_manager=SOMEBODY))
+
+    def _set_behaviour(self, behaviour: DownstreamBehaviour) -> None:
+        self._simulator.behaviour = behaviour
+
+    def _put_in_force(self, fault: ActiveFault) -> None:
+        if fault.pods is not None and not self._workloads:
+            raise NotHere(f"{fault.told}: the pods of this cluster are real")
+        self._board.add(fault)
+
+    def _heal_one(self, fault: ActiveFault) -> None:
+        self._board.remove(fault)
+        self._loop.run_until_complete(asyncio.sleep(0))
+
+    def heal(self) -> None:
+        """End all faults."""
+        self._board.clear()
+
+    # --- the process -------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._begin()
+        process = self._process
+        if process is not None and not self._wait(process.ready.is_set, _STARTS):
+            raise RuntimeError(f"the controllers are not at work after {_STARTS:g} s:\n" + "\n".join(self.log))
+
+    def _begin(self) -> None:
+        if self._runnables:
+            clock = SystemClock()
+            self._process = Process(self._api, clock, self._runnables, self._board.befalls, self._board, self._told)
+            self._process.start(self._loop)
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.task is not None:
+            process.kill()
+            self._loop.run_until_complete(asyncio.wait({process.task}))
+            process.failure()
+
+    def _told(self, call: Call, answer: Manifest | None, error: BaseException | None) -> None:
+        if call.kind in _UNTOLD:
+            return
+        ref = ObjectRef(call.kind, call.namespace, call.name)
+        write = Write(self.seconds, call.verb.replace("_", " "), ref, "" if error is None else str(error))
+        self.writes.append(write)
+        self._say(write.told)
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def after(self, seconds: float) -> None:
+        """Let real seconds pass, few at the most. Raises NotHere for more."""
+        if seconds > _LONGEST:
+            raise NotHere(f"lets {seconds:g} s pass, and time is real here: {_LONGEST:g} s at the most")
+        super().after(seconds)
+
+    def _wait(self, holds: Callable[[], bool], within: float) -> bool:
+        limit = time.monotonic() + within
+        while True:
+            self._revive()
+            if holds():
+                return True
+            if time.monotonic() >= limit:
+                return False
+            self._loop.run_until_complete(asyncio.sleep(min(_LOOK, max(0.0, limit - time.monotonic()))))
+
+    def _revive(self) -> None:
+        """Start the process again where a fault has killed it. Raises what else ended it."""
+        process = self._process
+        if process is None or process.task is None:
+            return
+        failure = process.failure()
+        if process.is_dead:
+            self._say("the process is killed, and starts again")
+            self._stop()
+            self._begin()
+        elif failure is not None and not isinstance(failure, Crash):
+            raise failure
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def _clean(self) -> None:
+        """Leave nothing: no controller runs any more, so finalizers are taken off by hand."""
+        for kind in self._names:
+            for ref in self._left(kind):
+                self._free(ref)
+        for ref in (*self._installed, ObjectRef(NAMESPACE, None, self.namespace)):
+            self._remove(ref)
+
+    def _left(self, kind: Kind) -> Iterator[ObjectRef]:
+        where = self.namespace if kind.namespaced else None
+        if where is None:
+            return
+        with suppress(KindMissing):
+            for one in self._do(lambda api: api.list(kind, namespace=where)).items:
+                yield ref_of(one, kind)
+
+    def _free(self, ref: ObjectRef) -> None:
+        free = {"metadata": {"finalizers": None}}
+        with suppress(NotFound):
+            self._do(lambda api: api.patch(ref, free, patch_type=PatchType.MERGE, field_manager=SOMEBODY))
+        self._remove(ref)
+
+    def _remove(self, ref: ObjectRef) -> None:
+        with suppress(NotFound):
+            self._do(lambda api: api.delete(ref))
+
+
+def reachable(kubeconfig: str = "", context: str = "") -> str:
+    """Why the cluster of a kubeconfig cannot be used; empty where it can."""
+    try:
+        load_config(kubeconfig or None, context or None)
+    except OperatorError as error:
+        return error.message
+    return ""
