@@ -17,6 +17,7 @@ from tools.metrics_page import metrics_page
 from tools.modules_page import modules_page
 from tools.operations_page import operations_page
 from tools.vocabulary_page import markdown
+from vworkspace_app.install.alerts import alerts_file
 from vworkspace_app.install.kustomize import bases
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_app.settings import shown
@@ -42,6 +43,7 @@ def generated_files() -> Mapping[str, str]:
         "docs/settings.md": shown.markdown(),
         "docs/metrics.md": metrics_page(),
         "docs/modules.md": modules_page(),
+        "docs/observability/alerts.yaml": alerts_file(),
         "docs/observability/grafana-dashboard.json": dashboard(),
     }
 

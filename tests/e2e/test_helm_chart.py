@@ -34,6 +34,7 @@ VALUES: dict[str, Any] = {
     # cert-manager and the Prometheus operator are not there.
     "webhooks": {"enabled": True, "certManager": False, "caBundle": "-----BEGIN CERTIFICATE-----"},
     "serviceMonitor": {},
+    "prometheusRule": {},
 }
 RBAC = "rbac.authorization.k8s.io"
 

@@ -265,6 +265,17 @@ def test_a_service_monitor_has_an_interval_and_the_labels_that_prometheus_select
     assert [one["interval"] for one in monitor["spec"]["endpoints"]] == ["30s"]
 
 
+def test_alerts_are_printed_as_a_rule_for_the_prometheus_operator_RUN_5() -> None:
+    (rule,) = (
+        one
+        for one in printed("--prometheus-rule", "--service-monitor-label", "release=prometheus")
+        if one["kind"] in ("PrometheusRule", "ServiceMonitor")
+    )
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    file = yaml.safe_load((ROOT / "docs" / "observability" / "alerts.yaml").read_text(encoding="utf-8"))
+    assert rule["spec"] == file
+
+
 # --- roles -----------------------------------------------------------------------------------------------------------
 
 

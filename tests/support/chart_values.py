@@ -81,6 +81,7 @@ values: Final = _some(
         "boxes": st.lists(st.fixed_dictionaries({"configMap": NAMES, "file": st.just("webapp.yaml")}), max_size=2),
         "webhooks": WEBHOOKS,
         "serviceMonitor": _some({"enabled": st.booleans(), "labels": LABELS}),
+        "prometheusRule": _some({"enabled": st.booleans(), "labels": LABELS}),
         "networkPolicy": _some({"enabled": st.booleans()}),
         "serviceAccount": _some({"annotations": ANNOTATIONS}),
         "resources": _some(
@@ -129,6 +130,7 @@ EVERYTHING: Final[dict[str, Any]] = {
     "boxes": [{"configMap": "webapp-1", "file": "webapp.yaml"}],
     "webhooks": {"enabled": True},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
     "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/a"}},
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
     "tolerations": [{"key": "a", "operator": "Exists"}],

@@ -149,9 +149,8 @@ def _plain(value: Any) -> str:
     text = text.removesuffix("...").strip()
     if "\n" in text:
         text = json.dumps(value, ensure_ascii=False)
-    if "{{" in text:
-        raise ValueError(f"cannot stand in a template as it is: {text}")
-    return text
+    # Braces of somebody else's language are a text of ours.
+    return f"{{{{ {json.dumps(value, ensure_ascii=False)} | quote }}}}" if "{{" in text else text
 
 
 # --- two manifests as one --------------------------------------------------------------------------------------------

@@ -113,9 +113,10 @@ def _network() -> Iterator[Any]:
     without, hooked = (list(network(options)) for options in (_PLAIN, _WITH_HOOKS))
     (metrics, _), (_, hook_service, policy) = without, hooked
     yield metrics
-    _, monitor, *_ = network(attrs.evolve(_PLAIN, service_monitor=True))
-    monitor["metadata"]["labels"][Spread(f"{_V}serviceMonitor.labels")] = None
-    yield Guard(f"{_V}serviceMonitor.enabled", [monitor])
+    _, monitor, rule, _ = network(attrs.evolve(_PLAIN, service_monitor=True, prometheus_rule=True))
+    for value, document in (("serviceMonitor", monitor), ("prometheusRule", rule)):
+        document["metadata"]["labels"][Spread(f"{_V}{value}.labels")] = None
+        yield Guard(f"{_V}{value}.enabled", [document])
     yield Guard(_HOOKS, [hook_service])
     yield Guard(f"{_V}networkPolicy.enabled", [either(_HOOKS, policy, without[-1])])
 

@@ -69,10 +69,13 @@ def manifests(
         bool, Parameter(help="Configure the admission webhooks, with a certificate by cert-manager.", negative="")
     ] = False,
     service_monitor: Annotated[bool, Parameter(help="Add a ServiceMonitor for Prometheus.", negative="")] = False,
+    prometheus_rule: Annotated[
+        bool, Parameter(help="Add a PrometheusRule with the alerts of docs/observability.", negative="")
+    ] = False,
     service_monitor_label: Annotated[
         list[str] | None,
         Parameter(
-            help="KEY=VALUE that Prometheus selects ServiceMonitors by, such as release=prometheus; repeatable.",
+            help="KEY=VALUE that Prometheus selects these two by, such as release=prometheus; repeatable.",
             negative="",
             consume_multiple=False,
         ),
@@ -136,6 +139,7 @@ def manifests(
     from vworkspace_app.install import InstallOptions
     from vworkspace_app.install.profiles import Profile
 
+    labels = labels_of(service_monitor_label or [], asked=service_monitor or prometheus_rule)
     options = InstallOptions(
         namespace=system_namespace,
         velero_namespace=velero_namespace,
@@ -149,7 +153,9 @@ def manifests(
         webhook_ca=b"" if webhook_ca is None else read_authority(webhook_ca),
         cert_manager=cert_manager,
         service_monitor=service_monitor,
-        service_monitor_labels=labels_of(service_monitor_label or [], asked=service_monitor),
+        service_monitor_labels=labels if service_monitor else {},
+        prometheus_rule=prometheus_rule,
+        prometheus_rule_labels=labels if prometheus_rule else {},
         owner_reference_protection=owner_reference_protection,
         agent=not no_agent,
         cluster_id=cluster_id,

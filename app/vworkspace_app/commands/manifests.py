@@ -27,6 +27,7 @@ _OF_THE_OPERATOR: Final = {
     "webhook_ca": "--webhook-ca",
     "cert_manager": "--cert-manager",
     "service_monitor": "--service-monitor",
+    "prometheus_rule": "--prometheus-rule",
     "owner_reference_protection": "--owner-reference-protection",
     "shards": "--shards",
     "tenant_roles": "--no-tenant-roles",
@@ -122,7 +123,9 @@ def chosen_settings(given: list[str]) -> dict[str, str]:
 def labels_of(given: list[str], *, asked: bool) -> dict[str, str]:
     """The labels of `--service-monitor-label`. Raises CommandError."""
     if given and not asked:
-        raise CommandError("--service-monitor-label is for --service-monitor: give both", status=USAGE)
+        raise CommandError(
+            "--service-monitor-label is for --service-monitor and --prometheus-rule: give one of them", status=USAGE
+        )
     labels = dict(pair.partition("=")[::2] for pair in given)
     if wrong := [key for key, value in labels.items() if not key or not is_label_value(value)]:
         raise CommandError(

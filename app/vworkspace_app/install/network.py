@@ -1,8 +1,9 @@
-"""Services, network policy, and the optional ServiceMonitor."""
+"""Services, network policy, and what the Prometheus operator takes."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
+from vworkspace_app.install.alerts import prometheus_rule
 from vworkspace_app.install.options import HEALTH_PORT, INSTANCE_LABELS, NAME, WEBHOOK_PORT, InstallOptions, meta
 from vworkspace_app.install.webhooks import SERVICE
 
@@ -16,6 +17,8 @@ def network(options: InstallOptions) -> Iterator[dict[str, Any]]:
     yield _service(_METRICS, options, {"name": "metrics", "port": HEALTH_PORT, "targetPort": "metrics"})
     if options.service_monitor:
         yield _monitor(options)
+    if options.prometheus_rule:
+        yield prometheus_rule(options)
     if options.webhooks:
         yield _service(SERVICE, options, {"name": "webhook", "port": 443, "targetPort": "webhook"})
     if options.network_policy:

@@ -82,6 +82,8 @@ class InstallOptions:
     service_monitor: bool = False
     service_monitor_labels: Mapping[str, str] = attrs.field(factory=dict)
     """What a Prometheus selects its ServiceMonitors by."""
+    prometheus_rule: bool = False
+    prometheus_rule_labels: Mapping[str, str] = attrs.field(factory=dict)
     owner_reference_protection: bool = False
     release_account: str = "vworkspace-release"
     """As whom Flux installs the releases of a gated namespace."""

@@ -131,6 +131,14 @@ class ServiceMonitorValues:
 
 
 @attrs.frozen
+class PrometheusRuleValues:
+    """A PrometheusRule with the alerts of docs/observability/alerts.yaml."""
+
+    enabled: bool = schema_field("Make one.", default=False)
+    labels: Mapping[str, str] = schema_field("What Prometheus selects it by.", default={}, schema=_LABELS)
+
+
+@attrs.frozen
 class ServiceAccountValues:
     """The operator's own service account, vworkspace-operator."""
 
@@ -249,6 +257,7 @@ class Values:
     boxes: tuple[BoxValues, ...] = schema_field("Boxes that run beside the operator's own kinds.", default=())
     webhooks: WebhookValues = schema_field("Admission webhooks.", default=WebhookValues())
     service_monitor: ServiceMonitorValues = schema_field("For Prometheus.", default=ServiceMonitorValues())
+    prometheus_rule: PrometheusRuleValues = schema_field("Alerts.", default=PrometheusRuleValues())
     network_policy: NetworkPolicyValues = schema_field("Network policy.", default=NetworkPolicyValues())
     crds: CrdValues = schema_field("CustomResourceDefinitions.", default=CrdValues())
     service_account: ServiceAccountValues = schema_field("Service account.", default=ServiceAccountValues())
@@ -388,6 +397,8 @@ def options_of(values: Values, namespace: str) -> InstallOptions:
         cert_manager=hooks.enabled and hooks.cert_manager,
         service_monitor=monitor.enabled,
         service_monitor_labels=monitor.labels,
+        prometheus_rule=values.prometheus_rule.enabled,
+        prometheus_rule_labels=values.prometheus_rule.labels,
         owner_reference_protection=values.owner_reference_protection,
         release_account=values.release_account,
         profile=values.profile,
