@@ -97,8 +97,9 @@ class _Pass:
     came: Following | None = None
 
     def result(self, error: OperatorError | None, requeue: Requeue, *, echo: bool) -> ReconcileResult:
-        """What the worker pool is told. What a call came to is in the status; what stopped the pass itself is not."""
-        is_reported = self.came is not None and error is self.came.error
+        """What the worker pool is told. What a call came to is in the status, and a status that is held is told by an
+        Event; what else stopped the pass itself is not told yet."""
+        is_reported = isinstance(error, Conflict) or (self.came is not None and error is self.came.error)
         return ReconcileResult(
             self.decision,
             tuple(self.written),
@@ -224,7 +225,8 @@ class ControllerPasses:
     async def _outcome(self, manifest: Manifest, life: Life, call: Call, wake: Wake) -> CallOutcome:
         given = self._read(manifest)
         if isinstance(given, UnreadableObject):
-            return Unread(given.problems)
+            hint = "; it goes once it fits, or once the finalizer is taken off by hand" if call.deleting else ""
+            return Unread(given.problems + hint)
         limit = self.controller.timeout if Promise.LIMIT in self.rules.promises else None
         match await isolated(partial(self._told, given, life, call, wake), limit=limit):
             case Answered(result):

@@ -52,6 +52,9 @@ class Wakes:
 
     def of_itself(self, change: CacheChange) -> Iterator[ObjectRef]:
         """The key of a change of its own kind, unless nothing of it counts."""
+        if self._is_own(change.ref, change):
+            yield change.ref  # the worker pool knows it too
+            return
         match change.type:
             case ChangeType.DELETED:
                 life = self.lives.get(change.ref)
@@ -79,10 +82,22 @@ class Wakes:
             yield from self._woken(ObjectRef(self._kind, namespace or None, name), change)
 
     def _woken(self, key: ObjectRef, change: CacheChange) -> Iterator[ObjectRef]:
-        if self._store.raw(key.namespace, key.name) is not None:
+        if self._is_own(key, change):
+            yield key
+        elif self._store.raw(key.namespace, key.name) is not None:
             version = "" if change.type is ChangeType.DELETED else change.version
             self._arrive(key, _Arrived(change.ref, version))
             yield key
+
+    def _is_own(self, key: ObjectRef, change: CacheChange) -> bool:
+        """Whether it shows a write of the key's last pass, which is then forgotten."""
+        own, written = self._own.get(key), (change.ref, change.version)
+        if own is None or change.type is ChangeType.DELETED or written not in own:
+            return False
+        own.remove(written)
+        if not own:
+            del self._own[key]
+        return True
 
     def _arrive(self, key: ObjectRef, arrived: _Arrived) -> None:
         kept = self._arrived.setdefault(key, [])

@@ -9,7 +9,7 @@ from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavai
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.secret_material import safe
 from vworkspace_core.controller.backoff import jitter_of
-from vworkspace_core.controller.requeue import Requeue, RequeuePace
+from vworkspace_core.controller.requeue import SLOW_SECONDS, Requeue, RequeuePace
 from vworkspace_core.reconcilers.controllers import STANDARD, Promise
 from vworkspace_core.reconcilers.life import Call, Life, LifeRules, after_failure, after_success
 from vworkspace_core.reconcilers.request import Result, Terminal
@@ -121,6 +121,8 @@ def _after_return(rules: LifeRules, life: Life, call: Call, result: Result[Any])
     state = result.state if Promise.STATE in rules.promises else None
     after = after_success(life, call, complete=result.is_complete, state=state)
     requeue = Requeue.at_latest(result.requeue_after)
+    if result.waiting and result.requeue_after is None:
+        requeue = Requeue.at_latest(SLOW_SECONDS)  # nothing may tell that the waiting is over
     if call.deleting:
         conditions = None if result.is_complete else _under_way(DELETING, result.waiting)
         return Following(after, requeue, None, conditions)

@@ -39,7 +39,8 @@ class Request(Generic[O, S]):
     """One object to be reconciled: `object` is the current one, also on a retry.
 
     `deleting`: clean up; the finalizer goes when the call returns a Result without `requeue_after` and `waiting`.
-    `settled`: it was Ready at this generation before this process began, and nothing has changed that is watched.
+    `settled`: it was Ready at this generation before this process began, and nothing has changed that is watched. Who
+    looks again at intervals says so there too: an earlier process's `requeue_after` went with it.
     `state` is what the last call for this object returned in this process; None where there was none.
     `attempt` counts the failures in a row before this call.
     """
@@ -70,8 +71,9 @@ class Result(Generic[S]):
 
     `status` is the whole status as an instance of the kind's class; None leaves the fields as they are.
     `requeue_after`: look again in so many seconds at the latest. `waiting` says what is not done yet: the object is not
-    Ready then. `state` is handed to the next call, in memory only. `conditions` are those of the types that the
-    reconciler declares, beside Ready, Reconciling and Stalled.
+    Ready then, and is looked at again in a minute where `requeue_after` does not say when. `state` is handed to the
+    next call, in memory only. `conditions` are those of the types that the reconciler declares, beside Ready,
+    Reconciling and Stalled.
     """
 
     status: Any = None

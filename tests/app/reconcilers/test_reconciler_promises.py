@@ -8,9 +8,11 @@ import attrs
 import pytest
 
 from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
+from vworkspace_app.trials.faults import Fault
+from vworkspace_core.apimachinery.errors import Forbidden
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.meta import ConditionStatus
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.reconcilers import (
     Cause,
     Constant,
@@ -450,3 +452,103 @@ def test_a_watcher_of_somebody_elses_kind_leaves_its_objects_alone() -> None:
 
     play(story)
     assert maps.told == [("add", {"a": "1"}), ("update", ({"a": "1"}, {"a": "2"})), ("delete", {"a": "2"})]
+
+
+@attrs.define
+class Failing(Watcher[Shop]):
+    """Fails with what it is given."""
+
+    kind = SHOP
+    retry = Constant(10.0)
+    failures: list[BaseException] = attrs.field(factory=list)
+    added: int = 0
+
+    async def on_add(self, new: Shop) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.added += 1
+
+
+def test_what_a_watcher_raises_is_told_by_one_event_and_no_status() -> None:
+    watcher = Failing([RuntimeError("no route"), RuntimeError("no route"), asyncio.CancelledError()])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(watcher):
+            ref = await site.create()
+            await site.clock.sleep(60)
+            assert watcher.added == 1
+            assert await site.events("CallFailed") == ["failing: RuntimeError: no route", "failing: CancelledError"]
+            assert "status" not in (await site.get(ref) or {})
+
+    play(story)
+
+
+def test_a_waiting_object_is_looked_at_again_though_nobody_says_when() -> None:
+    shops = Shops([Result(waiting="for somebody"), Result()])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(59)
+            assert len(shops.requests) == 1
+            await site.until_ready(ref)
+
+    play(story)
+
+
+def test_an_object_that_does_not_fit_its_classes_says_why_and_is_worked_on_once_it_does() -> None:
+    shops = Shops()
+    loose = SHOP.crd()
+    loose["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+
+    async def story(site: ControllerSite) -> None:
+        await site.edit(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, "shops.example.com"), {"spec": loose["spec"]})
+        async with site.running(shops):
+            ref = await site.create(spec={"replicas": "many"})
+            await site.clock.sleep(1)
+            status, reason, message = await site.condition(ref, "Stalled")
+            assert (status, reason) == ("True", "ObjectUnreadable")
+            assert "spec.replicas" in message
+            assert not shops.requests
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.until_ready(ref)
+
+    play(story)
+
+
+def test_a_right_that_is_missing_is_told_on_the_object_with_the_command_that_gives_it() -> None:
+    async def story(site: ControllerSite) -> None:
+        refused = 'User "system:x" cannot patch resource "shops" in API group "example.com" in the namespace "team"'
+        site.faults.schedule = lambda call: Fault(Forbidden(refused)) if call.verb == "patch" else None
+        async with site.running(Shops()):
+            ref = await site.create()
+            await site.clock.sleep(5)
+            status, reason, message = await site.condition(ref, "Stalled")
+            assert (status, reason) == ("True", "Forbidden")
+            assert "vworkspace-operator controllers rbac shops --namespace team | kubectl apply" in message
+            site.faults.schedule = lambda call: None
+            await site.clock.sleep(60)
+            assert (await site.condition(ref))[0] == "True"
+
+    play(story)
+
+
+def test_a_status_that_somebody_holds_is_told_and_not_taken() -> None:
+    shops = Shops([Result(ShopStatus("r-1")), Result(ShopStatus("r-2")), Result(ShopStatus("r-2"))])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.until_ready(ref)
+            taken = {**SHOP.kind.manifest("shop", NS), "status": {"remoteId": "mine"}}
+            await site.admin.apply_status(taken, kind=SHOP.kind, field_manager="somebody", force=True)
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.clock.sleep(5)
+            assert get_path(await site.get(ref), "status", "remoteId") == "mine"
+            (note,) = await site.events("StatusHeld")
+            assert "somebody holds .status.remoteId" in note
+
+    play(story)
