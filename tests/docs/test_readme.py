@@ -146,7 +146,7 @@ def test_every_option_of_run_is_on_the_page_about_settings_and_none_beside() -> 
 EXAMPLES = {" ".join(found): found for found in shell_commands() if Path(found[0]).name == COMMAND}
 
 
-PARENTS = ("box", "conformance", "controllers", "init")
+PARENTS = ("box", "conformance", "controllers", "init", "versions")
 """Commands that have commands of their own."""
 
 

@@ -114,6 +114,7 @@ def test_every_other_command_does_what_it_does_elsewhere(tmp_path: Path) -> None
         ["box", "check", str(ROOT / "examples" / "boxes" / "webapp.yaml")],
         ["completion", "bash"],
         ["diff", example, "--kubeconfig", str(nobody)],
+        ["versions", "list", "--kubeconfig", str(nobody)],
         *([verb, "x", "--kubeconfig", str(nobody)] for verb in VERBS),
         ["register", "--control-plane-url", NOBODY, "--registration-token-file", absent, "--print"],
         ["conformance", "control-plane", "--url", NOBODY],

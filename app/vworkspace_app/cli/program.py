@@ -18,6 +18,7 @@ from vworkspace_app.cli.installing import manifests, register, uninstall
 from vworkspace_app.cli.seeing import check, diff, status, version
 from vworkspace_app.cli.servers import cluster, control_plane
 from vworkspace_app.cli.trying import demo, plan
+from vworkspace_app.cli.versions import versions
 from vworkspace_app.process.missing_packages import ABOUT
 
 RUN = """Run the operator: reconcile this cluster and pull jobs from the control plane.
@@ -61,6 +62,7 @@ for command in (
 ):
     app.command(command)
 app.command(box)
+app.command(versions)
 app.command(controllers)
 app.command(init)
 

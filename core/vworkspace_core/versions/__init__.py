@@ -5,8 +5,8 @@ A `Conversion` says how the objects of a spoke become those of the hub and back,
 """
 
 from vworkspace_core.versions.converter import Conversion, ConversionFailed, Convert, Converter
+from vworkspace_core.versions.in_use import VersionsInUse
 from vworkspace_core.versions.keeping import kept_in
-from vworkspace_core.versions.migration import VersionsInUse
 from vworkspace_core.versions.review import (
     ConversionRequest,
     MalformedConversionReview,
