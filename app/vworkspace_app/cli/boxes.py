@@ -139,6 +139,10 @@ def try_box(
         int | None, Parameter(help="What they are drawn from; without it a new one, which is told.")
     ] = None,
     example: Annotated[int | None, Parameter(help="Only the example of this number.")] = None,
+    trace: Annotated[
+        Path | None,
+        Parameter(help="Write what happened in the scenarios to this file, for `vworkspace-operator trace`."),
+    ] = None,
 ) -> int:
     """Play a box's scenarios, and try laws on objects drawn from its CRD, without a cluster and without waiting.
 
@@ -149,11 +153,12 @@ def try_box(
 
         vworkspace-operator box test webapp.yaml
         vworkspace-operator box test webapp.yaml more-tests.yaml --examples 200 --seed 7
+        vworkspace-operator box test webapp.yaml --trace run.trace && vworkspace-operator trace run.trace --open
     """
     from vworkspace_app.commands.box_test import BoxTestRequest
     from vworkspace_app.commands.box_test import try_box as tried
 
-    text, held = tried(BoxTestRequest(file, tests or (), crds or (), examples, seed, example))
+    text, held = tried(BoxTestRequest(file, tests or (), crds or (), examples, seed, example, trace))
     print(text, end="")
     return int(not held)
 

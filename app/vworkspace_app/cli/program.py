@@ -15,7 +15,7 @@ from vworkspace_app.cli.controllers import controllers
 from vworkspace_app.cli.handling import approve, cancel, logs, resume, retry, suspend
 from vworkspace_app.cli.init import init
 from vworkspace_app.cli.installing import manifests, register, uninstall
-from vworkspace_app.cli.seeing import check, diff, status, version
+from vworkspace_app.cli.seeing import check, diff, status, trace, version
 from vworkspace_app.cli.servers import cluster, control_plane
 from vworkspace_app.cli.trying import demo, plan
 from vworkspace_app.cli.versions import versions
@@ -44,6 +44,7 @@ for command in (
     check,
     diff,
     status,
+    trace,
     version,
     retry,
     suspend,

@@ -135,3 +135,22 @@ def version(
 
     form = None if output == "text" else Format(output)
     return run_version(form, kubeconfig, system_namespace, client=client)
+
+
+def trace(
+    file: Annotated[Path, Parameter(name="FILE", help="A recorded run: `box test --trace FILE` writes one.")],
+    /,
+    *,
+    listen: Annotated[str, Parameter(help="HOST:PORT of the page; port 0 takes a free one.")] = "127.0.0.1:0",
+    show: Annotated[bool, Parameter(name="--open", help="Open the page in a browser.", negative="")] = False,
+) -> None:
+    """Show a recorded run in a browser, with a slider for its time: how everything stood, and what was done.
+
+    It serves until it is interrupted. Example:
+
+        vworkspace-operator box test webapp.yaml --trace run.trace
+        vworkspace-operator trace run.trace --open
+    """
+    from vworkspace_app.commands.trace import run_trace
+
+    run_trace(file, listen=listen, show=show)

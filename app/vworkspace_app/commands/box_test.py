@@ -8,11 +8,13 @@ from typing import Final
 import attrs
 
 from vworkspace_app.boxes.load import further_crds, load_box, runnable
+from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_app.trials.laws import FAULTS, Broken, try_example
 from vworkspace_app.trials.scenario import Outcome, read_scenarios, run_scenario
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.boxes.box import Box
+from vworkspace_core.overview.trace import Trace, written
 
 _LAST: Final = 40
 """Lines of a timeline that are shown."""
@@ -28,6 +30,7 @@ class BoxTestRequest:
     examples: int = 50
     seed: int | None = None
     only: int | None = None
+    trace: Path | None = None
 
 
 def try_box(request: BoxTestRequest) -> tuple[str, bool]:
@@ -36,16 +39,30 @@ def try_box(request: BoxTestRequest) -> tuple[str, bool]:
     (box,) = runnable([load_box(request.file, crds)])
     definitions = [crd.manifest for crd in crds if crd.manifest["metadata"]["name"] != box.kind.crd_name]
     lines, held = [], True
-    for scenario in read_scenarios(_files(request)):
-        outcome = run_scenario(box, definitions, scenario)
+    outcomes = [run_scenario(box, definitions, scenario) for scenario in read_scenarios(_files(request))]
+    for outcome in outcomes:
         lines += _told(outcome)
         held = held and not outcome.problem
+    if request.trace is not None:
+        lines.append(_record(request.trace, f"{box.kind.kind} of the box {box.name}", outcomes))
     if request.examples or request.only is not None:
         seed = secrets.randbelow(10**6) if request.seed is None else request.seed
         told, law_held = _laws(box, definitions, request, seed)
         lines += told
         held = held and law_held
     return "".join(f"{line}\n" for line in lines), held
+
+
+def _record(path: Path, title: str, outcomes: Sequence[Outcome]) -> str:
+    """Write down what happened, and tell how to look at it. Raises CommandError."""
+    moments = tuple(moment for outcome in outcomes for moment in outcome.moments)
+    if not moments:
+        raise CommandError(f"--trace {path}: there is no scenario to write down", status=USAGE)
+    try:
+        path.write_bytes(b"".join(written(Trace(title, moments))))
+    except OSError as error:
+        raise CommandError(f"--trace {path}: cannot be written: {error.strerror}") from error
+    return f"trace     {len(moments)} moments; look at them with: vworkspace-operator trace {path} --open"
 
 
 def _files(request: BoxTestRequest) -> Sequence[str]:

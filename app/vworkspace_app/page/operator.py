@@ -218,7 +218,7 @@ def object_screen(found: CachedObject, linked: Set[Kind], now: datetime) -> Scre
         "fleet",
         (
             Part("head", "object_head.html", head),
-            Part("graph", "object_graph.html", {"picture": picture, "edges": _drawn_edges(picture)}),
+            Part("graph", "object_graph.html", {"picture": picture, "edges": drawn_edges(picture)}),
             Part("nodes", "object_nodes.html", {"nodes": list(walk(picture)), "linked": linked}),
             timeline_part(newest(entries), linked),
         ),
@@ -226,7 +226,7 @@ def object_screen(found: CachedObject, linked: Set[Kind], now: datetime) -> Scre
     )
 
 
-def _drawn_edges(picture: Picture) -> list[dict[str, Any]]:
+def drawn_edges(picture: Picture) -> list[dict[str, Any]]:
     """Edges with the places of both ends."""
     at = {node.id: node for node in picture.nodes}
     return [

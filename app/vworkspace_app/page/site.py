@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 import attrs
+import structlog
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -18,6 +19,8 @@ from starlette.types import Receive, Scope, Send
 from vworkspace_app.page.live import Followers
 from vworkspace_app.page.rendering import ASSETS, Renderer, asset
 from vworkspace_app.page.screens import Source, Unanswered
+
+_log = structlog.get_logger("page")
 
 EVENTS: Final = "/events"
 STREAMS: Final = frozenset((EVENTS,))
@@ -93,13 +96,22 @@ class Site:
     def _guarded(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def guarded(request: Request) -> Response:
             refusal = await self._access.refusal(request)
-            response = refusal if refusal is not None else await answer(request)
+            response = refusal if refusal is not None else await self._answered(request, answer)
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
             response.headers.setdefault("cache-control", "no-store")
             return response
 
         return guarded
+
+    async def _answered(self, request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+        try:
+            return await answer(request)
+        except Exception:
+            _log.exception("a page could not be drawn", path=request.url.path)
+            return self._message(
+                _path(request), 500, "It is our fault", "This page could not be drawn; the log says why."
+            )
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]

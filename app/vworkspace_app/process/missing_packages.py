@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "run": "the operator",
     "status": "how everything in a cluster stands, why, and what would help",
     "suspend": "pauses an application",
+    "trace": "a recorded run in a browser, with a slider for its time",
     "uninstall": "takes the operator out of a cluster",
     "version": "versions of this command, the API server, and what is installed there",
 }

@@ -9,11 +9,13 @@ from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import read_values
 from vworkspace_app.trials.cluster import condition_of
 from vworkspace_app.trials.faults import away, calm
+from vworkspace_app.trials.recorder import Recorder
 from vworkspace_app.trials.world import BoxWorld, HotLoop
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.model import API_VERSION
+from vworkspace_core.overview.trace import Moment
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 
 KIND: Final = "BoxScenario"
@@ -53,6 +55,8 @@ class Outcome:
     seconds: float
     writes: int
     timeline: Sequence[str]
+    moments: Sequence[Moment] = ()
+    """How everything stood after each step and each pass that did something."""
 
 
 class Unexpected(Exception):
@@ -109,16 +113,21 @@ def run_scenario(box: Box, definitions: Sequence[Manifest], scenario: Scenario) 
     """Play it in a world of its own. Raises CommandError for what cannot be played."""
     world = BoxWorld(box, definitions)
     play = _Play(world, scenario)
+    recorder = Recorder(world, play.subject, scenario.name)
     problem = ""
     try:
         play.begin()
+        world.on_pass = lambda ref: recorder.note() if ref == play.subject else None
+        recorder.note("what is given is there")
         for step in scenario.steps:
             play.step(step)
+            recorder.note(f"step: {step.verb}")
     except (Unexpected, HotLoop) as error:
         problem = str(error)
     except OperatorError as error:
         problem = f"the API server refuses it: {error.message}"
-    return Outcome(scenario, problem, play.seconds, world.writes, tuple(world.timeline))
+    recorder.note(*([problem] if problem else []))
+    return Outcome(scenario, problem, play.seconds, world.writes, tuple(world.timeline), recorder.moments)
 
 
 Act: TypeAlias = Callable[["_Play", Step, Manifest], None]

@@ -72,6 +72,8 @@ class BoxWorld(MemoryCluster):
         self.entropy: Entropy = SeededEntropy(0)
         self._due: dict[ObjectRef, datetime] = {}
         self._seen = -1
+        self.on_pass: Callable[[ObjectRef], None] = lambda ref: None
+        """Told of each pass that did something."""
         self.namespace_labels = dict((box.namespaces or {}).get("matchLabels") or {})
         if self.namespace_labels:
             self.change(ObjectRef(NAMESPACE, None, "default"), {"metadata": {"labels": self.namespace_labels}})
@@ -146,6 +148,18 @@ class BoxWorld(MemoryCluster):
             self._due[ref] = self.now + timedelta(seconds=1.0)
         else:
             self._due.pop(ref, None)
+        if result.executed:
+            self.on_pass(ref)
+
+    @property
+    def seconds(self) -> float:
+        """Virtual seconds since the beginning."""
+        return (self.now - START).total_seconds()
+
+    def waits(self, ref: ObjectRef) -> float | None:
+        """Seconds until an object is looked at whatever happens; None where that is not asked for."""
+        due = self._due.get(ref)
+        return None if due is None else max(0.0, (due - self.now).total_seconds())
 
     def parent(self, ref: ObjectRef) -> Parent:
         """An object of the box's kind, as the controller reads it. Raises errors of the port."""

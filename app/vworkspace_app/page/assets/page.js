@@ -149,9 +149,10 @@ document.addEventListener("input", async (event) => {
   const answer = await fetch(address);
   if (!answer.ok || number !== asked) return;
   const found = new DOMParser().parseFromString(await answer.text(), "text/html");
-  for (const part of found.querySelectorAll("main [data-moment]")) put(part.id, part.outerHTML);
+  for (const part of found.querySelectorAll("main > [id]")) if (part.id !== "slider") put(part.id, part.outerHTML);
+  const now = found.getElementById("main").dataset;
+  Object.assign(main.dataset, { view: now.view, have: now.have });
   history.replaceState(null, "", address);
-  main.dataset.view = found.getElementById("main").dataset.view;
 });
 
 // --- keys ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,45 @@
+"""`trace`: serves the page of a recorded run."""
+
+import webbrowser
+from pathlib import Path
+from typing import Final
+
+import anyio
+from starlette.applications import Starlette
+
+from vworkspace_app.observability import serving_in_thread
+from vworkspace_app.page.site import STREAMS, LocalNames, Site
+from vworkspace_app.page.trace import TracePage
+from vworkspace_app.process.addresses import is_loopback, parse_address
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.process.http import ConnectionLimits
+from vworkspace_app.process.signals import run_until_signal
+from vworkspace_core.overview.trace import Trace, read
+
+_LARGEST: Final = 256 * 1024 * 1024
+
+
+def run_trace(file: Path, *, listen: str, show: bool) -> None:
+    """Serve until a signal. Raises CommandError for a file that is no trace, and an address that cannot be had."""
+    trace = trace_in(file)
+    rules = LocalNames() if is_loopback(parse_address(listen)[0]) else None
+    site = Site(TracePage(trace), "vworkspace-operator trace", rules)
+    app = Starlette(routes=site.routes())
+    with serving_in_thread(app, listen, limits=ConnectionLimits(streams=STREAMS)) as url:
+        print(f"{len(trace.moments)} moments at {url}/ (Ctrl-C ends it)", flush=True)
+        if show and not webbrowser.open(f"{url}/"):
+            print("no browser could be opened: open that address yourself", flush=True)
+        run_until_signal(anyio.sleep_forever)
+
+
+def trace_in(file: Path) -> Trace:
+    """The trace in a file. Raises CommandError."""
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise CommandError(f"{file}: is larger than {_LARGEST // 1024 // 1024} MiB")
+        with file.open("rb") as lines:
+            return read(lines)
+    except OSError as error:
+        raise CommandError(f"{file}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise CommandError(f"{file}: is no trace: {error}") from error

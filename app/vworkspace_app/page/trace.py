@@ -1,0 +1,51 @@
+"""A recorded run with a slider for its time (SEE-3)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from vworkspace_app.page.operator import drawn_edges
+from vworkspace_app.page.screens import Heard, Part, Screen, Tab
+from vworkspace_core.overview.picture import walk
+from vworkspace_core.overview.trace import Trace
+
+_TABS: Final = (Tab("trace", "Trace", ""),)
+_LATEST: Final = 30
+"""Moments whose lines are shown beside the one that is looked at."""
+
+
+@attrs.frozen
+class TracePage:
+    """`Source` of one trace. Nothing in it changes."""
+
+    trace: Trace
+
+    @property
+    def tabs(self) -> Sequence[Tab]:
+        """One tab."""
+        return _TABS
+
+    def subscribe(self, heard: Heard) -> Callable[[], None]:
+        """There is nothing to tell."""
+        return lambda: None
+
+    async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
+        """One moment, by its number in `at`."""
+        if path != "/":
+            return None
+        text = query.get("at", "")
+        number, moment = self.trace.at(int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0)
+        last = len(self.trace.moments) - 1
+        before = self.trace.moments[max(0, number - _LATEST + 1) : number + 1][::-1]
+        return Screen(
+            self.trace.title,
+            "trace",
+            (
+                Part("slider", "trace_slider.html", {"number": number, "last": last}),
+                Part("moment", "trace_moment.html", {"number": number, "last": last, "moment": moment}),
+                Part("graph", "object_graph.html", {"picture": moment.picture, "edges": drawn_edges(moment.picture)}),
+                Part("nodes", "object_nodes.html", {"nodes": list(walk(moment.picture)), "linked": frozenset()}),
+                Part("told", "trace_told.html", {"moments": before}),
+            ),
+        )

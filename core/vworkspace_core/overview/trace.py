@@ -1,0 +1,83 @@
+"""A run that was recorded, moment by moment, and its file: JSON, one line a moment (SEE-3).
+
+A moment is whole: what was done since the one before, and how everything stood then. It holds what may be shown.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+import attrs
+import msgspec
+
+from vworkspace_core.overview.picture import Picture
+
+FORMAT: Final = "vworkspace.io/trace/v1"
+MOST_MOMENTS: Final = 10_000
+
+
+@attrs.frozen
+class Moment:
+    """`told` is what happened since the moment before; `facts` are what else is known then, by name."""
+
+    at: datetime
+    subject: str
+    picture: Picture
+    told: tuple[str, ...] = ()
+    facts: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Trace:
+    """A run. There is at least one moment."""
+
+    title: str
+    moments: tuple[Moment, ...]
+
+    def at(self, number: int) -> tuple[int, Moment]:
+        """The moment of that number, from 0; before the first the first, and behind the last the last."""
+        number = min(max(0, number), len(self.moments) - 1)
+        return number, self.moments[number]
+
+
+@attrs.frozen
+class _Head:
+    format: str
+    title: str
+
+
+_encode = msgspec.json.Encoder().encode
+_head = msgspec.json.Decoder(_Head).decode
+_moment = msgspec.json.Decoder(Moment).decode
+
+
+def written(trace: Trace) -> Iterator[bytes]:
+    """The lines of its file, each with its end."""
+    for line in (_Head(FORMAT, trace.title), *map(_as_kept, trace.moments)):
+        yield _encode(line) + b"\n"
+
+
+def read(lines: Iterable[bytes]) -> Trace:
+    """A trace from the lines of a file. Raises ValueError with the number of the line and what is wrong with it."""
+    head, moments = None, list[Moment]()
+    for number, line in enumerate(lines, 1):
+        try:
+            if head is None:
+                head = _head(line)
+                if head.format != FORMAT:
+                    raise ValueError(f"the format is {head.format[:40]!r}, not {FORMAT}")
+            elif line.strip():
+                moments.append(_as_kept(_moment(line)))
+        except ValueError as error:  # msgspec's are, too
+            raise ValueError(f"line {number}: {error}") from None
+        if len(moments) > MOST_MOMENTS:
+            raise ValueError(f"line {number}: there are more than {MOST_MOMENTS} moments")
+    if head is None or not moments:
+        raise ValueError("there is no moment in it")
+    return Trace(head.title, tuple(moments))
+
+
+def _as_kept(moment: Moment) -> Moment:
+    """Names are enough, there is nowhere to go from a trace; and virtual times are no times to count from."""
+    nodes = tuple(attrs.evolve(node, ref=None, since=None) for node in moment.picture.nodes)
+    return attrs.evolve(moment, picture=attrs.evolve(moment.picture, nodes=nodes))

@@ -1,0 +1,49 @@
+"""SEE-3: a recorded run and its file."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import HELM_RELEASE
+from vworkspace_core.overview.picture import Picture, PictureEdge, PictureNode
+from vworkspace_core.overview.tone import Tone
+from vworkspace_core.overview.trace import FORMAT, Moment, Trace, read, written
+
+NODES = (
+    PictureNode("a", "Shop", "a", "Ready", Tone.GOOD),
+    PictureNode(
+        "b", "HelmRelease", "b", "Held", Tone.WAITING, "GateClosed", "why", waits_for=("a",), gates=("x",), row=1
+    ),
+)
+MOMENT = Moment(
+    datetime(2026, 1, 1, tzinfo=UTC), "s", Picture(NODES, (PictureEdge("a", "b", False),)), ("apply b",), {"n": "1"}
+)
+TRACE = Trace("a run", (MOMENT, Moment(datetime(2026, 1, 2, tzinfo=UTC), "s", Picture((), ()))))
+
+
+def test_what_is_written_is_read_again_without_ways_out_of_it_SEE_3() -> None:
+    assert read(written(TRACE)) == TRACE
+    ref = ObjectRef(HELM_RELEASE, "ns", "b")
+    linked = PictureNode("a", "Shop", "a", "Ready", Tone.GOOD, since=datetime(2026, 1, 1, tzinfo=UTC), ref=ref)
+    kept = read(written(Trace("t", (Moment(MOMENT.at, "s", Picture((linked,), ())),)))).moments[0].picture.nodes[0]
+    assert (kept.ref, kept.since) == (None, None)
+
+
+def test_a_moment_is_found_by_its_number_and_the_nearest_beyond_the_ends_SEE_3() -> None:
+    assert [TRACE.at(number)[0] for number in (-5, 0, 1, 99)] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([], "there is no moment in it"),
+        ([b"{"], "line 1:"),
+        ([b'{"format": "other", "title": ""}'], f"line 1: the format is 'other', not {FORMAT}"),
+        ([next(written(TRACE)), b'{"at": 1}'], "line 2:"),
+        ([next(written(TRACE))], "there is no moment in it"),
+    ],
+)
+def test_a_file_that_is_no_trace_is_refused_with_its_line_SEE_3(lines: list[bytes], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        read(lines)
