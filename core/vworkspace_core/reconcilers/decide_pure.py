@@ -17,7 +17,7 @@ import attrs
 import msgspec
 
 from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.apimachinery.secret_material import safe
@@ -257,12 +257,22 @@ def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[
     kinds = {(kind.api_version, kind.kind): kind for kind in pure.owns}
     reads = {read.id: (read, ref) for read, ref in _refs_of(pure, found)}
     made = [_graph_node(node, _kind_of(pure, node, kinds)) for node in nodes]
+    if not pure.across_namespaces and pure.kind.kind.namespaced:
+        _check_namespaces(found.metadata.namespace, nodes)
     waited_for = {edge.to for node in made for edge in node.edges}
     externals = [_external(read, reads.get(read.id)) for read in pure.reads if read.id in waited_for]
     try:
         return Graph.of((*externals, *made))
     except GraphError as error:
         raise InvalidDesired(error.message) from error
+
+
+def _check_namespaces(own: str, nodes: Sequence[Node]) -> None:
+    """Objects elsewhere would not be looked for when the object goes. Raises InvalidDesired."""
+    for node in nodes:
+        namespace = metadata(node.manifest).get("namespace") or own
+        if namespace != own:
+            raise InvalidDesired(f"node {node.id} is in namespace {namespace}: give across_namespaces=True")
 
 
 def _kind_of(pure: AnyPureReconciler, node: Node, kinds: Mapping[tuple[Any, Any], Kind]) -> Kind:

@@ -1,0 +1,97 @@
+"""A pure reconciler of a kind without a namespace, and one whose nodes are in other namespaces (PH-3, PH-7)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from tests.support.composite_world import NS, CompositeWorld
+from tests.support.shop import SHOP, ShopSpec, config
+from vworkspace_apiserver.model.calls import RequestTarget
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE
+from vworkspace_core.composites.access import composite_access
+from vworkspace_core.reconcilers import Children, Desired, Node, Object, PureReconciler, pure_reconciler, resource
+from vworkspace_core.reconcilers.decide_pure import composite_of
+
+
+@attrs.frozen
+class TenantSpec:
+    """Somebody who gets a namespace."""
+
+    owner: str = ""
+
+
+@attrs.frozen
+class TenantStatus:
+    """Which one."""
+
+    namespace: str = ""
+
+
+TENANT: Final = resource("example.com", "v1", "Tenant", TenantSpec, TenantStatus, namespaced=False)
+
+
+@pure_reconciler(TENANT, owns=["v1/Namespace", "v1/ConfigMap"])
+def tenant(self: Object[TenantSpec, TenantStatus], children: Children) -> Desired[TenantStatus]:
+    name = f"t-{self.metadata.name}"
+    home = Node("home", NAMESPACE.manifest(name))
+    about = config("about", owner=self.spec.owner)
+    inside = Node("about", {**about, "metadata": {"name": "about", "namespace": name}}, depends_on=[home])
+    return Desired([home, inside], TenantStatus(name if children.is_ready(home) else ""))
+
+
+def test_a_kind_without_a_namespace_has_children_in_namespaces() -> None:
+    world = CompositeWorld(composite_of(tenant), TENANT.crd(), {"owner": "me"})
+    world.settle()
+
+    home, about = ObjectRef(NAMESPACE, None, "t-shop"), ObjectRef(CONFIG_MAP, "t-shop", "about")
+    assert world.condition()["status"] == "True"
+    assert get_path(world.get(world.ref), "status", "namespace") == "t-shop"
+    assert get_path(world.get(about), "metadata", "ownerReferences", 0, "kind") == "Tenant"
+    assert [one.kind.kind for one in composite_access(world.composite).everywhere if "delete" in one.verbs] == [
+        "Namespace",
+        "ConfigMap",
+    ]
+
+    world.server.delete(RequestTarget(world.server.resource(TENANT.kind), None, "shop"))
+    world.settle()
+    assert world.get(world.ref) is None
+    assert (world.get(about), is_gone(world.get(home))) == (None, True)
+
+
+def is_gone(manifest: Mapping[str, Any] | None) -> bool:
+    """A namespace goes when its controller has emptied it, which is not simulated here."""
+    return manifest is None or get_path(manifest, "metadata", "deletionTimestamp") is not None
+
+
+def elsewhere(**more: Any) -> PureReconciler[Any, Any]:
+    def shop(self: Object[Any, Any], children: Children) -> Desired[Any]:
+        away = {**config("away"), "metadata": {"name": "away", "namespace": "other"}}
+        return Desired([Node("here", config("here")), Node("away", away)], SHOP.status())
+
+    return pure_reconciler(SHOP, owns=["v1/ConfigMap"], **more)(shop)
+
+
+def test_nodes_in_other_namespaces_are_taken_down_by_their_labels() -> None:
+    world = CompositeWorld(composite_of(elsewhere(across_namespaces=True)), SHOP.crd(), SHOP.spec_json(ShopSpec()))
+    world.make(NAMESPACE.manifest("other"), NAMESPACE)
+    world.settle()
+    away = ObjectRef(CONFIG_MAP, "other", "away")
+    assert get_path(world.get(away), "metadata", "ownerReferences") is None
+    assert world.condition()["status"] == "True"
+
+    world.server.delete(RequestTarget(world.server.resource(SHOP.kind), NS, "shop"))
+    world.settle()
+    assert (world.get(world.ref), world.get(away)) == (None, None)
+
+
+def test_a_node_in_another_namespace_is_refused_where_that_was_not_said() -> None:
+    """Nobody would look for it there when the object goes."""
+    world = CompositeWorld(composite_of(elsewhere()), SHOP.crd(), SHOP.spec_json(ShopSpec()))
+    world.make(NAMESPACE.manifest("other"), NAMESPACE)
+    world.reconcile()
+
+    assert world.condition("Stalled")["reason"] == "DesiredInvalid"
+    assert "node away is in namespace other: give across_namespaces=True" in world.condition()["message"]
+    assert world.children() == {}
