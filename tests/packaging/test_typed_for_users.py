@@ -10,7 +10,9 @@ ROOT = Path(__file__).parents[2]
 SHOP = """
 import attrs
 
-from vworkspace_core.reconcilers import Children, Desired, Node, Object, pure_reconciler, resource
+from vworkspace_core.reconcilers import (
+    Children, Desired, Node, Object, Reconciler, Request, Result, Terminal, Watcher, pure_reconciler, resource
+)
 
 
 @attrs.frozen
@@ -41,6 +43,25 @@ def shop(self: Object[ShopSpec, ShopStatus], children: Children) -> Desired[Shop
 
 
 print(shop(SHOP.new("mine", ShopSpec("r/x:1"))).status.ready)
+
+
+@attrs.frozen
+class Shops(Reconciler[Object[ShopSpec, ShopStatus], str]):
+    limit: int
+    kind = SHOP
+    timeout = 5.0
+
+    async def reconcile(self, request: Request[Object[ShopSpec, ShopStatus], str]) -> Result[str]:
+        if request.object.spec.replicas > self.limit:
+            raise Terminal("TooMany", "at most " + str(self.limit))
+        return Result(ShopStatus(ready=1), requeue_after=600, state=(request.state or "") + "x")
+
+
+class Audit(Watcher[Object[ShopSpec, ShopStatus]]):
+    kind = SHOP
+
+    async def on_update(self, old: Object[ShopSpec, ShopStatus], new: Object[ShopSpec, ShopStatus]) -> None:
+        print(old.spec.image, new.spec.image)
 """
 WRONG = {
     "a field of a status": "print(SHOP.read({}).status.redy)",
@@ -50,6 +71,11 @@ WRONG = {
     "a status that is none of the kind's": "pure_reconciler(SHOP, owns=[])(lambda self, _: Desired([], ShopSpec('')))",
     "a function of another kind": "pure_reconciler(OTHER, owns=[])(shop.function)",
     "a node that is none": 'Desired([{"id": "web"}], ShopStatus())',
+    "a state of another type": "again: Result[str] = Result(state=3)",
+    "a request with another state": "async def a(q: Request[Object[ShopSpec, ShopStatus], int]) -> None: "
+    "await Shops(3).reconcile(q)",
+    "a watcher of another kind": "async def b(o: Object[ShopStatus, ShopStatus]) -> None: await Audit().on_add(o)",
+    "a time that is none": "Result[str](requeue_after='soon')",
     "a field of what is desired": 'print(shop(SHOP.new("mine", ShopSpec("x"))).status.redy)',
 }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -58,13 +59,16 @@ class ControllerSite:
     server: ApiServer
 
     @asynccontextmanager
-    async def running(self, *controllers: Any) -> AsyncIterator[Controllers]:
-        """Controllers at work while the block runs: a process that starts, and is gone without a word after it."""
+    async def running(self, *controllers: Any, elected_after: float = 0.0) -> AsyncIterator[Controllers]:
+        """Controllers at work while the block runs: a process that starts, and is gone without a word after it.
+
+        It may write once it is elected, after so many seconds.
+        """
         events = BackgroundEvents(self.api, self.clock, instance="test")
         made = Controllers(self.api, self.clock, controllers, events, ControllerOptions(Random(0).random))
         async with anyio.create_task_group() as group:
             group.start_soon(events.run)
-            group.start_soon(made.run, _at_once)
+            group.start_soon(made.run, partial(self.clock.sleep, elected_after))
             await made.wait_ready()
             yield made
             group.cancel_scope.cancel()
@@ -136,10 +140,6 @@ class ControllerSite:
             )
 
         await self.until(says_so)
-
-
-async def _at_once() -> None:
-    return None
 
 
 def play(story: Callable[[ControllerSite], Awaitable[None]], *, rbac: bool = False) -> None:

@@ -276,6 +276,25 @@ def test_a_call_in_hand_is_finished_at_the_end_and_nothing_more_is_begun() -> No
     play(story)
 
 
+def test_a_standby_keeps_caches_and_calls_nobody_until_it_is_elected() -> None:
+    shops, told = Shops(), Told()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops, told, elected_after=100.0) as controllers:
+            ref = await site.create()
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.clock.sleep(50)
+            assert controllers.running[0].watches.own.store.get(NS, "shop") is not None
+            assert not shops.requests
+            assert not told.told
+            assert not await site.finalizers(ref)
+            await site.clock.sleep(60)
+
+    play(story)
+    assert [request.object.spec.replicas for request in shops.requests] == [2]
+    assert told.told == ["add 2"]
+
+
 def test_a_call_that_is_cut_off_at_the_end_is_made_again_by_the_next_process() -> None:
     slow, later = Told(seconds=1e6), Told()
 
