@@ -114,7 +114,7 @@ class ControlPlaneValues:
 class WebhookValues:
     """Admission webhooks: a wrong object is refused when it is applied."""
 
-    enabled: bool = schema_field("Serve and configure them.", default=False)
+    enabled: bool = schema_field("Serve and configure the admission webhooks.", default=False)
     cert_manager: bool = schema_field("Have cert-manager make the certificate.", default=True)
     ca_bundle: str = schema_field(
         "Without cert-manager: the authority, PEM, of the certificate in the Secret vworkspace-operator-webhook-tls.",
@@ -126,7 +126,7 @@ class WebhookValues:
 class ServiceMonitorValues:
     """A ServiceMonitor of the Prometheus operator."""
 
-    enabled: bool = schema_field("Make one.", default=False)
+    enabled: bool = schema_field("Make a ServiceMonitor.", default=False)
     labels: Mapping[str, str] = schema_field("What Prometheus selects it by.", default={}, schema=_LABELS)
 
 
@@ -134,7 +134,7 @@ class ServiceMonitorValues:
 class PrometheusRuleValues:
     """A PrometheusRule with the alerts of docs/observability/alerts.yaml."""
 
-    enabled: bool = schema_field("Make one.", default=False)
+    enabled: bool = schema_field("Make a PrometheusRule with the alerts.", default=False)
     labels: Mapping[str, str] = schema_field("What Prometheus selects it by.", default={}, schema=_LABELS)
 
 
@@ -158,7 +158,7 @@ class ProxyValues:
 class NetworkPolicyValues:
     """The network policy: metrics and webhooks can be reached, and addresses of the node itself cannot."""
 
-    enabled: bool = schema_field("Make one.", default=True)
+    enabled: bool = schema_field("Make a NetworkPolicy.", default=True)
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.work import calls_of
 from vworkspace_app.observability.condition_counts import ConditionCounts, instance_conditions, parent_conditions
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
@@ -91,6 +92,16 @@ def test_an_object_whose_reason_keeps_changing_is_as_old_as_its_status_and_takes
     told = {sample.labels[2]: sample.oldest for sample in counts.samples(NOW)}
     assert told == {"Installing": 10_000, "ChartUnreachable": 9_995}
     assert entries(counts) < 200
+
+
+def test_a_look_costs_the_same_for_many_objects_as_for_few() -> None:
+    def looks(objects: int) -> int:
+        counts = instance_conditions()
+        for number in range(objects):
+            counts.count(change(f"o{number}", [("Ready", "False", "Installing", number % 7)]))
+        return calls_of(lambda: (counts.samples(NOW), counts.unready(3, NOW)))
+
+    assert looks(2_000) == looks(20)
 
 
 def entries(counts: ConditionCounts) -> int:
