@@ -5,10 +5,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import attrs
+import yaml
 
 from tests.e2e.test_box_run import SHOP
-from tests.support.box_site import NS, BoxSite, example, in_process
+from tests.e2e.test_pure_reconciler_run import COMPOSITE
+from tests.e2e.test_pure_reconciler_run import NAME as PURE
+from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
 from vworkspace_app.commands.box_manifests import definition_of
+from vworkspace_app.commands.controllers import render_crds
 from vworkspace_app.commands.diff import DIFFERS, applied, said, status_of, text
 from vworkspace_app.commands.status import fleet_text, object_text
 from vworkspace_app.controller.named_objects import the_one
@@ -91,3 +95,19 @@ def test_an_object_of_a_box_is_compared_with_what_is_made_of_it_at_once_SEE_2() 
         assert (status_of(found), said(found).split(";")[0]) == (DIFFERS, "1 apply (Deployment shop), 0 deletes")
 
     in_process(story, NEVER)
+
+
+def test_objects_of_a_pure_reconciler_are_shown_with_their_nodes_SEE_1() -> None:
+    (definition,) = yaml.safe_load_all(render_crds([PURE], Format.YAML))
+
+    async def story(site: BoxSite) -> None:
+        await site.install(definition)
+        await site.namespace()
+        async with site.running(COMPOSITE):
+            await site.until_ready(await site.create(COMPOSITE.kind, "mine", spec={"image": "r/x:1"}))
+        assert await kinds_of_boxes(Reader(site.admin)) == (COMPOSITE.kind,)
+        found = await told(site, "shop/mine", None)
+        assert found["state"] == "Ready"
+        assert {("web", "Deployment")} <= {(each["node"], each["kind"]) for each in found["children"]}
+
+    in_process(story, QUICK)

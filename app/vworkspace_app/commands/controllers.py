@@ -13,6 +13,7 @@ from vworkspace_app.settings import RunSettings
 from vworkspace_core.composites.access import CompositeAccess, composite_access, owner_access
 from vworkspace_core.reconcilers import controller_access
 from vworkspace_core.reconcilers.controllers import name_of
+from vworkspace_core.reconcilers.decide_pure import CONTROLLER_NAME
 
 
 def run_by_name(settings: RunSettings, names: Sequence[str]) -> None:
@@ -39,7 +40,12 @@ def listed() -> str:
 
 def render_crds(names: Sequence[str], output: Format) -> str:
     """The CRDs of the kinds that they have classes of. Raises CommandError."""
-    return dump([one.crd() for one in load_controllers(names).resources], output)
+    return dump([_labelled(one.crd(), name) for one, name in load_controllers(names).kinds.items()], output)
+
+
+def _labelled(definition: dict[str, Any], name: str) -> dict[str, Any]:
+    """Its label tells `status` that objects of the kind are a controller's."""
+    return {**definition, "metadata": {**definition["metadata"], "labels": {CONTROLLER_NAME: name}}}
 
 
 def render_roles(names: Sequence[str], options: RoleOptions, output: Format) -> str:

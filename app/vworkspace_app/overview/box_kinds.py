@@ -11,6 +11,7 @@ from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.labels import BOX_NAME
 from vworkspace_core.overview.definitions import kind_of, words_of
 from vworkspace_core.ports import KubeApi
+from vworkspace_core.reconcilers.decide_pure import CONTROLLER_NAME
 
 
 async def boxes_of(api: KubeApi, files: Sequence[str]) -> list[Box]:
@@ -22,8 +23,12 @@ async def boxes_of(api: KubeApi, files: Sequence[str]) -> list[Box]:
 
 
 async def kinds_of_boxes(reader: Reader) -> tuple[Kind, ...]:
-    """Those whose definition carries the label of a box, as `box init` and `box manifests` write it."""
-    return _kinds(await reader.all(CUSTOM_RESOURCE_DEFINITION, selector=BOX_NAME))
+    """Those whose definition carries the label of a box or a controller.
+
+    `box init`, `box manifests --crds-only` and `controllers crds` write it.
+    """
+    labels = (BOX_NAME, CONTROLLER_NAME)
+    return _kinds([each for label in labels for each in await reader.all(CUSTOM_RESOURCE_DEFINITION, selector=label)])
 
 
 async def kinds_by_word(reader: Reader, word: str) -> Mapping[str, Kind]:

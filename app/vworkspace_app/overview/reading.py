@@ -42,11 +42,10 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.boxes.labels import KINDS, MARKS
 from vworkspace_core.composites.observe import observe_live
 from vworkspace_core.composites.parent import recorded_kinds
 from vworkspace_core.controller.decision import Snapshot
-from vworkspace_core.overview.box_tree import tree_of_box, tree_of_marked
+from vworkspace_core.overview.box_tree import MARKS_OF_PARENTS, tree_of_box, tree_of_marked
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of
 from vworkspace_core.ports import KubeApi
 
@@ -196,10 +195,12 @@ async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest, box: Box | 
 
 
 async def _marked(reader: Reader, manifest: Manifest, into: dict[ObjectRef, Manifest]) -> None:
-    """Children of a box's object: of the kinds that stand on it, what carries its uid."""
+    """Children of an object of a box or a pure reconciler: of the kinds that stand on it, what carries its uid."""
     uid = get_path(manifest, "metadata", "uid")
-    for kind in recorded_kinds(str(get_path(manifest, "metadata", "annotations", KINDS) or "")):
-        into |= refs_of(kind, await reader.all(kind, selector=f"{MARKS.owner_uid}={uid}"))
+    for marks in MARKS_OF_PARENTS:
+        recorded = get_path(manifest, "metadata", "annotations", f"{marks.domain}/kinds")
+        for kind in recorded_kinds(str(recorded or "")):
+            into |= refs_of(kind, await reader.all(kind, selector=f"{marks.owner_uid}={uid}"))
 
 
 async def _made(reader: Reader, label: str, uid: str, into: dict[ObjectRef, Manifest]) -> None:

@@ -7,7 +7,7 @@ of these.
 
 import importlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isfunction
@@ -54,8 +54,17 @@ class LoadedControllers:
     @property
     def resources(self) -> tuple[Resource[Any, Any], ...]:
         """The kinds whose classes they have, each once."""
-        found = [one.kind for one in self.pure] + [one for made in self.made if (one := resource_of(made))]
-        return tuple({one.kind: one for one in found}.values())
+        return tuple(self.kinds)
+
+    @property
+    def kinds(self) -> Mapping[Resource[Any, Any], str]:
+        """The kinds whose classes they have, each once, with the name of the first controller that has it."""
+        found = [(one.kind, one.name) for one in self.pure]
+        found += [(one, name_of(made)) for made in self.made if (one := resource_of(made))]
+        by_kind: dict[Kind, tuple[Resource[Any, Any], str]] = {}
+        for resource, name in found:
+            by_kind.setdefault(resource.kind, (resource, name))
+        return dict(by_kind.values())
 
 
 def installed() -> tuple[EntryPoint, ...]:

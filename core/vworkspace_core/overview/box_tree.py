@@ -13,13 +13,14 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.decide import composite_of, explanation_of
-from vworkspace_core.boxes.labels import MARKS
+from vworkspace_core.boxes.labels import MARKS as BOXES
 from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.graph import NodeState, Observation
 from vworkspace_core.overview.remedy import remedies_for
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 from vworkspace_core.overview.tree import Branch
+from vworkspace_core.reconcilers.decide_pure import MARKS as CONTROLLERS
 
 _STATES: Final[Mapping[NodeState, OverviewState]] = {
     NodeState.MISSING_KIND: OverviewState.WAITING,
@@ -39,6 +40,8 @@ _STATES: Final[Mapping[NodeState, OverviewState]] = {
     NodeState.PROGRESSING: OverviewState.PROGRESSING,
     NodeState.READY: OverviewState.READY,
 }
+MARKS_OF_PARENTS: Final = (BOXES, CONTROLLERS)
+"""By whose marks children are found: those of boxes, and those of pure reconcilers."""
 _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAILED})
 """States that say no more than the word of the overview."""
 
@@ -54,12 +57,13 @@ def tree_of_box(box: Box, manifest: Manifest, observed: Snapshot, now: datetime)
 
 
 def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
-    """The object with what carries its uid, each under the name of its node."""
+    """The object with what carries its uid, each under the name of its node; of a box or of a pure reconciler."""
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     children = [
-        Branch(summary_of_child(ref.kind, live), node=_named(_label(live, MARKS.node), _label(live, MARKS.item)))
+        Branch(summary_of_child(ref.kind, live), node=_named(_label(live, marks.node), _label(live, marks.item)))
+        for marks in MARKS_OF_PARENTS
         for ref, live in sorted(objects.items())
-        if uid and _label(live, MARKS.owner_uid) == uid
+        if uid and _label(live, marks.owner_uid) == uid
     ]
     return Branch(summary_of(kind, manifest), tuple(children))
 
