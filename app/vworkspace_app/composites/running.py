@@ -82,7 +82,7 @@ class RunningComposite:
             await informers.wait_for_sync()
         missing = [runner.kind.crd_name for runner in self.informers if runner.missing]
         composite = self.controller.composite
-        _log.info(f"caches of the {composite.word} are settled", **{composite.word: composite.name}, missing=missing)
+        _log.info(f"caches of the {composite.word} are settled", **{composite.word: composite.told}, missing=missing)
         await elected()
         self.leading = True
         keys = self.controller.keys

@@ -81,6 +81,11 @@ class Composite:
         return f"{self.word} {self.name}"
 
     @property
+    def told(self) -> str:
+        """How the log names it: a box by its own name, any other controller as metrics do."""
+        return self.name if self.word == "box" else self.controller
+
+    @property
     def kinds_annotation(self) -> str:
         """Annotation of a parent: the kinds of which it may have children, those of an earlier version included."""
         return f"{self.marks.domain}/kinds"

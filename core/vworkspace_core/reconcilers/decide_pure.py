@@ -145,7 +145,8 @@ def decide_pure(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now
     except InvalidDesired as error:
         return _stopped(composite, parent, INVALID, _told(pure, error, observed), now)
     except Terminal as error:
-        return _stopped(composite, parent, error.reason, without_secrets(error.message, observed.objects), now)
+        message = without_secrets(error.message or error.reason, observed.objects)
+        return _stopped(composite, parent, error.reason, safe(message), now)
     except Exception as error:
         return _failed(composite, parent, _told(pure, error, observed), now)
 
@@ -175,7 +176,7 @@ def _going(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: dat
     hooks = None
     if pure.drain is not None:
         found = _readable(pure, parent)
-        nodes = _asked(pure.drain, found, children_of(pure, parent, found, observed))
+        nodes = tuple(_asked(pure.drain, found, children_of(pure, parent, found, observed)))
         graph = _graph_of(pure, found, nodes)
         hooks = Hooks.of(graph.nodes.values(), Scope())
     return taking_down(composite_of(pure), parent, observed, hooks, now)
@@ -254,6 +255,8 @@ def _deleting(parent: Parent, reason: str, message: str) -> Iterator[Wanted]:
 
 def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[Node]) -> Graph:
     """The graph of the nodes, and of what is read and waited for. Raises InvalidDesired."""
+    if wrong := next((one for one in nodes if not isinstance(one, Node)), None):
+        raise InvalidDesired(f"there is a {type(wrong).__name__} among the nodes: write Node(id, manifest)")
     kinds = {(kind.api_version, kind.kind): kind for kind in pure.owns}
     reads = {read.id: (read, ref) for read, ref in _refs_of(pure, found)}
     made = [_graph_node(node, _kind_of(pure, node, kinds)) for node in nodes]

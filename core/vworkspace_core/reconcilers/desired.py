@@ -4,7 +4,7 @@ A `Node` says that an object should exist. The graph engine applies it when it d
 what, waits until it is ready, removes it when it is no longer among the nodes, and takes everything down in reverse.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeAlias
 
 import attrs
@@ -22,6 +22,11 @@ def _as_its_kind_says(live: Manifest) -> bool:
     return True
 
 
+def _several(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str]":
+    """One alone is a list of one: a text would be taken for the list of its letters."""
+    return (given,) if isinstance(given, Node | str) else tuple(given)
+
+
 @attrs.frozen(eq=False)
 class Node:
     """One object that should exist. `id` is its identity: a node of the same id with another name replaces it.
@@ -36,7 +41,7 @@ class Node:
 
     id: str
     manifest: Manifest = attrs.field(repr=False)
-    depends_on: Sequence["Node | str"] = ()
+    depends_on: Sequence["Node | str"] = attrs.field(default=(), converter=_several)
     until: Until = Until.READY
     when: bool | str = True
     healthy: Callable[[Manifest], bool] = attrs.field(default=_as_its_kind_says, repr=False)
@@ -46,12 +51,16 @@ class Node:
     on_immutable: OnImmutable = OnImmutable.FAIL
     adopt: bool = False
     generate: Sequence[Fill] = ()
-    roll_on: Sequence["Node | str"] = ()
+    roll_on: Sequence["Node | str"] = attrs.field(default=(), converter=_several)
 
     @property
     def name(self) -> str:
         """The name of its object."""
         return str(metadata(self.manifest).get("name") or "")
+
+
+def _as_tuple(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(nodes)
 
 
 @attrs.frozen(eq=False)
@@ -61,7 +70,7 @@ class Desired(Generic[Status]):
     `requeue_after`: decide again in so many seconds at the latest, whether or not anything changed.
     """
 
-    nodes: Sequence[Node]
+    nodes: Sequence[Node] = attrs.field(converter=_as_tuple)
     status: Status
     requeue_after: float | None = None
 

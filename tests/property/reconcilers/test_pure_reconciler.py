@@ -213,6 +213,7 @@ def other(function: Callable[[Any, Children], Any], **more: Any) -> PureReconcil
 
 ROUND: Final = [Node("a", config("a"), depends_on=["b"]), Node("b", config("b"), depends_on=["a"])]
 STATUS: Final = SHOP.status()
+WRONG: Final[Any] = {"id": "a"}
 
 
 @pytest.mark.parametrize(
@@ -226,6 +227,11 @@ STATUS: Final = SHOP.status()
         (Desired([Node("a", {"apiVersion": "v1", "kind": "Pod"})], STATUS), "add v1/Pod to owns=[…]"),
         (Desired([Node("a", config(""))], STATUS), "node a: its manifest has no metadata.name"),
         (Desired([Node("a", {**config("a"), "data": {"a": print}})], STATUS), "node a: its manifest is no JSON"),
+        (Desired([WRONG], STATUS), "there is a dict among the nodes: write Node(id, manifest)"),
+        (
+            Desired([Node("a", config("a"), depends_on="web")], STATUS),
+            "a depends on web, and there is no such resource",
+        ),
         (Desired([Node("given", config("a"))], STATUS), "node given has the id of something that is read"),
     ],
 )
