@@ -56,8 +56,7 @@ class Shops(Reconciler[Shop, int]):
         if shop.spec.replicas > 50:
             raise Terminal("TooMany", "at most 50 replicas")
         meta = {"name": shop.metadata.name, "namespace": shop.metadata.namespace}
-        owner = {"apiVersion": "example.com/v1", "kind": "Shop", "name": meta["name"], "uid": shop.metadata.uid}
-        manifest = {**CONFIG_MAP.manifest(**meta), "metadata": {**meta, "ownerReferences": [owner]}}
+        manifest = {**CONFIG_MAP.manifest(**meta), "metadata": {**meta, "ownerReferences": [shop.as_owner]}}
         await self.api.apply({**manifest, "data": {"image": shop.spec.image}}, kind=CONFIG_MAP, field_manager="shops")
         return Result(ShopStatus("r-1", shop.spec.replicas), state=len(self.causes))
 

@@ -168,7 +168,7 @@ class Controllers:
         for one in self.running:
             one.subscribe()
         definitions = self.shared.find(CUSTOM_RESOURCE_DEFINITION)
-        if definitions is not None:
+        if definitions is not None and self.running:
             definitions.subscribe(wake_when_served(self._own_informers))
 
     @property

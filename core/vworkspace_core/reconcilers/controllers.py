@@ -143,6 +143,8 @@ def promises_of(controller: AnyController) -> frozenset[Promise]:
         kept = ALL - frozenset(plain)
     if isinstance(controller, Watcher):
         kept -= {Promise.CONDITIONS, Promise.STATE}
+    if resource_of(controller) is None:
+        kept -= {Promise.CONDITIONS}  # what somebody else's status looks like is not ours to say
     return kept if Promise.FINALIZER in kept else kept - {Promise.SYNC}
 
 

@@ -1,11 +1,12 @@
 """One object of a user's kind: metadata, spec and status as values of its classes (PH-7)."""
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
+from vworkspace_core.controller.ownership import owner_reference
 
 Spec = TypeVar("Spec")
 Status = TypeVar("Status")
@@ -36,6 +37,11 @@ class Object(Generic[Spec, Status]):
     def is_deleting(self) -> bool:
         """Whether it is to go: finalizers hold it still."""
         return self.metadata.deletion_timestamp is not None
+
+    @property
+    def as_owner(self) -> dict[str, Any]:
+        """An owner reference to it, for the metadata of what a reconciler makes of it (`Reconciler.owns`)."""
+        return owner_reference(self.kind, self.metadata)
 
     def condition(self, condition_type: str) -> Condition | None:
         """The condition of a type."""

@@ -175,10 +175,9 @@ class Owning(Reconciler[Shop, None]):
         self.requests.append(request)
         meta = request.object.metadata
         secret = await self.api.list(SECRET, namespace=NS, field_selector=f"metadata.name={request.object.spec.image}")
-        owner = {"apiVersion": "example.com/v1", "kind": "Shop", "name": meta.name, "uid": meta.uid}
         manifest = {
             **CONFIG_MAP.manifest(meta.name, NS),
-            "metadata": {"name": meta.name, "namespace": NS, "ownerReferences": [owner]},
+            "metadata": {"name": meta.name, "namespace": NS, "ownerReferences": [request.object.as_owner]},
             "data": {"secrets": str(len(secret.items))},
         }
         await self.api.apply(manifest, kind=CONFIG_MAP, field_manager="shops")

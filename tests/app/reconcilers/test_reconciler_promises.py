@@ -455,6 +455,41 @@ def test_a_watcher_of_somebody_elses_kind_leaves_its_objects_alone() -> None:
 
 
 @attrs.define
+class Held(Reconciler[Any, None]):
+    """Somebody else's objects, with a finalizer where it is asked for."""
+
+    kind = CONFIG_MAP
+    retry = Constant(1.0)
+    failures: list[Exception] = attrs.field(factory=list)
+    told: list[tuple[bool, Any]] = attrs.field(factory=list)
+
+    async def reconcile(self, request: Request[Any, None]) -> Result[None]:
+        self.told.append((request.deleting, request.object["data"]))
+        if self.failures:
+            raise self.failures.pop(0)
+        return Result()
+
+
+@pytest.mark.parametrize(("plain", "finalizers"), [(None, ()), ((), ["controller.vworkspace.io/held"])])
+def test_a_reconciler_of_somebody_elses_kind_writes_only_what_it_is_asked_for(plain: Any, finalizers: Any) -> None:
+    held = type("Held", (Held,), {"plain": plain})([RuntimeError("no")])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(held):
+            ref = await site.create("settings", CONFIG_MAP, data={"a": "1"})
+            await site.clock.sleep(5)
+            assert await site.events("CallFailed") == ["held: RuntimeError: no"]
+            assert await site.finalizers(ref) == finalizers
+            assert "status" not in (await site.get(ref) or {})
+            await site.admin.delete(ref)
+            await site.until_gone(ref)
+            await site.clock.sleep(5)
+
+    play(story)
+    assert held.told == [(False, {"a": "1"}), (False, {"a": "1"}), (True, {"a": "1"})]
+
+
+@attrs.define
 class Failing(Watcher[Shop]):
     """Fails with what it is given."""
 
