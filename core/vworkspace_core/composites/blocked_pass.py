@@ -14,7 +14,7 @@ from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords
 RETRYING: Final = "Retrying"
 
 
-def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
+def stopped(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
     """That nothing goes on, and why. Ready keeps what it says: what runs runs on."""
     text = blocked.message_over(before.get(STALLED))
     if blocked.is_transient:
@@ -33,7 +33,7 @@ def blocked_words(composite: Composite) -> BlockedWords:
     return BlockedWords(
         composite.kind,
         composite.condition_types,
-        _conditions,
+        stopped,
         lambda wanted, at: {},
         events={READY: False, STALLED: True},
         write_condition=condition_as_written,
@@ -47,5 +47,10 @@ def not_permitted(composite: Composite, right: Right) -> str:
 
 def remedy(composite: Composite, right: Right) -> str:
     """The command that prints the role."""
+    return role_applied(composite.role_command, right)
+
+
+def role_applied(command: str, right: Right) -> str:
+    """A shell line that gives a right: `command` prints the role."""
     where = f" --namespace {right.namespace}" if right.namespace else ""
-    return f"{composite.role_command}{where} | kubectl apply --server-side -f -"
+    return f"{command}{where} | kubectl apply --server-side -f -"
