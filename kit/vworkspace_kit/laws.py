@@ -47,7 +47,8 @@ Outside: TypeAlias = Callable[[Any], Any]
 _STEP: Final = 15.0
 _QUIET: Final = 60.0
 """Seconds without a write after which a controller is at rest."""
-_STEADY: Final = 1800.0
+_STEADY: Final = 700.0
+_LONGEST_END: Final = 3600.0
 _OFTEN: Final = 0.15
 _TROUBLED: Final = 60.0
 _MOST_LINES: Final = 40
@@ -288,7 +289,7 @@ class _Trial:
         self._go_on(world, _TROUBLED)
         cluster.misfortune(calm)
         cluster.restart()
-        self._go_on(world, 2 * _STEADY)
+        self._go_on(world, _LONGEST_END)
         live = self._live(world)
         if live is not None:
             held = ", ".join(metadata(live).get("finalizers") or ())

@@ -1,13 +1,8 @@
 """docs/boxes.md does what it says: its commands run as they stand, its boxes are right, its words are all there are."""
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -17,9 +12,8 @@ import pytest
 import yaml
 
 from tests.docs.markdown import ROOT
+from tests.docs.newcomer import shell, started
 from tests.support.boxes import CONDITIONS
-from tests.support.commands import clean_environment
-from tests.support.patience import PATIENCE
 from vworkspace_app.__main__ import run_command
 from vworkspace_app.cli.boxes import box as box_commands
 from vworkspace_core.apimachinery.fields import camel
@@ -120,45 +114,12 @@ def test_a_newcomer_comes_from_nothing_to_a_running_kind(folder: Path) -> None:
     (folder / "shop.yaml").write_text(block("yaml", "shop.yaml"), encoding="utf-8")
     box = folder / "webapp.yaml"
     box.write_text(changed(box.read_text(encoding="utf-8"), diffs()[0]), encoding="utf-8")
-    with started(folder, "cluster") as cluster:
+    with started(folder, block("sh", "cluster")) as cluster:
         assert cluster.stdout is not None
         assert cluster.stdout.readline().startswith("ready ")
-        with started(folder, "run"):
+        with started(folder, block("sh", "run")):
             assert shell(folder, block("sh", "try")).endswith("2")
             assert "No resources found" in shell(folder, "export KUBECONFIG=kc\n" + block("sh", "end"))
-
-
-@contextmanager
-def started(folder: Path, name: str) -> Iterator["subprocess.Popen[str]"]:
-    """The one command of a block, at work in the folder."""
-    command = shlex.split(block("sh", name))
-    words = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
-    environment = clean_environment(folder, {})
-    process = subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
-    try:
-        yield process
-        assert process.poll() is None, "it goes on"
-    finally:
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
-
-
-def shell(folder: Path, commands: str) -> str:
-    """What commands print, on either output, once all have succeeded."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = clean_environment(folder, {"PATH": path})
-    done = subprocess.run(
-        ["sh", "-ec", commands],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
 
 
 # --- every word -------------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ class Pulsing(Notes):
 
     async def reconcile(self, request: Request[Note, str]) -> Result[str]:
         await super().reconcile(request)
-        return Result(requeue_after=1000, status=NoteStatus(str(next(NUMBERS)))) if not request.deleting else Result()
+        return Result(requeue_after=500, status=NoteStatus(str(next(NUMBERS)))) if not request.deleting else Result()
 
 
 class Busy(Notes):
