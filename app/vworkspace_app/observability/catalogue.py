@@ -136,7 +136,7 @@ PARENTS = Metric(
     "vworkspace_operator_parents",
     _G,
     (*_BY_KIND, *_BY_CONDITION),
-    "Objects of the kinds that boxes are for, by what a standard condition of theirs says.",
+    "Objects of the kinds of boxes and pure reconcilers, by what a standard condition of theirs says.",
 )
 PARENTS_OLDEST = Metric(
     "vworkspace_operator_parents_oldest_seconds",
