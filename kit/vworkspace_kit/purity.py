@@ -23,7 +23,7 @@ class AskedTwice:
         first = self.function(object, children)
         self.different = self.different or _changed(given, (object, children.found))
         if not self.different:
-            self.different = _difference(first, self.function(given[0], Children(given[1])))
+            self.different = _difference(first, self.function(given[0], Children(given[1], children.schemas)))
         return first
 
 

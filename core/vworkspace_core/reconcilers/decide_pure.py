@@ -210,7 +210,8 @@ def children_of(pure: AnyPureReconciler, parent: Parent, found: Object[Any, Any]
     for read, ref in _refs_of(pure, found):
         if (there := observed.objects.get(ref)) is not None:
             seen[read.id] = [there]
-    return Children(seen)
+    schemas = {(kind.api_version, kind.kind): schema for kind, schema in pure.schemas.items()}
+    return Children(seen, schemas)
 
 
 # --- what cannot be carried out --------------------------------------------------------------------------------------
@@ -259,7 +260,7 @@ def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[
         raise InvalidDesired(f"there is a {type(wrong).__name__} among the nodes: write Node(id, manifest)")
     kinds = {(kind.api_version, kind.kind): kind for kind in pure.owns}
     reads = {read.id: (read, ref) for read, ref in _refs_of(pure, found)}
-    made = [_graph_node(node, _kind_of(pure, node, kinds)) for node in nodes]
+    made = [_graph_node(pure, node, _kind_of(pure, node, kinds)) for node in nodes]
     if not pure.across_namespaces and pure.kind.kind.namespaced:
         _check_namespaces(found.metadata.namespace, nodes)
     waited_for = {edge.to for node in made for edge in node.edges}
@@ -287,7 +288,7 @@ def _kind_of(pure: AnyPureReconciler, node: Node, kinds: Mapping[tuple[Any, Any]
     return kinds[said]
 
 
-def _graph_node(node: Node, kind: Kind) -> GraphNode:
+def _graph_node(pure: AnyPureReconciler, node: Node, kind: Kind) -> GraphNode:
     manifest = _plain(node, kind)
     return GraphNode(
         node.id,
@@ -296,6 +297,7 @@ def _graph_node(node: Node, kind: Kind) -> GraphNode:
         edges=tuple(Edge(_id_of(one), node.until, declared=True) for one in node.depends_on),
         gate=_gate(node),
         ready=lambda scope, item, live: node.healthy(live),
+        schema=pure.schemas.get(kind),
         policy=_policy(node),
         removal=node.removal,
         prune=node.prune,

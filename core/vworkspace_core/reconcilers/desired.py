@@ -15,6 +15,7 @@ from vworkspace_core.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, 
 from vworkspace_core.graph.owner import label_text
 from vworkspace_core.readiness import State, readiness
 from vworkspace_core.reconcilers.object import Status
+from vworkspace_core.schema import Schema
 
 
 def _as_its_kind_says(live: Manifest) -> bool:
@@ -87,6 +88,8 @@ class Children:
     """
 
     found: Mapping[str, Sequence[Manifest]] = attrs.field(factory=dict)
+    schemas: Mapping[tuple[str, str], Schema] = attrs.field(factory=dict)
+    """By apiVersion and kind, of the kinds whose classes are known."""
 
     def get(self, node: NodeOrId) -> Manifest | None:
         """The live object of a node, or of what is read; None where there is none."""
@@ -100,7 +103,9 @@ class Children:
 
     def is_ready(self, node: NodeOrId) -> bool:
         """Whether the live object is ready at its own generation, by the rules of its kind."""
-        return readiness(self.get(node)).state is State.READY
+        live = self.get(node)
+        named = (str((live or {}).get("apiVersion")), str((live or {}).get("kind")))
+        return readiness(live, self.schemas.get(named)).state is State.READY
 
 
 def _is_of(node: Node, live: Manifest) -> bool:

@@ -15,6 +15,7 @@ from vworkspace_core.apimachinery.resources import ALL_KINDS, SECRET
 from vworkspace_core.reconcilers.desired import Children, Desired, Node
 from vworkspace_core.reconcilers.object import Object, Spec, Status
 from vworkspace_core.reconcilers.resource import Resource
+from vworkspace_core.schema import Schema
 from vworkspace_core.schema.builtin import BUILT_IN, built_in_kind
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -71,6 +72,8 @@ class PureReconciler(Generic[Spec, Status]):
     kind: Resource[Spec, Status]
     function: DesiredOf[Spec, Status]
     owns: tuple[Kind, ...]
+    schemas: Mapping[Kind, Schema] = attrs.field(factory=dict)
+    """Of the kinds among these whose classes are known: whether a status is to be expected, which lists are keyed."""
     reads: tuple[Read, ...] = ()
     drain: DrainOf[Spec, Status] | None = None
     resync: float = 60.0
@@ -100,13 +103,15 @@ def pure_reconciler(
 ) -> Callable[[DesiredOf[Spec, Status]], PureReconciler[Spec, Status]]:
     """Make a controller of a function.
 
-    `owns` are the kinds of its nodes: they are watched, and roles are printed for them. `name` is that of the function
-    where none is given; finalizers, labels, field managers, metrics and logs have it: who changes it starts anew.
-    `namespaces` selects those that are looked after by their labels. `across_namespaces`: nodes may be in others than
-    the object's. `strict_order`: no owner references, so that nothing but this controller takes anything down.
+    `owns` are the kinds of its nodes: they are watched, and roles are printed for them. Of a `Resource` it is known,
+    and waited for, that it has a status. `name` is that of the function where none is given; finalizers, labels, field
+    managers, metrics and logs have it: who changes it starts anew. `namespaces` selects those that are looked after by
+    their labels. `across_namespaces`: nodes may be in others than the object's. `strict_order`: no owner references, so
+    that nothing but this controller takes anything down.
     Raises ValueError with what to write.
     """
     kinds = tuple(dict.fromkeys(map(as_kind, owns)))
+    schemas = {one.kind: one.schema for one in owns if isinstance(one, Resource)}
 
     def made(function: DesiredOf[Spec, Status]) -> PureReconciler[Spec, Status]:
         said = name or function.__name__.replace("_", "-").lower()
@@ -117,6 +122,7 @@ def pure_reconciler(
             kind,
             function,
             kinds,
+            schemas,
             tuple(reads),
             drain,
             resync,

@@ -7,9 +7,10 @@ import attrs
 
 from tests.support.composite_world import NS, CompositeWorld
 from tests.support.shop import SHOP, ShopSpec, config
+from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_apiserver.model.calls import RequestTarget
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.composites.access import composite_access
 from vworkspace_core.reconcilers import Children, Desired, Node, Object, PureReconciler, pure_reconciler, resource
 from vworkspace_core.reconcilers.decide_pure import composite_of
@@ -95,3 +96,30 @@ def test_a_node_in_another_namespace_is_refused_where_that_was_not_said() -> Non
     assert world.condition("Stalled")["reason"] == "DesiredInvalid"
     assert "node away is in namespace other: give across_namespaces=True" in world.condition()["message"]
     assert world.children() == {}
+
+
+@pure_reconciler(SHOP, owns=[TENANT])
+def landlord(self: Object[Any, Any], children: Children) -> Desired[Any]:
+    inside = Node("inside", {**TENANT.manifest(TENANT.new("inside", TenantSpec("me")))})
+    return Desired([inside], SHOP.status(ready=int(children.is_ready(inside))))
+
+
+def test_a_child_of_a_known_kind_is_ready_once_its_controller_says_so_D6() -> None:
+    """Before that it has no status, though its kind has one: that is progress, and not ready."""
+    world = CompositeWorld(composite_of(landlord), SHOP.crd(), SHOP.spec_json(ShopSpec()))
+    world.make(TENANT.crd(), CUSTOM_RESOURCE_DEFINITION)
+    world.settle()
+    assert (world.condition()["status"], ready_of(world)) == ("False", None)
+
+    inside = ObjectRef(TENANT.kind, None, "inside")
+    ready = {"type": "Ready", "status": "True", "reason": "Made", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    status = {"observedGeneration": 1, "conditions": [ready]}
+    manifest = {**TENANT.kind.manifest("inside"), "status": status}
+    run_sync(world.admin.apply_status(manifest, kind=TENANT.kind, field_manager="tenants"))
+    world.settle()
+    assert (world.condition()["status"], ready_of(world)) == ("True", 1)
+    assert world.get(inside) is not None
+
+
+def ready_of(world: CompositeWorld) -> Any:
+    return get_path(world.get(world.ref), "status", "ready") or None
