@@ -1,5 +1,6 @@
 """The commands about controllers in Python: reconcilers and watchers of packages that are installed beside."""
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -37,16 +38,32 @@ def list_controllers() -> None:
 
 
 @controllers.command
-def crds(names: Names, /, *, output: Output = Format.YAML) -> None:
+def crds(
+    names: Names,
+    /,
+    *,
+    system_namespace: Annotated[str, Parameter(help="The namespace of the process that runs them.")] = (
+        "vworkspace-system"
+    ),
+    webhook_ca: Annotated[
+        Path | None,
+        Parameter(help="For kinds with several versions: PEM file with the authority of the webhook's certificate."),
+    ] = None,
+    cert_manager: Annotated[bool, Parameter(help="The same, with a certificate by cert-manager.", negative="")] = False,
+    output: Output = Format.YAML,
+) -> None:
     """Print the CRDs of the kinds that controllers have classes of.
 
-    Example:
+    Of a kind with several versions they name the Service vworkspace-controllers-webhook, which converts. Example:
 
         vworkspace-operator controllers crds shops | kubectl apply --server-side -f -
     """
     from vworkspace_app.commands.controllers import render_crds
+    from vworkspace_app.commands.manifests import read_authority
+    from vworkspace_app.install.box_webhooks import WebhookTrust
 
-    print(render_crds(names, output), end="")
+    authority = b"" if webhook_ca is None else read_authority(webhook_ca)
+    print(render_crds(names, output, WebhookTrust(system_namespace, authority, cert_manager)), end="")
 
 
 @controllers.command

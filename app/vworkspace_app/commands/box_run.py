@@ -13,6 +13,7 @@ from vworkspace_core.boxes.admission import WebhookDuties
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.composites.composite import Composite
+from vworkspace_core.versions import Converter
 
 _log = structlog.get_logger("operator")
 
@@ -33,6 +34,14 @@ def tell_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
         if duties := WebhookDuties.of(box):
             remedy = "give --webhook-listen and --webhook-certificates; box manifests prints what else belongs to it"
             _log.warning("the box needs a webhook that is not served", box=box.name, needs=str(duties), remedy=remedy)
+
+
+def tell_unconverted(settings: RunSettings, converters: Sequence[Converter]) -> None:
+    """Say which kinds have versions that nobody converts."""
+    for one in () if settings.webhook_listen else converters:
+        told = f"conversion of {', '.join(one.spokes)}"
+        remedy = "give --webhook-listen and --webhook-certificates"
+        _log.warning("the kind needs a webhook that is not served", kind=one.kind, needs=told, remedy=remedy)
 
 
 def composites_in(composites: Sequence[Composite], workers: int) -> MakeRunnable:

@@ -1,19 +1,28 @@
 """`controllers`: what is installed of reconcilers and watchers in Python, their CRDs and roles, and running them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
-from vworkspace_app.commands.box_run import composites_in
+from vworkspace_app.commands.box_run import composites_in, tell_unconverted
 from vworkspace_app.commands.controllers_run import controllers_in
 from vworkspace_app.commands.run_alone import run_alone
+from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.roles import RoleOptions, roles_of
+from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_app.reconcilers.loading import LoadedControllers, installed, load_controllers
 from vworkspace_app.settings import RunSettings
+from vworkspace_app.trials.round_trips import check_kinds
+from vworkspace_app.webhooks import ServedKinds
 from vworkspace_core.composites.access import CompositeAccess, composite_access, owner_access
-from vworkspace_core.reconcilers import controller_access
+from vworkspace_core.reconcilers import Resource, controller_access
 from vworkspace_core.reconcilers.controllers import name_of
 from vworkspace_core.reconcilers.decide_pure import CONTROLLER_NAME
+
+SERVED_AS: Final = "vworkspace-controllers"
+"""The Service of the webhooks is called so, and -webhook."""
+NOBODY: Final = WebhookTrust("")
+"""Nothing that an API server would trust."""
 
 
 def run_by_name(settings: RunSettings, names: Sequence[str]) -> None:
@@ -23,7 +32,9 @@ def run_by_name(settings: RunSettings, names: Sequence[str]) -> None:
     if loaded.given:
         makers.append(controllers_in(loaded.given))
     kinds = [one.kind.crd_name for one in loaded.resources]
-    run_alone(settings, makers, controllers=list(loaded.names), kinds=kinds)
+    webhooks = ServedKinds.of((), check_kinds(loaded.resources))
+    tell_unconverted(settings, webhooks.converters)
+    run_alone(settings, makers, webhooks, controllers=list(loaded.names), kinds=kinds)
 
 
 def listed() -> str:
@@ -38,14 +49,28 @@ def listed() -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def render_crds(names: Sequence[str], output: Format) -> str:
+def render_crds(names: Sequence[str], output: Format, trust: WebhookTrust = NOBODY) -> str:
     """The CRDs of the kinds that they have classes of. Raises CommandError."""
-    return dump([_labelled(one.crd(), name) for one, name in load_controllers(names).kinds.items()], output)
+    loaded = load_controllers(names)
+    check_kinds(loaded.resources)
+    return dump([_labelled(_definition(one, trust), name) for one, name in loaded.kinds.items()], output)
 
 
 def _labelled(definition: dict[str, Any], name: str) -> dict[str, Any]:
     """Its label tells `status` that objects of the kind are a controller's."""
     return {**definition, "metadata": {**definition["metadata"], "labels": {CONTROLLER_NAME: name}}}
+
+
+def _definition(kind: Resource[Any, Any], trust: WebhookTrust) -> dict[str, Any]:
+    if not kind.versions:
+        return kind.crd()
+    if not trust.is_given:
+        others = ", ".join(one.conversion.version for one in kind.versions)
+        raise CommandError(
+            f"{kind.kind.crd_name}: converting {others} needs a webhook, which the API server has to trust: "
+            "give --cert-manager, or --webhook-ca with the authority of its certificate"
+        )
+    return with_conversion(kind.crd(), SERVED_AS, trust)
 
 
 def render_roles(names: Sequence[str], options: RoleOptions, output: Format) -> str:

@@ -7,7 +7,7 @@ import structlog
 
 from vworkspace_app import VERSION
 from vworkspace_app.boxes.load import load_boxes, runnable
-from vworkspace_app.commands.box_run import tell_unserved
+from vworkspace_app.commands.box_run import tell_unconverted, tell_unserved
 from vworkspace_app.composites.running import refuse_shared_kinds
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
@@ -36,6 +36,7 @@ from vworkspace_app.reconcilers.loading import load_controllers
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.shapes import seconds_of
 from vworkspace_app.settings.table import PageAccess, shard_in
+from vworkspace_app.trials.round_trips import check_kinds
 from vworkspace_app.webhooks import ServedKinds, webhooks
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.boxes.decide import composite_of
@@ -53,7 +54,8 @@ def run_operator(settings: RunSettings) -> None:
     log = logs.configure(level=settings.log_level, form=settings.log_format, operator_version=VERSION)
     templates = read_templates(settings.templates)
     loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
-    composites, kinds = [*map(composite_of, boxes), *loaded.composites], ServedKinds.of(boxes)
+    composites, converters = [*map(composite_of, boxes), *loaded.composites], check_kinds(loaded.resources)
+    kinds = ServedKinds.of(boxes, converters)
     refuse_shared_kinds(composites)
     try:
         config = load_config(settings.kubeconfig)
@@ -85,6 +87,7 @@ def run_operator(settings: RunSettings) -> None:
             log.always(cluster_id=credentials.cluster_id, **({} if shard == WHOLE else {"shard": str(shard)}))
             _hide(log.secrets, credentials)
             tell_unserved(settings, boxes)
+            tell_unconverted(settings, converters)
             _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
             decided, live = operator_settings(settings, credentials.cluster_id, templates), Live(credentials)
             live.subscribe(lambda fresh: _hide(log.secrets, fresh))

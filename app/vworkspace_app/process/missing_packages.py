@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "trace": "a recorded run in a browser, with a slider for its time",
     "uninstall": "takes the operator out of a cluster",
     "version": "versions of this command, the API server, and what is installed there",
+    "versions": "in which versions objects are stored, and moving them",
 }
 
 

@@ -3,12 +3,14 @@
 Examples are drawn from the schemas by a fixed seed, so that a file has one answer everywhere.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from random import Random
 from typing import Any, Final
 
 import attrs
 
+from vworkspace_app.process.errors import CommandError
 from vworkspace_app.trials.chooser import Seeded
 from vworkspace_app.trials.examples import Examples, NoExample
 from vworkspace_core.apimachinery.manifest import Manifest
@@ -19,11 +21,14 @@ from vworkspace_core.boxes.conversion import converter_of
 from vworkspace_core.boxes.expressions import ExpressionFailure
 from vworkspace_core.boxes.problems import BoxProblem
 from vworkspace_core.boxes.schemas import CrdVersions, KnownKind
+from vworkspace_core.reconcilers import Resource
 from vworkspace_core.schema import apply_defaults
 from vworkspace_core.versions import BrokenRoundTrip, Converter, check_round_trips
 
 EACH_WAY: Final = 100
 """Round trips from either version."""
+AT_START: Final = 60
+"""Round trips of each version of a kind of attrs classes, where its controllers are loaded."""
 
 
 @attrs.frozen
@@ -45,6 +50,22 @@ def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> It
     for at, version in enumerate(box.versions):
         if converter is not None and not version.is_storage:
             yield _tried(converter, version.name, crd, index("spec.versions", at), place)
+
+
+def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
+    """What converts the kinds that have several versions, each tried there and back. Raises CommandError."""
+    converters = []
+    for kind in kinds:
+        if kind.converter is None:
+            continue
+        crd = CrdVersions.of(kind.crd())
+        for version in kind.converter.spokes:
+            try:
+                check_round_trips(kind.converter, version, islice(examples_of(crd, version), AT_START))
+            except BrokenRoundTrip as broken:
+                raise CommandError(f"{kind.kind.kind} of {kind.kind.group}: {broken}") from broken
+        converters.append(kind.converter)
+    return tuple(converters)
 
 
 def _tried(

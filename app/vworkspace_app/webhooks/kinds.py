@@ -7,8 +7,8 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vworkspace_core.apimachinery.manifest import canonical_json
-from vworkspace_core.apimachinery.nesting import decode_answer, too_deep
+from vworkspace_core.apimachinery.manifest import canonical_json, get_path
+from vworkspace_core.apimachinery.nesting import UNREADABLE, decode_answer, too_deep
 from vworkspace_core.boxes.admission import BoxAdmission
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.conversion import converter_of
@@ -85,6 +85,9 @@ def _filled(admission: BoxAdmission, request: AdmissionRequest) -> dict[str, Any
     return refused(request, problems) if problems else patched(request, patch)
 
 
+_TOO_DEEP: Final = {"kind": "one of the objects", UNREADABLE: [""]}
+
+
 class _Request(msgspec.Struct):
     """What is looked at of a review before anything of its objects is built."""
 
@@ -125,7 +128,11 @@ def _read(body: bytes) -> ConversionRequest:
     try:
         review = _decode(body)
     except RecursionError:
-        return read_conversion_review(decode_answer(body, "request", "objects"))
+        # Which object it is cannot be told: what is nested deeper than the decoder goes is cut out of all of it.
+        found = decode_answer(body)
+        head = get_path(found, "request")
+        given = {**found, "request": {**head, "objects": []}} if isinstance(head, Mapping) else found
+        return attrs.evolve(read_conversion_review(given), objects=[_TOO_DEEP])
     if review.request is None:
         return read_conversion_review(msgspec.structs.asdict(review))
     objects, head = review.request.objects, msgspec.structs.asdict(review.request)

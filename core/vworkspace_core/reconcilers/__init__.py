@@ -21,6 +21,7 @@ from vworkspace_core.reconcilers.pure import PureReconciler, Read, pure_reconcil
 from vworkspace_core.reconcilers.request import Cause, Request, Result, Terminal
 from vworkspace_core.reconcilers.resource import Resource, resource, rule
 from vworkspace_core.reconcilers.retries import EXPONENTIAL, Constant, Never, RetryPolicy
+from vworkspace_core.reconcilers.versions import KindConversion, conversion, versioned
 from vworkspace_core.reconcilers.watching import METADATA_ONLY, Filters, Watch, Watched
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Desired",
     "Fill",
     "Filters",
+    "KindConversion",
     "Never",
     "Node",
     "Object",
@@ -59,8 +61,10 @@ __all__ = [
     "Watched",
     "Watcher",
     "controller_access",
+    "conversion",
     "pure_reconciler",
     "resource",
     "rule",
     "schema_field",
+    "versioned",
 ]

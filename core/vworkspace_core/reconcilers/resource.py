@@ -18,6 +18,8 @@ from vworkspace_core.apimachinery.openapi import SchemaTypeError, inner_type, ob
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, first_of, join
 from vworkspace_core.reconcilers.object import Object, Spec, Status, UnreadableObject
 from vworkspace_core.schema import Schema, compile_schema, validate
+from vworkspace_core.schema.objectmeta import with_type_meta
+from vworkspace_core.versions import Conversion, Converter
 
 T = TypeVar("T")
 
@@ -43,17 +45,40 @@ _ENGINE_FIELDS: Final = tuple(camel(field.name) for field in attrs.fields(_Engin
 
 
 @attrs.frozen(eq=False)
+class OtherVersion:
+    """A version of a kind that is not stored, and how its objects become those that are."""
+
+    definition: Definition
+    schema: Schema
+    conversion: Conversion
+
+
+@attrs.frozen(eq=False)
 class Resource(Generic[Spec, Status]):
-    """A kind with the classes of its spec and its status; made by `resource`."""
+    """A kind with the classes of its spec and its status; made by `resource`, its `versions` by `versioned`."""
 
     kind: Kind
     spec: type[Spec]
     status: type[Status]
     definition: Definition
+    versions: tuple[OtherVersion, ...] = ()
 
     def crd(self) -> dict[str, Any]:
-        """Its CustomResourceDefinition."""
-        return self.definition.manifest()
+        """Its CustomResourceDefinition; its own version is the one that is stored."""
+        crd = self.definition.manifest()
+        others = (one.definition.manifest()["spec"]["versions"][0] for one in self.versions)
+        versions = [*crd["spec"]["versions"], *({**one, "storage": False} for one in others)]
+        return {**crd, "spec": {**crd["spec"], "versions": versions}}
+
+    @cached_property
+    def converter(self) -> Converter | None:
+        """What converts its objects; None where it has one version."""
+        if not self.versions:
+            return None
+        schemas = {one.definition.kind.version: with_type_meta(one.schema) for one in self.versions}
+        schemas[self.kind.version] = with_type_meta(self.schema)
+        conversions = (one.conversion for one in self.versions)
+        return Converter.of(self.kind.group, self.kind.kind, self.kind.version, *conversions, schemas=schemas)
 
     @property
     def status_fields(self) -> tuple[str, ...]:

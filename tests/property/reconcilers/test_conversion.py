@@ -1,0 +1,154 @@
+"""Kinds of attrs classes in two versions: typed conversions, their CRD, and an API server that asks them (PH-8)."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.support.simulation import START
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.process.errors import CommandError
+from vworkspace_app.trials.round_trips import check_kinds
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from vworkspace_core.reconcilers import Resource, conversion, resource, schema_field, versioned
+from vworkspace_core.versions import ConversionFailed, answer_review, kept_in
+
+GROUP = "shops.example"
+
+
+@attrs.frozen
+class OldSpec:
+    """A shop as it was."""
+
+    replicas: int = schema_field("How many.", default=1)
+    host: str | None = schema_field("Where.", default=None)
+
+
+@attrs.frozen
+class ShopSpec:
+    """A shop."""
+
+    size: int = schema_field("How many.", default=1)
+    hosts: tuple[str, ...] = schema_field("Where.", default=())
+    color: str = schema_field("Of the front.", default="red")
+
+
+@attrs.frozen
+class ShopStatus:
+    """What it says."""
+
+    url: str | None = schema_field("Address.", default=None)
+
+
+@attrs.frozen
+class OtherStatus:
+    """Another."""
+
+    address: str | None = schema_field("Address.", default=None)
+
+
+def up(old: OldSpec) -> ShopSpec:
+    return ShopSpec(old.replicas, () if old.host is None else (old.host,))
+
+
+def down(new: ShopSpec) -> OldSpec:
+    return OldSpec(new.size, new.hosts[0] if new.hosts else None)
+
+
+OLD = resource(GROUP, "v1alpha1", "Shop", OldSpec, ShopStatus)
+NEW = resource(GROUP, "v1", "Shop", ShopSpec, ShopStatus)
+SHOP = versioned(NEW, conversion(OLD, NEW, up=up, down=down, keeps=True))
+
+
+def test_a_conversion_between_classes_is_tried_on_examples_of_both() -> None:
+    """L23."""
+    assert SHOP.converter is not None
+    assert check_kinds([SHOP, OLD]) == (SHOP.converter,)
+    assert [one["name"] for one in SHOP.crd()["spec"]["versions"]] == ["v1", "v1alpha1"]
+    assert [one["storage"] for one in SHOP.crd()["spec"]["versions"]] == [True, False]
+    lossy = versioned(NEW, conversion(OLD, NEW, up=up, down=down))
+    with pytest.raises(
+        CommandError, match=r"Shop of shops.example: conversion of v1alpha1: .* changes spec\.(color|hosts)"
+    ):
+        check_kinds([lossy])
+
+
+def test_an_api_server_asks_the_conversion_of_a_kind_in_either_version() -> None:
+    """What one version has and the other cannot say is kept; a change in the old version wins."""
+    assert SHOP.converter is not None
+    converters = (SHOP.converter,)
+    api = InProcessKube(ApiServer(now=lambda: START, ask=lambda webhook, review: answer_review(review, converters)))
+    asked = {"clientConfig": {"url": "https://shops.example/convert"}, "conversionReviewVersions": ["v1"]}
+    crd = SHOP.crd()
+    crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": asked}
+    run_sync(api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"))
+    spec = ShopSpec(3, ("a.example", "b.example"), "blue")
+    made = SHOP.manifest(SHOP.new("a", spec, namespace="default"))
+    run_sync(api.apply(made, kind=NEW.kind, field_manager="one"))
+    seen = run_sync(api.get(ObjectRef(OLD.kind, "default", "a")))
+    assert OLD.read(seen).spec == OldSpec(3, "a.example")
+    changed = {**OLD.kind.manifest("a", "default"), "spec": {"replicas": 4}}
+    with_force = run_sync(api.apply(changed, kind=OLD.kind, field_manager="two", force=True))
+    assert OLD.read(with_force).spec == OldSpec(4, "a.example")
+    stored = run_sync(api.get(ObjectRef(NEW.kind, "default", "a")))
+    assert SHOP.read(stored).spec == ShopSpec(4, ("a.example", "b.example"), "blue")
+    assert kept_in("v1") not in stored["metadata"].get("annotations", {})
+
+
+def test_a_conversion_of_an_object_that_does_not_fit_its_class_names_the_field() -> None:
+    assert SHOP.converter is not None
+    bad = {**OLD.kind.manifest("a", "default"), "spec": {"replicas": "many"}}
+    with pytest.raises(ConversionFailed, match=r"Shop default/a .*: spec\.replicas"):
+        SHOP.converter.convert(bad, "v1")
+
+
+def test_a_conversion_of_statuses_of_two_classes_keeps_what_the_engine_writes() -> None:
+    other = resource(GROUP, "v1beta1", "Shop", ShopSpec, OtherStatus)
+    with pytest.raises(ValueError, match="of two classes: give up_status and down_status"):
+        conversion(other, NEW, up=lambda spec: spec, down=lambda spec: spec)
+    kind = versioned(
+        NEW,
+        conversion(
+            other,
+            NEW,
+            up=lambda spec: spec,
+            down=lambda spec: spec,
+            up_status=lambda status: ShopStatus(status.address),
+            down_status=lambda status: OtherStatus(status.url),
+        ),
+    )
+    assert kind.converter is not None
+    written = {"url": "u", "observedGeneration": 2, "conditions": []}
+    stored = {**NEW.kind.manifest("a", "default"), "spec": {}, "status": written}
+    assert kind.converter.convert(stored, "v1beta1")["status"] == {
+        "address": "u",
+        "observedGeneration": 2,
+        "conditions": [],
+    }
+
+
+WRONG: list[tuple[Any, str]] = [
+    (lambda: conversion(OLD, OLD, up=lambda spec: spec, down=lambda spec: spec), "is converted to itself"),
+    (
+        lambda: conversion(resource(GROUP, "v1", "Stall", OldSpec, ShopStatus), NEW, up=up, down=down),
+        "the same kind, and not Stall and Shop",
+    ),
+    (lambda: versioned(OLD, conversion(OLD, NEW, up=up, down=down)), "and not to v1alpha1 .* which is stored"),
+    (
+        lambda: versioned(NEW, *(conversion(OLD, NEW, up=up, down=down) for _ in range(2))),
+        "the version v1alpha1 is there twice",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "told"), WRONG, ids=[told for _, told in WRONG])
+def test_a_conversion_that_cannot_be_registered_says_why(make: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        make()
+
+
+def test_a_kind_without_further_versions_converts_nothing() -> None:
+    plain: Resource[ShopSpec, ShopStatus] = NEW
+    assert plain.converter is None
