@@ -54,6 +54,13 @@ class Guard:
 
 
 @attrs.frozen
+class Rest:
+    """In the place of an item: the items of a list among the values."""
+
+    expression: str
+
+
+@attrs.frozen
 class Each:
     """Items of a list, or whole documents, for each of several values. `begin` sets variables in each round."""
 
@@ -120,6 +127,10 @@ def _items(items: Sequence[Any], depth: int) -> Iterator[str]:
         match item:
             case Guard(condition, inner):
                 yield from (f"{pad}{{{{- if {condition} }}}}", *_items(inner, depth), f"{pad}{{{{- end }}}}")
+            case Rest(expression):
+                yield f"{pad}{{{{- with {expression} }}}}"
+                yield f"{pad}{{{{- toYaml . | nindent {depth} }}}}"
+                yield f"{pad}{{{{- end }}}}"
             case Each(head, inner, ()):
                 yield from (f"{pad}{{{{- range {head} }}}}", *_items(inner, depth), f"{pad}{{{{- end }}}}")
             case Mapping() if item:

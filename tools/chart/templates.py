@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from tools.chart.template import Each, Guard, Number, Spread, When, Yaml, either, template
+from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, either, template
 from vworkspace_app.install.accounts import accounts
 from vworkspace_app.install.everything import tenant
 from vworkspace_app.install.network import network
@@ -206,7 +206,8 @@ def _pod(spec: Mapping[str, Any]) -> dict[Any, Any]:
                 parts[key] = [_container(container)]
             case "volumes":
                 source = {"name": "⟦$box.configMap⟧"}
-                parts[key] = _of_hooks(value, {"name": '⟦printf "box-%d" $index⟧', "configMap": source})
+                volume = {"name": '⟦printf "box-%d" $index⟧', "configMap": source}
+                parts[key] = [*_of_hooks(value, volume), Rest(f"{_V}extraVolumes")]
             case _:
                 parts[key] = value
     for key, value in (
@@ -230,7 +231,7 @@ def _container(container: Mapping[str, Any]) -> dict[Any, Any]:
         "args": list(_arguments()),
         "ports": [*ports, Guard(_HOOKS, [webhook])],
         "resources": Yaml(f"{_V}resources"),
-        "volumeMounts": _of_hooks(container["volumeMounts"], mount),
+        "volumeMounts": [*_of_hooks(container["volumeMounts"], mount), Rest(f"{_V}extraVolumeMounts")],
         When(f"{_V}image.pullPolicy", "imagePullPolicy"): f"⟦{_V}image.pullPolicy⟧",
         When(f'include "{NAME}.env" $ | fromYaml', "env"): [
             Each(

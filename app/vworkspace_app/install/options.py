@@ -53,6 +53,8 @@ class PodOptions:
     """Behind all others, so that they win."""
     env: Mapping[str, str] = attrs.field(factory=dict)
     boxes: tuple[MountedBox, ...] = ()
+    volumes: tuple[Mapping[str, Any], ...] = ()
+    volume_mounts: tuple[Mapping[str, Any], ...] = ()
     node_selector: Mapping[str, str] = attrs.field(factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     affinity: Mapping[str, Any] = attrs.field(factory=dict)

@@ -234,6 +234,14 @@ class Values:
     )
     extra_args: tuple[str, ...] = schema_field("Further arguments of run, behind all others.", default=())
     env: Mapping[str, str] = schema_field("Further environment variables.", default={}, schema=_TEXTS)
+    extra_volumes: tuple[Mapping[str, Any], ...] = schema_field(
+        "Further volumes of the pods, such as a ConfigMap with templates of Operations for --templates.",
+        default=(),
+        schema=_OBJECTS,
+    )
+    extra_volume_mounts: tuple[Mapping[str, Any], ...] = schema_field(
+        "Where the container has them.", default=(), schema=_OBJECTS
+    )
     proxy: ProxyValues = schema_field("Proxies on the way to the control plane.", default=ProxyValues())
     tenants: tuple[TenantValues, ...] = schema_field("Gated namespaces, and what each of them needs.", default=())
     release_account: str = schema_field(
@@ -423,6 +431,8 @@ def _pods(values: Values) -> PodOptions:
         resources=values.resources,
         pull_secrets=values.image.pull_secrets,
         extra_args=values.extra_args,
+        volumes=values.extra_volumes,
+        volume_mounts=values.extra_volume_mounts,
         env=dict(sorted(env.items())),
         boxes=tuple(MountedBox(box.config_map, box.file) for box in values.boxes),
         node_selector=values.node_selector,

@@ -122,6 +122,8 @@ def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dic
 def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> None:
     """Put what was chosen into the container and its pod."""
     runs["resources"] = dict(chosen.resources)
+    runs["volumeMounts"] += [dict(one) for one in chosen.volume_mounts]
+    spec["volumes"] += [dict(one) for one in chosen.volumes]
     if chosen.env:
         runs["env"] = [{"name": name, "value": value} for name, value in chosen.env.items()]
     if chosen.affinity:
