@@ -38,6 +38,8 @@ LIMITS = (
     Limit("Bodies of webhook requests", constant("vworkspace_app.webhooks.answers.BUDGET") / MIB, "24 MiB"),
     Limit("Head and body of a request to a port", max(PORT.head, PORT.body), "5 s"),
     Limit("A request to a port with its answer", PORT.whole, "30 s"),
+    Limit("Followers of the page", constant("vworkspace_app.page.live.MOST_FOLLOWERS"), "32"),
+    Limit("A follower of the page that does not read", PORT.whole, "30 s"),
     Limit("Head of a request to a port", constant("vworkspace_app.process.http._LONGEST_HEAD") / KIB, "32 KiB"),
     Limit("Levels of an object", constant("vworkspace_core.apimachinery.nesting.LEVELS"), "150"),
     Limit("Line of a watch", constant("vworkspace_kube.lines.LINE_LIMIT") / MIB, "32 MiB"),

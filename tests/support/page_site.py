@@ -26,10 +26,11 @@ from vworkspace_app.manager.manager import Election, Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.observability import serving_in_thread
+from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.operator import OperatorPage
 from vworkspace_app.page.screens import Several, Source
 from vworkspace_app.page.serving import PageTelemetry
-from vworkspace_app.page.site import STREAMS, Access, Site
+from vworkspace_app.page.site import Access, Site
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.http import ConnectionLimits
 from vworkspace_app.process.secret_masking import SecretMask

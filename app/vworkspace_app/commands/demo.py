@@ -25,10 +25,11 @@ from vworkspace_app.demo.story import tell
 from vworkspace_app.demo.world import World, open_world
 from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.observability import serving_in_thread
+from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.operator import OperatorPage
 from vworkspace_app.page.screens import Several, Source
 from vworkspace_app.page.serving import PageTelemetry
-from vworkspace_app.page.site import STREAMS, LocalNames, Site
+from vworkspace_app.page.site import LocalNames, Site
 from vworkspace_app.process import logs
 from vworkspace_app.process.addresses import is_loopback, parse_address
 from vworkspace_app.process.clock import SystemClock

@@ -25,8 +25,8 @@ from vworkspace_app.observability import (
 )
 from vworkspace_app.observability.endpoints import probes
 from vworkspace_app.operations.template_files import read_templates
+from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.serving import ServedPage
-from vworkspace_app.page.site import STREAMS
 from vworkspace_app.process import logs
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError

@@ -23,8 +23,8 @@ from vworkspace_app.manager.manager import Election
 from vworkspace_app.manager.telemetry import Components, Telemetry
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats, application
 from vworkspace_app.observability.endpoints import probes
+from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.serving import ServedPage
-from vworkspace_app.page.site import STREAMS
 from vworkspace_app.process import logs
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError

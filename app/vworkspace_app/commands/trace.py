@@ -8,7 +8,8 @@ import anyio
 from starlette.applications import Starlette
 
 from vworkspace_app.observability import serving_in_thread
-from vworkspace_app.page.site import STREAMS, LocalNames, Site
+from vworkspace_app.page.links import STREAMS
+from vworkspace_app.page.site import LocalNames, Site
 from vworkspace_app.page.trace import TracePage
 from vworkspace_app.process.addresses import is_loopback, parse_address
 from vworkspace_app.process.errors import CommandError

@@ -8,6 +8,9 @@ from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.overview.fleet import FleetQuery
 
 OBJECT: Final = "/object/"
+EVENTS: Final = "/events"
+STREAMS: Final = frozenset((EVENTS,))
+"""Paths whose answers last."""
 CLUSTER_SCOPED: Final = "-"
 
 

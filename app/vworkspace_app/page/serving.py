@@ -1,38 +1,48 @@
-"""The page of an operator process, ready to be served beside its metrics."""
+"""The page of an operator process, ready to be served beside its metrics.
+
+Where there is none, nothing of it is loaded: templates and their library take memory.
+"""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 from starlette.routing import BaseRoute
 
 from vworkspace_app.controller.observer import ReconcileObserver
 from vworkspace_app.manager.telemetry import Components, Telemetry
-from vworkspace_app.page.access import Reviews, TokenAccess
-from vworkspace_app.page.operator import OperatorPage
-from vworkspace_app.page.site import Access, Site
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.ports import Clock
+
+if TYPE_CHECKING:
+    from vworkspace_app.page.access import Reviews, TokenAccess
+    from vworkspace_app.page.operator import OperatorPage
 
 
 class ServedPage:
     """The page of one operator, or none. `hide` takes out of all text what the process itself holds."""
 
     def __init__(self, access: PageAccess, name: str, hide: Callable[[str], str] = lambda text: text) -> None:
-        self._page = OperatorPage()
-        self._tokens = TokenAccess() if access is PageAccess.TOKEN_REVIEW else None
-        rules: Access | None = self._tokens
-        self.routes: Sequence[BaseRoute] = (
-            () if access is PageAccess.NONE else Site(self._page, name, rules, hide).routes()
-        )
+        self._page: OperatorPage | None = None
+        self._tokens: TokenAccess | None = None
+        self.routes: Sequence[BaseRoute] = ()
+        if access is PageAccess.NONE:
+            return
+        from vworkspace_app.page import access as rules
+        from vworkspace_app.page import operator, site
 
-    def ask(self, reviews: Reviews) -> None:
+        self._page = operator.OperatorPage()
+        self._tokens = rules.TokenAccess() if access is PageAccess.TOKEN_REVIEW else None
+        self.routes = site.Site(self._page, name, self._tokens, hide).routes()
+
+    def ask(self, reviews: "Reviews") -> None:
         """Have the API server judge tokens, where the page asks for any."""
         if self._tokens is not None:
             self._tokens.attach(reviews)
 
     def beside(self, telemetry: Telemetry, clock: Clock) -> Telemetry:
-        """Telemetry that shows the page what it is given to look at."""
-        return PageTelemetry(telemetry, self._page, clock) if self.routes else telemetry
+        """Telemetry that shows the page, where there is one, what it is given to look at."""
+        return telemetry if self._page is None else PageTelemetry(telemetry, self._page, clock)
 
 
 @attrs.frozen
@@ -40,7 +50,7 @@ class PageTelemetry:
     """`Telemetry` by which a page comes to see what there is."""
 
     telemetry: Telemetry
-    page: OperatorPage
+    page: "OperatorPage"
     clock: Clock
 
     def observer(self, controller: str) -> ReconcileObserver:

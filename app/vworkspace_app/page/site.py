@@ -16,15 +16,13 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from vworkspace_app.page.links import EVENTS
 from vworkspace_app.page.live import Followers
 from vworkspace_app.page.rendering import ASSETS, Renderer, asset
 from vworkspace_app.page.screens import Source, Unanswered
 
 _log = structlog.get_logger("page")
 
-EVENTS: Final = "/events"
-STREAMS: Final = frozenset((EVENTS,))
-"""Paths whose answers last."""
 _LONGEST: Final = 2048
 """Characters of a query; more is nobody's."""
 _A_YEAR: Final = "public, max-age=31536000, immutable"
