@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.e2e.day.picture import PICTURE, picture, words
+from tests.e2e.day.picture import DEMO, demo, pictures, timeless, words
 from tests.e2e.day.story import WIDTHS, golden, replayed
 
 
@@ -35,8 +35,14 @@ def test_what_status_and_check_say_fits_the_screen_but_for_what_is_copied_SEE_1(
     assert not wide
 
 
-def test_the_picture_in_the_docs_is_of_this_day_and_fetches_nothing_SEE_1() -> None:
-    drawn = PICTURE.read_text(encoding="utf-8")
-    assert words(drawn) == words(picture()), "draw it anew: python -m tests.e2e.day.record"
-    assert "vworkspace-operator" in words(drawn)
-    assert re.findall(r"(?:href|src|url)\W+https?:[^\s\"')]*", drawn) == []
+def test_the_pictures_in_the_docs_are_of_what_was_recorded_and_fetch_nothing_SEE_1() -> None:
+    for file, now in pictures().items():
+        drawn = file.read_text(encoding="utf-8")
+        assert words(drawn) == words(now), f"{file.name}: draw it anew: python -m tests.e2e.day.record"
+        assert len(words(drawn)) > 1000
+        assert re.findall(r"(?:href|src|url)\W+https?:[^\s\"')]*", drawn) == []
+
+
+@pytest.mark.slow
+def test_the_demo_still_shows_what_its_picture_shows() -> None:
+    assert timeless(demo()) == timeless(DEMO.read_text(encoding="utf-8"))

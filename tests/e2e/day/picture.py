@@ -1,11 +1,11 @@
-"""The part of the day that README and the quickstart show as a picture: a failing upgrade, and what helps.
+"""What README and the pages show as pictures: a failing upgrade of the day and what helps, and how the demo begins.
 
-Drawn from what was recorded, by rich; the same on every machine. Fonts are the reader's own: nothing is fetched.
+Drawn by rich from what was recorded. Fonts are the reader's own: nothing is fetched.
 """
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Final
@@ -15,14 +15,21 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from tests.e2e.day.story import HERE, WIDTHS, golden
+from tests.support.commands import run
 
-PICTURE: Final = HERE.parents[2] / "docs" / "images" / "day.svg"
+IMAGES: Final = HERE.parents[2] / "docs" / "images"
+DEMO: Final = HERE / "demo.txt"
+"""What the demo printed when it was recorded, on a screen of 80 columns."""
 _WIDTH: Final = WIDTHS[0]
 _BEGINS: Final = "$ kubectl apply -f podinfo.yaml"
 _ENDS: Final = "$ vworkspace-operator diff podinfo.yaml"
 _EVENTS: Final = "last events:"
 """What stands below is more than a picture needs."""
+_HEAD: Final = 3
+"""Lines of the demo before its first act."""
 _COLOURS: Final = (
+    (r"^            ok .*", "green"),
+    (r"^An intent becomes.*", "bold white"),
     (r"^\$ .*", "bold white"),
     (r"^# .*", "dim"),
     (r"\b(?:Ready|Succeeded)\b(?=  )", "green"),
@@ -31,15 +38,38 @@ _COLOURS: Final = (
 )
 
 
-def picture() -> str:
-    """The SVG."""
+def pictures() -> Mapping[Path, str]:
+    """Each SVG by its file."""
+    told = DEMO.read_text(encoding="utf-8").splitlines()
+    first_act = told[: next(number for number, line in enumerate(told) if number > _HEAD and not line)]
+    return {
+        IMAGES / "day.svg": _drawn("vworkspace-operator", "day", _lines(golden(_WIDTH))),
+        IMAGES / "demo.svg": _drawn("make demo", "demo", first_act),
+    }
+
+
+def demo() -> str:
+    """What the demo prints now. It really runs, over HTTP: only its addresses and times differ from run to run."""
+    ended = run("demo", "--plain", COLUMNS=str(_WIDTH))
+    assert ended.status == 0, ended.err
+    return ended.out
+
+
+def timeless(told: str) -> str:
+    """Without addresses and times."""
+    return re.sub(
+        r"\b\d+(?= ms)", "0", re.sub(r"(?<=127\.0\.0\.1:)\d+", "0", re.sub(r"^ *(?=\d+ ms)", "", told, flags=re.M))
+    )
+
+
+def _drawn(title: str, name: str, lines: Iterable[str]) -> str:
     screen = Console(width=_WIDTH, record=True, file=StringIO(), force_terminal=True, highlight=False)
-    for line in _lines(golden(_WIDTH)):
+    for line in lines:
         text = Text(line)
         for pattern, style in _COLOURS:
             text.highlight_regex(pattern, style)
         screen.print(text)
-    drawn = screen.export_svg(title="vworkspace-operator", theme=MONOKAI, unique_id="day")
+    drawn = screen.export_svg(title=title, theme=MONOKAI, unique_id=name)
     own = re.sub(r"@font-face \{.*?\}\s*|<!-- Generated .*?-->\s*", "", drawn, flags=re.DOTALL)
     return own.replace("Fira Code,", "ui-monospace, Menlo,")
 
@@ -62,9 +92,12 @@ def _lines(recorded: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    """Draw it anew."""
-    PICTURE.parent.mkdir(exist_ok=True)
-    PICTURE.write_text(picture(), encoding="utf-8")
+    """Run the demo, and draw all anew; one that differs by its times alone is kept as it was."""
+    now = demo()
+    if not DEMO.exists() or timeless(DEMO.read_text(encoding="utf-8")) != timeless(now):
+        DEMO.write_text(now, encoding="utf-8")
+    for file, drawn in pictures().items():
+        file.write_text(drawn, encoding="utf-8")
 
 
 if __name__ == "__main__":
