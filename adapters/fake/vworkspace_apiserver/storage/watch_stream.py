@@ -95,9 +95,13 @@ class WatchStream:
 
     def take(self) -> list[Line]:
         """Everything pending, as bytes. Raises ApiFailure and ConversionNeeded; nothing is lost then."""
-        lines = for_each(self._pending, lambda line: line() if callable(line) else line)
+        if self._later:
+            made = for_each(self._pending, lambda line: line() if callable(line) else line)
+            lines: list[Line] = [line for line in made if line is not None]
+        else:
+            lines = [line for line in self._pending if not callable(line)]
         self._pending.clear()
-        return [line for line in lines if line is not None]
+        return lines
 
     def drain(self) -> list[WatchEvent]:
         """Everything pending, decoded. Look at `failure` and `ended` afterwards."""
