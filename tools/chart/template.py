@@ -164,6 +164,19 @@ def _plain(value: Any) -> str:
     return f"{{{{ {json.dumps(value, ensure_ascii=False)} | quote }}}}" if "{{" in text else text
 
 
+def with_texts(document: Any, texts: Mapping[str, str]) -> Any:
+    """The document with some of its texts as others."""
+    match document:
+        case Mapping():
+            return {key: with_texts(value, texts) for key, value in document.items()}
+        case list():
+            return [with_texts(item, texts) for item in document]
+        case str():
+            return texts.get(document, document)
+        case _:
+            return document
+
+
 # --- two manifests as one --------------------------------------------------------------------------------------------
 
 

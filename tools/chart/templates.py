@@ -4,12 +4,13 @@ The manifests come from the same functions; here stands only which value decides
 Helm makes of the templates with what `manifests --values` prints.
 """
 
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
 
-from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, either, template
+from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, either, template, with_texts
 from vworkspace_app.install.accounts import accounts
 from vworkspace_app.install.everything import tenant
 from vworkspace_app.install.network import network
@@ -123,28 +124,10 @@ def _network() -> Iterator[Any]:
 
 def _webhooks() -> Iterator[Any]:
     yield Guard(f"and {_HOOKS} {_MANAGED}", list(certificate(_WITH_HOOKS)))
-    given = attrs.evolve(_PLAIN, webhook_ca=b"-")
-    both = _each_either(_MANAGED, configurations(_WITH_HOOKS), configurations(given))
-    yield Guard(_HOOKS, [_with_authority(document) for document in both])
-
-
-def _with_authority(document: Any) -> Any:
-    """With the authority of the values, where the certificate is not cert-manager's."""
-    match document:
-        case Mapping():
-            return {
-                key: f"⟦b64enc {_V}webhooks.caBundle⟧"
-                if getattr(key, "key", key) == "caBundle"
-                else _with_authority(value)
-                for key, value in document.items()
-            }
-        case list():
-            return [
-                Guard(item.condition, _with_authority(item.items)) if isinstance(item, Guard) else _with_authority(item)
-                for item in document
-            ]
-        case _:
-            return document
+    authority = b"given"
+    given = configurations(attrs.evolve(_PLAIN, webhook_ca=authority))
+    texts = {b64encode(authority).decode(): f"⟦b64enc {_V}webhooks.caBundle⟧"}
+    yield Guard(_HOOKS, list(_each_either(_MANAGED, configurations(_WITH_HOOKS), with_texts(list(given), texts))))
 
 
 # --- what runs -------------------------------------------------------------------------------------------------------
@@ -157,41 +140,36 @@ _OF_EACH_SHARD: Final = (
 
 
 def _workload() -> Iterator[Any]:
+    # Of several shards, so that its names and labels are there; they become those of any.
     options = attrs.evolve(_WITH_HOOKS, image=f'⟦include "{NAME}.image" $⟧', shards=2)
-    account, deployment, budget, *_ = workload(options)
-    yield {
-        **account,
-        "metadata": {
-            **account["metadata"],
-            When(f"{_V}serviceAccount.annotations", "annotations"): Yaml(f"{_V}serviceAccount.annotations"),
-        },
-    }
-    of_pods = deployment["spec"]["template"]["metadata"]
-    deployment["spec"] = {**deployment["spec"], "replicas": Number(f"int {_V}replicas")}
-    deployment["spec"]["template"] = {
-        "metadata": {
-            "labels": {**of_pods["labels"], Spread(f"{_V}podLabels"): None},
-            When(f"{_V}podAnnotations", "annotations"): Yaml(f"{_V}podAnnotations"),
-        },
-        "spec": _pod(deployment["spec"]["template"]["spec"]),
-    }
-    yield Each(f"$shard := until (int {_V}shards)", [_of_any_shard(deployment), _of_any_shard(budget)], _OF_EACH_SHARD)
+    account, *of_shard = list(workload(options))[:3]
+    annotations = f"{_V}serviceAccount.annotations"
+    account["metadata"][When(annotations, "annotations")] = Yaml(annotations)
+    yield account
+    deployment, budget = with_texts(_labelled(of_shard), {f"{NAME}-shard-0": "⟦$name⟧"})
+    yield Each(f"$shard := until (int {_V}shards)", [_deployment(deployment), budget], _OF_EACH_SHARD)
 
 
-def _of_any_shard(document: Any) -> Any:
-    """The names and labels of the first shard as those of any."""
+def _labelled(document: Any) -> Any:
+    """With the label of a shard where there are several."""
     match document:
         case Mapping():
-            return {
-                When(_SHARDED, key) if key == SHARD_LABEL else key: "⟦$shard⟧"
-                if key == SHARD_LABEL
-                else _of_any_shard(value)
-                for key, value in document.items()
-            }
+            plain = {key: _labelled(value) for key, value in document.items() if key != SHARD_LABEL}
+            return {**plain, When(_SHARDED, SHARD_LABEL): "⟦$shard⟧"} if SHARD_LABEL in document else plain
         case list():
-            return [_of_any_shard(item) for item in document]
+            return [_labelled(item) for item in document]
         case _:
-            return "⟦$name⟧" if document == f"{NAME}-shard-0" else document
+            return document
+
+
+def _deployment(deployment: Mapping[str, Any]) -> dict[str, Any]:
+    spec, pods = deployment["spec"], deployment["spec"]["template"]
+    metadata = {
+        "labels": {**pods["metadata"]["labels"], Spread(f"{_V}podLabels"): None},
+        When(f"{_V}podAnnotations", "annotations"): Yaml(f"{_V}podAnnotations"),
+    }
+    template = {"metadata": metadata, "spec": _pod(pods["spec"])}
+    return {**deployment, "spec": {**spec, "replicas": Number(f"int {_V}replicas"), "template": template}}
 
 
 def _pod(spec: Mapping[str, Any]) -> dict[Any, Any]:
@@ -210,12 +188,8 @@ def _pod(spec: Mapping[str, Any]) -> dict[Any, Any]:
                 parts[key] = [*_of_hooks(value, volume), Rest(f"{_V}extraVolumes")]
             case _:
                 parts[key] = value
-    for key, value in (
-        ("nodeSelector", "nodeSelector"),
-        ("tolerations", "tolerations"),
-        ("topologySpreadConstraints", "topologySpreadConstraints"),
-    ):
-        parts[When(_V + value, key)] = Yaml(_V + value)
+    for key in ("nodeSelector", "tolerations", "topologySpreadConstraints"):
+        parts[When(_V + key, key)] = Yaml(_V + key)
     parts[When(f"{_V}image.pullSecrets", "imagePullSecrets")] = [
         Each(f"$secret := {_V}image.pullSecrets", [{"name": "⟦$secret⟧"}])
     ]
