@@ -12,6 +12,17 @@ controllers = App(name="controllers", help="Reconcilers and watchers in Python: 
 Names = Annotated[list[str], Parameter(name="NAME", help="Names of installed controllers, or module:attribute.")]
 Output = Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")]
 
+Tenants = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--namespace",
+        help="Only where objects are made in this namespace: a Role there; repeatable. Without it, everywhere.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
+OwnNamespace = Annotated[str, Parameter(help="The namespace of the process that runs them.")]
+
 RUN = """Run controllers, and nothing else. Inside a cluster the service account is taken.
 
 Beside the operator's own kinds they are run by `run --controllers NAME`. Each flag can be given as a variable
@@ -71,18 +82,8 @@ def rbac(
     names: Names,
     /,
     *,
-    namespace: Annotated[
-        list[str] | None,
-        Parameter(
-            name="--namespace",
-            help="Only where objects are made in this namespace: a Role there; repeatable. Without it, everywhere.",
-            negative="",
-            consume_multiple=False,
-        ),
-    ] = None,
-    system_namespace: Annotated[str, Parameter(help="The namespace of the process that runs them.")] = (
-        "vworkspace-system"
-    ),
+    namespace: Tenants = None,
+    system_namespace: OwnNamespace = "vworkspace-system",
     service_account: Annotated[
         str, Parameter(help="Who gets the rights: vworkspace-operator, where that runs them; else one for each.")
     ] = "",
@@ -101,3 +102,26 @@ def rbac(
 
     options = RoleOptions(system_namespace, service_account, tuple(namespace or ()), leader_elect)
     print(render_roles(names, options, output), end="")
+
+
+@controllers.command
+def manifests(
+    names: Names,
+    /,
+    *,
+    image: Annotated[str, Parameter(help="Image with the operator and the packages of the controllers.")],
+    namespace: Tenants = None,
+    system_namespace: OwnNamespace = "vworkspace-system",
+    output: Output = Format.YAML,
+) -> None:
+    """Print what runs controllers in a cluster: service account, roles, two replicas of one process for all of them.
+
+    Whoever deletes a CRD deletes every object of its kind; so `controllers crds` prints these by themselves. Example:
+
+        vworkspace-operator controllers manifests shops --image registry.example.com/shops:1 | kubectl apply -f -
+    """
+    from vworkspace_app.commands.controllers import render_controller_manifests
+    from vworkspace_app.install.roles import RoleOptions
+
+    options = RoleOptions(system_namespace, tenants=tuple(namespace or ()))
+    print(render_controller_manifests(names, image, options, output), end="")

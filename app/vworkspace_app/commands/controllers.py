@@ -3,10 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import attrs
+
 from vworkspace_app.commands.box_run import composites_in, tell_unconverted
 from vworkspace_app.commands.controllers_run import controllers_in
 from vworkspace_app.commands.run_alone import run_alone
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
+from vworkspace_app.install.controllers import controllers_installation
 from vworkspace_app.install.roles import RoleOptions, roles_of
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format, dump
@@ -76,6 +79,14 @@ def _definition(kind: Resource[Any, Any], trust: WebhookTrust) -> dict[str, Any]
 def render_roles(names: Sequence[str], options: RoleOptions, output: Format) -> str:
     """The roles of each. Raises CommandError."""
     return dump(list(_roles(load_controllers(names), options)), output)
+
+
+def render_controller_manifests(names: Sequence[str], image: str, options: RoleOptions, output: Format) -> str:
+    """What runs them together in one process. Raises CommandError."""
+    loaded = load_controllers(names)
+    name = _name(loaded.names[0]) if len(loaded.names) == 1 else "vworkspace-controllers"
+    roles = _roles(loaded, attrs.evolve(options, account=name))
+    return dump(list(controllers_installation(name, names, roles, image, options)), output)
 
 
 def _roles(loaded: LoadedControllers, options: RoleOptions) -> Iterator[dict[str, Any]]:

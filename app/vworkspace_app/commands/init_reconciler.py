@@ -171,7 +171,7 @@ A controller of `$kind` objects (`$plural.$group`).
     vworkspace-operator controllers run $project --kubeconfig ~/.kube/config
 
 In a cluster it runs from an image with this package in it, beside the operator (`run --controllers $project`) or alone;
-`vworkspace-operator controllers rbac $project` prints its roles.
+`vworkspace-operator controllers manifests $project --image IMAGE` prints what runs it alone, with its roles.
 """
 
 _FILES: Final = {

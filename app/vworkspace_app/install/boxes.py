@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from vworkspace_app.install.box_webhooks import WebhookTrust, tls_secret, webhook_parts
 from vworkspace_app.install.options import HEALTH_PORT, TLS_FOLDER, WEBHOOK_PORT
-from vworkspace_app.install.roles import RoleOptions, labels_of, meta_of, roles_of
+from vworkspace_app.install.roles import RoleOptions, deployment_of, labels_of, meta_of, roles_of
 from vworkspace_app.install.workload import container, pod
 from vworkspace_core.apimachinery.manifest import content_hash
 from vworkspace_core.boxes.access import access_of, owners
@@ -58,13 +58,7 @@ def _deployment(box: Box, files: Mapping[str, str], image: str, options: RoleOpt
         runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
         runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
         spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": tls_secret(name_of(box))}})
-    template = {"metadata": {"labels": meta_of(name_of(box))["labels"], "annotations": _hash(files)}, "spec": spec}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": meta_of(name_of(box), options.namespace),
-        "spec": {"replicas": 2 if options.elects else 1, "selector": selector, "template": template},
-    }
+    return deployment_of(name_of(box), spec, options, _hash(files))
 
 
 def _arguments(box: Box, file: str, options: RoleOptions) -> list[str]:

@@ -1,4 +1,4 @@
-"""Roles of a controller of further kinds, with their bindings: exactly the verbs that it uses (RUN-7, L25)."""
+"""Controllers of further kinds in a cluster: roles with exactly the verbs that they use, a Deployment (RUN-7, L25)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -48,6 +48,24 @@ def roles_of(
     if options.elects:
         yield _role("Role", name, access.own, options.namespace, "-election")
         yield _binding("RoleBinding", "Role", name, options, options.namespace, "-election")
+
+
+def deployment_of(
+    name: str, spec: Mapping[str, Any], options: RoleOptions, annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    """What runs it: `spec` is that of its pods."""
+    about = {"annotations": dict(annotations)} if annotations else {}
+    template = {"metadata": {"labels": meta_of(name)["labels"], **about}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": meta_of(name, options.namespace),
+        "spec": {
+            "replicas": 2 if options.elects else 1,
+            "selector": {"matchLabels": labels_of(name)},
+            "template": template,
+        },
+    }
 
 
 def _role(

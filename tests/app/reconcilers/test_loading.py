@@ -7,8 +7,9 @@ from pathlib import Path
 
 import attrs
 import pytest
+import yaml
 
-from vworkspace_app.commands.controllers import listed, render_crds, render_roles
+from vworkspace_app.commands.controllers import listed, render_controller_manifests, render_crds, render_roles
 from vworkspace_app.composites.running import refuse_shared_kinds
 from vworkspace_app.install.roles import RoleOptions
 from vworkspace_app.process.errors import CommandError
@@ -172,3 +173,22 @@ def test_two_that_write_conditions_of_one_kind_do_not_run_together(package: Call
     with pytest.raises(CommandError, match="the controller shop and the box shop are both for Shop objects"):
         refuse_shared_kinds([shop, attrs.evolve(shop, word="box")])
     refuse_shared_kinds([shop])
+
+
+def test_what_runs_controllers_is_printed_with_one_account_for_all(package: Callable[..., Path]) -> None:
+    package("shops", shop="shops:shop", audit="shops:Audit")
+
+    text = render_controller_manifests(["shop", "audit"], "r/shops:1", RoleOptions(), Format.YAML)
+    printed = list(yaml.safe_load_all(text))
+    (account,) = [one for one in printed if one["kind"] == "ServiceAccount"]
+    (deployment,) = [one for one in printed if one["kind"] == "Deployment"]
+    subjects = {one["subjects"][0]["name"] for one in printed if one["kind"].endswith("Binding")}
+    pod = deployment["spec"]["template"]["spec"]
+    assert account["metadata"]["name"] == pod["serviceAccountName"] == "vworkspace-controllers"
+    assert subjects == {"vworkspace-controllers"}
+    assert pod["containers"][0]["args"][:4] == ["controllers", "run", "shop", "audit"]
+    assert deployment["spec"]["replicas"] == 2
+
+    alone = render_controller_manifests(["audit"], "r/shops:1", RoleOptions(elects=False), Format.YAML)
+    assert "name: vworkspace-controller-audit" in alone
+    assert "leader-elect" not in alone
