@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
@@ -85,3 +87,19 @@ def violations(driver: Any) -> list[str]:
         for one in found["violations"]
         for node in one["nodes"][:5]
     ]
+
+
+def until(found: Callable[[], Any], what: str) -> Any:
+    """What is found, once something is. An element that was replaced while it was asked is looked for again."""
+    limit = time.monotonic() + PATIENCE
+    while not (result := _asked(found)):
+        assert time.monotonic() < limit, what
+        time.sleep(0.02)
+    return result
+
+
+def _asked(found: Callable[[], Any]) -> Any:
+    try:
+        return found()
+    except (NoSuchElementException, StaleElementReferenceException):
+        return None

@@ -1,7 +1,6 @@
 """SEE-3: the page as people see it, in a real browser: what is shown equals what the API server holds."""
 
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.support.box_site import example
-from tests.support.browser import browser, look, missing, resize, violations
+from tests.support.browser import browser, look, missing, resize, until, violations
 from tests.support.builders import chart, operation_manifest
 from tests.support.page_site import (
     BROKEN,
@@ -25,7 +24,6 @@ from tests.support.page_site import (
     page_site,
     ready,
 )
-from tests.support.patience import PATIENCE
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_app.page.jobs import JobsPage
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
@@ -74,15 +72,6 @@ def fleet() -> Iterator[PageSite]:
             lambda: site.control.enqueue("c", kind="apply", payload=instance("shop"), idempotency_key="A/x/shop@1")
         )
         yield site
-
-
-def until(found: Callable[[], Any], what: str) -> Any:
-    """What is found, once something is."""
-    limit = time.monotonic() + PATIENCE
-    while not (result := found()):
-        assert time.monotonic() < limit, what
-        time.sleep(0.02)
-    return result
 
 
 def shown(window: Any) -> dict[str, tuple[str, str]]:

@@ -1,6 +1,5 @@
 """SEE-3: what a box did in its scenarios, recorded and shown with a slider for its time."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from starlette.applications import Starlette
 
 from tests.support.box_site import EXAMPLES
-from tests.support.browser import browser, missing, violations
+from tests.support.browser import browser, missing, until, violations
 from tests.support.page_site import get
 from tests.support.page_text import elements
 from tests.support.patience import PATIENCE
@@ -86,18 +85,11 @@ def test_the_slider_goes_through_time_without_a_reload_SEE_3(file: Path) -> None
         assert violations(window) == []
         slider = window.find_element(By.NAME, "at")
         slider.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
-        wait(lambda: says(window, f"Moment 3 of {last}"))
+        until(lambda: says(window, f"Moment 3 of {last}"), f"Moment 3 of {last}")
         assert window.current_url.endswith("?at=2"), "the address is that of the moment"
         slider.send_keys(Keys.END)
-        wait(lambda: says(window, f"Moment {last} of {last}"))
+        until(lambda: says(window, f"Moment {last} of {last}"), f"Moment {last} of {last}")
         window.find_element(By.ID, "slider")
         assert window.execute_script("return window.unloaded") is False
         window.find_element(By.LINK_TEXT, "Before").click()
-        wait(lambda: says(window, f"Moment {last - 1} of {last}"))
-
-
-def wait(holds: Any) -> None:
-    limit = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < limit
-        time.sleep(0.02)
+        until(lambda: says(window, f"Moment {last - 1} of {last}"), f"Moment {last - 1} of {last}")

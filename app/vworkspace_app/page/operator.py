@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import attrs
 
+from vworkspace_app.controller.informer_stats import InformerStats
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.page.index import FleetIndex
@@ -309,26 +310,29 @@ def _informers(components: Components) -> list[dict[str, Any]]:
     found = []
     for runner in sorted((*components.informers, *components.further), key=lambda one: (one.kind.kind, one.kind.group)):
         stats, (trouble, failures) = runner.stats(), runner.trouble()
+        is_missing = stats.phase is InformerPhase.MISSING
         found.append(
             {
                 "kind": runner.kind.kind,
                 "group": runner.kind.group or "core",
-                "missing": stats.phase is InformerPhase.MISSING,
+                "missing": is_missing,
                 "synced": stats.has_synced,
                 "objects": stats.objects,
                 "kilobytes": stats.bytes // 1024,
-                "trouble": safe(trouble),
+                "trouble": "" if is_missing else safe(trouble),  # an engine that nobody has installed is none
                 "failures": failures,
-                "tone": Tone.BAD
-                if trouble
-                else Tone.QUIET
-                if stats.phase is InformerPhase.MISSING
-                else Tone.GOOD
-                if stats.has_synced
-                else Tone.MOVING,
+                "tone": _tone_of(stats, bool(trouble)),
             }
         )
     return found
+
+
+def _tone_of(stats: InformerStats, in_trouble: bool) -> Tone:
+    if stats.phase is InformerPhase.MISSING:
+        return Tone.QUIET
+    if in_trouble:
+        return Tone.BAD
+    return Tone.GOOD if stats.has_synced else Tone.MOVING
 
 
 def _jobs(agent: Agent | None) -> list[dict[str, Any]]:
