@@ -106,7 +106,8 @@ class Cluster(ABC):
             self._define(given.crd() if isinstance(given, Resource) else given)
 
     def _define(self, definition: Manifest) -> None:
-        for known in CrdVersions.of(definition).kinds.values():
+        versions = CrdVersions.of(definition)
+        for known in (versions.stored, *versions.kinds.values()):
             self._names.add(known.kind)
         self._install(definition)
 
@@ -316,7 +317,8 @@ class Cluster(ABC):
 
         * `never_ready`, `fails`: pods of a workload do not start, or fail;
         * `refuse`: calls of controllers get this error; `unanswered`, `kill`: they get none, or end the process, before
-          or after they had their effect. `verb` names the calls (`apply`, `apply status`, `write`), `times` how many;
+          or after they had their effect. `verb` names the calls (`apply`, `apply status`, `write`), `times` how many: a
+          kill strikes once, all else each time;
         * `stale`: what controllers watch of it is behind until it is healed;
         * `lose_events`: what happens meanwhile is never told; they have to list again afterwards.
         """
@@ -336,7 +338,8 @@ class Cluster(ABC):
             raise ValueError(f"verb is one of {', '.join(sorted(VERBS))}, not {verb!r}")
         plural, _, name = of.partition("/")
         about = About(self.kind(plural) if plural else None, name, verb or ("write" if kill or unanswered else ""))
-        fault = ActiveFault(about, f"{chosen[0]} of {of or 'everything'}", left=times, heal_by=self._heal_one)
+        often = 1 if kill and times is None else times
+        fault = ActiveFault(about, f"{chosen[0]} of {of or 'everything'}", left=often, heal_by=self._heal_one)
         self._say(f"from now on: {fault.told}")
         self._put_in_force(_effect(fault, refuse, unanswered or kill, chosen[0]))
         return fault

@@ -1,16 +1,17 @@
 """A cluster in memory on virtual time: an hour takes no time, and the same test sees the same world each time."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_app.trials.cluster import MemoryCluster, ready_of
+from vworkspace_app.trials.cluster import SIMULATED, MemoryCluster, ready_of
 from vworkspace_app.trials.faults import Call, Crash, Fault, Schedule
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE
 from vworkspace_core.ports import KubeApi
+from vworkspace_core.versions import Converter, answer_review
 from vworkspace_fake.clock import START, BusyError, VirtualClock, VirtualTimeLoop
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_kit.cluster import Cluster, Definition
@@ -22,11 +23,10 @@ from vworkspace_kit.record import Write
 T = TypeVar("T")
 
 _USER: Final = "system:serviceaccount:vworkspace-system:controllers"
-_MOST_ROUNDS: Final = 5_000
+_MOST_ROUNDS: Final = 3_000
 """Rounds of the event loop without time passing: more are a loop of controllers."""
 _UNTOLD: Final = (EVENT, CORE_EVENT, LEASE)
 """Writes of these are not told: what controllers say of their work, and who leads."""
-_ALL: Final = ("job", "workloads", "snapshot")
 _EPSILON: Final = 1e-6
 
 
@@ -39,7 +39,8 @@ class FakeCluster(Cluster):
 
     `kinds` are served: Resources, or CustomResourceDefinitions. With `workloads` Deployments, StatefulSets, DaemonSets,
     Jobs, claims and load balancers come to be ready as in a real cluster, with `flux` its sources and releases too;
-    `behaviour` says how. The API server is the embedded one: it refuses what a real one refuses.
+    `behaviour` says how. `converters` answer for the conversion webhooks of definitions with several versions. The API
+    server is the embedded one: it refuses what a real one refuses.
     """
 
     def __init__(
@@ -49,12 +50,17 @@ class FakeCluster(Cluster):
         flux: bool = False,
         namespace: str = "default",
         behaviour: DownstreamBehaviour | None = None,
+        converters: Sequence[Converter] = (),
     ) -> None:
         super().__init__(namespace)
         self._loop = VirtualTimeLoop(START, most_rounds=_MOST_ROUNDS)
         self._usual = behaviour or DownstreamBehaviour()
         self._memory = MemoryCluster(
-            self._loop.now, simulated=_ALL if workloads else (), flux=flux, behaviour=self._usual
+            self._loop.now,
+            simulated=SIMULATED if workloads else (),
+            flux=flux,
+            behaviour=self._usual,
+            ask=lambda webhook, review: answer_review(review, converters),
         )
         self._memory.install(())
         self._clock = VirtualClock()

@@ -63,6 +63,7 @@ def _run(subject: ControlPlaneAt, only: str) -> int:
 
     # Whatever pytest configuration lies where the command is run is somebody else's.
     arguments = ["-c", os.devnull, f"--rootdir={_CHECKS}", "--import-mode=importlib", "-p", "no:cacheprovider"]
+    arguments += ["-p", "no:vworkspace"]  # the kit for tests of operators, which an image does not have
     arguments += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # this process imported the suite's helpers
     chosen = ["-k", only] if only else []
     arguments += [*chosen, "-v", "-rs", "--tb=short", *map(str, sorted(_CHECKS.glob("[a-z]*.py")))]

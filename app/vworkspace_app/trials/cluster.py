@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from vworkspace_apiserver.inprocess import InProcessKube, Sleep, run_sync
 from vworkspace_apiserver.model.calls import Caller
+from vworkspace_apiserver.model.conversion import AskWebhook
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.process.errors import CommandError
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError
@@ -31,7 +32,8 @@ SIMULATED: Final = ("job", "workloads", "snapshot")
 
 
 class MemoryCluster:
-    """One cluster. `now` is its time, `simulated` names the controllers that work in it, with Flux where `flux`.
+    """One cluster. `now` is its time, `simulated` names the controllers that work in it, with Flux where `flux`; `ask`
+    answers for conversion webhooks.
 
     `timeline` tells what happened, and when.
     """
@@ -43,9 +45,10 @@ class MemoryCluster:
         simulated: Sequence[str] = SIMULATED,
         flux: bool = False,
         behaviour: DownstreamBehaviour | None = None,
+        ask: AskWebhook | None = None,
     ) -> None:
         self._time = now
-        self.server = ApiServer(now=now, collects=True)
+        self.server = ApiServer(now=now, collects=True, ask=ask)
         self.admin = InProcessKube(self.server)
         api = InProcessKube(self.server, caller=Caller("system:simulated", agent="simulated/1"))
         self.workloads = DownstreamSimulator(api, behaviour, names=simulated)

@@ -8,7 +8,18 @@ import pytest
 
 from tests.support.box_site import example
 from vworkspace_core.ports import Forbidden, Invalid, NotFound
-from vworkspace_core.reconcilers import Children, Desired, Node, Object, pure_reconciler, resource
+from vworkspace_core.reconcilers import (
+    Children,
+    Desired,
+    Node,
+    Object,
+    Reconciler,
+    Request,
+    Result,
+    pure_reconciler,
+    resource,
+)
+from vworkspace_core.versions import Conversion, Converter
 from vworkspace_kit import FakeCluster, NotReached, laws
 
 
@@ -177,6 +188,49 @@ def test_kit_runs_pure_reconcilers_and_boxes_side_by_side() -> None:
         one = cluster.until(cluster.change(one, replicas=3), lambda one: one.status.ready == 3)
         assert one.spec == SiteSpec("r/x:1", 3)
     laws.hold(site, SITE.new("one", SiteSpec("r/x:1")))
+
+
+def test_kit_serves_several_versions_of_a_kind() -> None:
+    crd = SITE.crd()
+    stored = crd["spec"]["versions"][0]
+    old = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    further = {**stored, "name": "v1alpha1", "storage": False, "schema": {"openAPIV3Schema": old}}
+    webhook = {"clientConfig": {"url": "https://example.com/convert"}, "conversionReviewVersions": ["v1"]}
+    crd["spec"] |= {"versions": [stored, further], "conversion": {"strategy": "Webhook", "webhook": webhook}}
+    conversion = Conversion(
+        "v1alpha1",
+        lambda old: {**old, "spec": {"image": old["spec"]["picture"]}},
+        lambda new: {**new, "spec": {"picture": new["spec"]["image"]}},
+    )
+    with FakeCluster(crd, converters=[Converter.of("example.com", "Site", "v1", conversion)]) as cluster:
+        cluster.run(site)
+        meta = {"name": "one"}
+        spec = {"picture": "r/x:1"}
+        cluster.create({"apiVersion": "example.com/v1alpha1", "kind": "Site", "metadata": meta, "spec": spec})
+
+        one = cluster.until(cluster.get(SITE, "one"))
+        assert one.spec.image == "r/x:1"
+        assert cluster.get(attrs.evolve(SITE.kind, version="v1alpha1"), "one")["spec"] == spec
+
+
+def test_kit_makes_a_controller_of_a_class_that_needs_the_api_alone() -> None:
+    class Copies(Reconciler[Object[SiteSpec, SiteStatus], None]):
+        kind = SITE
+
+        async def reconcile(self, request: Request[Object[SiteSpec, SiteStatus], None]) -> Result[None]:
+            return Result(SiteStatus(request.object.spec.replicas))
+
+    with FakeCluster() as cluster:
+        cluster.run(Copies)
+        assert cluster.until(cluster.create(SITE, "one", image="r/x:1", replicas=4)).status.ready == 4
+
+
+def test_kit_kills_once_unless_it_is_told_how_often(cluster: FakeCluster) -> None:
+    cluster.fault(kill="before")
+
+    cluster.until(cluster.create(app()))
+
+    assert sum("the process is killed" in line for line in cluster.timeline) == 1
 
 
 def test_kit_says_what_is_wrong_with_a_fault_and_a_name(cluster: FakeCluster) -> None:

@@ -159,7 +159,7 @@ def test_kit_finds_no_fault_with_a_reconciler_that_keeps_the_laws() -> None:
     ("cls", "law"),
     [
         (Restless, "comes to rest"),
-        (Busy, "comes to rest"),
+        pytest.param(Busy, "comes to rest", marks=pytest.mark.slow),
         (Pulsing, "writes nothing in the steady state"),
         (Numbered, "writes nothing after a restart"),
         (Hopeful, "forgets faults"),

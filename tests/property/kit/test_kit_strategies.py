@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import find, given
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from vworkspace_apiserver import ApiServer, InProcessKube, run_sync
@@ -16,6 +16,8 @@ from vworkspace_fake import ManualClock
 from vworkspace_kit import changes_of, objects_of
 
 CLOCK = ManualClock()
+ONE = settings(max_examples=200, phases=[Phase.generate], database=None)
+"""The first that is found will do."""
 
 
 def definition(spec: dict[str, Any], **more: Any) -> Manifest:
@@ -134,7 +136,7 @@ def test_kit_draws_changes_that_rules_of_transition_let_through(pair: tuple[Mani
 
 @pytest.mark.parametrize("field", ["size", "more"])
 def test_kit_draws_changes_of_every_field_that_may_change(field: str) -> None:
-    pair = find(changes_of(FIXED), lambda pair: pair[0]["spec"].get(field) != pair[1]["spec"].get(field))
+    pair = find(changes_of(FIXED), lambda pair: pair[0]["spec"].get(field) != pair[1]["spec"].get(field), settings=ONE)
 
     assert pair[0]["metadata"] == pair[1]["metadata"]
 
@@ -149,10 +151,10 @@ def test_kit_says_which_rule_leaves_nothing() -> None:
     )
 
     with pytest.raises(NoExample, match=r"things\.example\.com could be drawn .*size must be huge"):
-        find(objects_of(impossible), lambda drawn: True)
+        find(objects_of(impossible), lambda drawn: True, settings=ONE)
 
-    drawn = find(objects_of(impossible, size=st.integers(100_000, 200_000)), lambda drawn: True)
-    assert drawn["spec"]["size"] == 100_000
+    drawn = find(objects_of(impossible, size=st.integers(100_000, 200_000)), lambda drawn: True, settings=ONE)
+    assert drawn["spec"]["size"] >= 100_000
 
 
 @pytest.mark.parametrize("version", ["v2", "v1alpha1"])
