@@ -66,6 +66,7 @@ class Lives(RuleBasedStateMachine):
         self.keeps = WATCHER if is_watcher else RECONCILER
         self.stored: Stored | None = None
         self.number = 0
+        self.replacing = False
         self.told: dict[str, Told] = {}
         self.deleted: set[str] = set()
         self.forced: set[str] = set()
@@ -106,6 +107,13 @@ class Lives(RuleBasedStateMachine):
         self._store(attrs.evolve(self.stored, deleting=True))
 
     @precondition(lambda self: self.stored is not None)
+    @rule()
+    def replace(self) -> None:
+        """Another one of its name comes in the moment in which it goes."""
+        self.replacing = True
+        self.delete()
+
+    @precondition(lambda self: self.stored is not None)
     @rule(ours=st.booleans())
     def take_finalizers_off(self, ours: bool) -> None:
         """Somebody does it by hand, theirs or ours."""
@@ -124,6 +132,9 @@ class Lives(RuleBasedStateMachine):
             self.queued = True
             if self.life.uid == stored.uid and self.life.begun and not self.life.cleaned:
                 self.gone.append(stored)
+            if self.replacing:
+                self.replacing = False
+                self.create(held=False)
 
     # --- the process -------------------------------------------------------------------------------------------------
 
@@ -134,6 +145,13 @@ class Lives(RuleBasedStateMachine):
     @rule(outcome=st.sampled_from(("well", "incomplete", "failed", "stalled", "ended")))
     def work(self, outcome: str) -> None:
         self._step(outcome, lost=False)
+
+    @rule()
+    def settle(self) -> None:
+        """Everything goes well until nothing is left to do."""
+        for _ in range(20):
+            if self.queued:
+                self._step("well", lost=False)
 
     @rule(after=st.booleans())
     def work_with_a_lost_answer(self, after: bool) -> None:
@@ -175,9 +193,9 @@ class Lives(RuleBasedStateMachine):
     def _step_gone(self, outcome: str) -> None:
         last = self.gone[0]
         call = vanished(self.life, self._seen(last))
-        if call is not None:
-            self._call(call, last, outcome)
-        if call is None or self.life.cleaned or self.life.stalled:
+        assert call is not None, "it had been begun with, and nobody had cleaned up"
+        self._call(call, last, outcome)
+        if self.life.cleaned or self.life.stalled:
             self.gone.pop(0)
             self.life = Life()
         self.queued = True
@@ -186,7 +204,7 @@ class Lives(RuleBasedStateMachine):
         told = self.told.setdefault(stored.uid, Told())
         ours = {self.keeps.begun, self.keeps.kept} & set(stored.finalizers)
         assert ours or call.deleting, "the finalizer is on before a call"
-        assert not call.settled or (call.cause is Cause.SYNCED and not call.deleting)
+        assert not call.settled or (call.cause is Cause.SYNCED and not call.deleting and not self.wake.changed)
         assert call.deleting == (stored.deleting or bool(self.gone))
         if call.cause is Cause.CREATED:
             assert not told.begun or self.forced, "created is told of what nobody had begun with"
