@@ -1,6 +1,7 @@
 """SEE-3: the page as commands serve it: `run`, `demo`, `control-plane`, `trace`."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ def address_in(text: str, before: str) -> str:
     """The URL behind some words of an output; empty before it is told."""
     found = re.search(rf"{before}\s*(http://[\d.:]+)/", text)
     return found[1] if found else ""
+
+
+def is_ready(url: str) -> bool:
+    return get(url, "/readyz").status == 200
 
 
 @pytest.mark.slow
@@ -59,7 +64,7 @@ def test_run_serves_a_page_beside_its_metrics_where_it_is_asked_for_SEE_3(tmp_pa
             with Running(tmp_path / page, *words, listen, "--page", page) as operator:
                 url = f"http://{listen}"
                 operator.until(lambda: operator.log("serving metrics and probes"), "the port")
-                operator.until(lambda url=url: get(url, "/readyz").status == 200, "that it is ready")
+                operator.until(partial(is_ready, url), "that it is ready")
                 assert get(url, "/metrics").status == 200
                 assert get(url, "/").status == status
                 if page == "open":
