@@ -116,6 +116,9 @@ def test_every_other_command_does_what_it_does_elsewhere(tmp_path: Path) -> None
         ["diff", example, "--kubeconfig", str(nobody)],
         ["versions", "list", "--kubeconfig", str(nobody)],
         *([verb, "x", "--kubeconfig", str(nobody)] for verb in VERBS),
+        ["controllers", "list"],
+        ["init", "box", "--help"],
+        ["trace", absent],
         ["register", "--control-plane-url", NOBODY, "--registration-token-file", absent, "--print"],
         ["conformance", "control-plane", "--url", NOBODY],
     )
