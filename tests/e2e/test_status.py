@@ -5,18 +5,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.e2e.test_least_privilege import kubeconfig_of
 from tests.support.commands import run
-from tests.support.e2e_world import NAME, NS, RELEASE, SOURCE, UNGATED_NS, World, instance
+from tests.support.e2e_world import INSTANCE, NAME, NS, OWN_NS, RELEASE, SOURCE, UNGATED_NS, World, instance
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
+from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_app.commands.status import fleet_text, object_text
 from vworkspace_app.controller.named_objects import the_one
 from vworkspace_app.overview.reading import Fleet, Surroundings, read_fleet, surroundings
+from vworkspace_app.overview.watching import Following
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format
+from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, JOB, POD
 from vworkspace_core.overview.summary import OverviewState, summary_of
 from vworkspace_core.overview.tree import tree_of
@@ -108,6 +112,29 @@ def test_what_is_not_there_or_may_be_several_is_told_SEE_1() -> None:
             around(world, NAME)
 
     IN_PROCESS.run(story, engines=ENGINES_QUICK)
+
+
+def test_what_changes_is_shown_as_it_comes_and_what_may_not_be_seen_is_named_SEE_1() -> None:
+    shown: list[Fleet] = []
+
+    def states() -> dict[str, str]:
+        return {summary_of(*each).ref.name: summary_of(*each).state.value for each in shown[-1].objects}
+
+    async def story(world: World) -> None:
+        api = InProcessKube(world.cluster, sleep=world.clock.sleep)
+        absent = Kind("shops.example.com", "v1", "Shop", "shops")
+        async with anyio.create_task_group() as group:
+            group.start_soon(Following(api, None, OWN_NS, [absent]).run, shown.append)
+            await world.until(lambda: bool(shown), "a first picture")
+            await world.ready()
+            await world.until(lambda: states().get(NAME) == "Ready", "Ready is shown")
+            world.delete_object(INSTANCE)
+            await world.until(lambda: NAME not in states(), "it is gone from the picture")
+            group.cancel_scope.cancel()
+        assert len(shown) > 3, "each change, gathered"
+        assert any("shops" in each for each in shown[-1].unreadable)
+
+    IN_PROCESS.run(story)
 
 
 @pytest.mark.slow
