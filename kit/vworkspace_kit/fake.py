@@ -11,7 +11,7 @@ from vworkspace_app.trials.faults import Call, Crash, Fault, Schedule
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import CORE_EVENT, CUSTOM_RESOURCE_DEFINITION, EVENT, LEASE, NAMESPACE
 from vworkspace_core.ports import KubeApi
-from vworkspace_core.versions import Converter, answer_review
+from vworkspace_core.versions import Converter
 from vworkspace_fake.clock import START, BusyError, VirtualClock, VirtualTimeLoop
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_kit.cluster import Cluster, Definition
@@ -60,7 +60,7 @@ class FakeCluster(Cluster):
             simulated=SIMULATED if workloads else (),
             flux=flux,
             behaviour=self._usual,
-            ask=lambda webhook, review: answer_review(review, converters),
+            converters=converters,
         )
         self._memory.install(())
         self._clock = VirtualClock()
@@ -106,7 +106,7 @@ class FakeCluster(Cluster):
 
     def _install(self, definition: Manifest) -> None:
         if not self._memory.is_defined(str(definition["metadata"]["name"])):
-            self._memory.create(definition, CUSTOM_RESOURCE_DEFINITION)
+            self._memory.create(self._memory.converted(definition), CUSTOM_RESOURCE_DEFINITION)
 
     def _have_namespace(self, name: str) -> None:
         if self._memory.get(ObjectRef(NAMESPACE, None, name)) is None:

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from vworkspace_apiserver.inprocess import InProcessKube, Sleep, run_sync
 from vworkspace_apiserver.model.calls import Caller
-from vworkspace_apiserver.model.conversion import AskWebhook
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_app.process.errors import CommandError
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.ports import PatchType
+from vworkspace_core.versions import Converter, answer_review
 from vworkspace_fake.downstream import CONTROLLERS, DownstreamSimulator
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour
 from vworkspace_fake.downstream.crds import downstream_crds
@@ -31,11 +31,17 @@ SIMULATED: Final = ("job", "workloads", "snapshot")
 """Simulated controllers that may take part: without them nothing becomes ready."""
 
 
-class MemoryCluster:
-    """One cluster. `now` is its time, `simulated` names the controllers that work in it, with Flux where `flux`; `ask`
-    answers for conversion webhooks.
+_CONVERSION: Final = {
+    "strategy": "Webhook",
+    "webhook": {"clientConfig": {"url": "https://memory.invalid/convert"}, "conversionReviewVersions": ["v1"]},
+}
+"""Nobody listens there: a function answers."""
 
-    `timeline` tells what happened, and when.
+
+class MemoryCluster:
+    """One cluster. `now` is its time, `simulated` names the controllers that work in it, with Flux where `flux`.
+
+    `converters` stand in for the conversion webhooks of their kinds. `timeline` tells what happened, and when.
     """
 
     def __init__(
@@ -45,10 +51,11 @@ class MemoryCluster:
         simulated: Sequence[str] = SIMULATED,
         flux: bool = False,
         behaviour: DownstreamBehaviour | None = None,
-        ask: AskWebhook | None = None,
+        converters: Sequence[Converter] = (),
     ) -> None:
         self._time = now
-        self.server = ApiServer(now=now, collects=True, ask=ask)
+        self._converters = converters
+        self.server = ApiServer(now=now, collects=True, ask=lambda webhook, review: answer_review(review, converters))
         self.admin = InProcessKube(self.server)
         api = InProcessKube(self.server, caller=Caller("system:simulated", agent="simulated/1"))
         self.workloads = DownstreamSimulator(api, behaviour, names=simulated)
@@ -66,11 +73,19 @@ class MemoryCluster:
     def install(self, definitions: Iterable[Manifest]) -> None:
         """Create CRDs; those of simulated controllers too, where they are not there by then."""
         for definition in definitions:
-            self.create(definition, CUSTOM_RESOURCE_DEFINITION)
+            self.create(self.converted(definition), CUSTOM_RESOURCE_DEFINITION)
         flux = flux_crds() if len(self.simulators) > 1 else ()
         for definition in (*downstream_crds(self._simulated), *flux):
             if not self.is_defined(definition["metadata"]["name"]):
                 self.create(definition, CUSTOM_RESOURCE_DEFINITION)
+
+    def converted(self, definition: Manifest) -> Manifest:
+        """The definition with the webhook of its converter, where there is one and it names none itself."""
+        kind = (get_path(definition, "spec", "group"), get_path(definition, "spec", "names", "kind"))
+        known = [(one.group, one.kind) for one in self._converters]
+        if kind not in known or get_path(definition, "spec", "conversion") is not None:
+            return definition
+        return {**definition, "spec": {**definition["spec"], "conversion": _CONVERSION}}
 
     def is_defined(self, name: str) -> bool:
         """Whether there is such a CustomResourceDefinition."""

@@ -17,6 +17,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata,
 from vworkspace_core.apimachinery.resources import NAMESPACE
 from vworkspace_core.boxes.box import Box, ExternalNode
 from vworkspace_core.boxes.child_kinds import child_kinds
+from vworkspace_core.boxes.conversion import converter_of
 from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.boxes.expressions import ExpressionFailure
 from vworkspace_core.boxes.labels import BOX_NAME
@@ -63,7 +64,14 @@ class BoxWorld(MemoryCluster):
     ) -> None:
         self.now = START
         kinds = {*child_kinds(box), *(external.kind for external in box.externals)}
-        super().__init__(lambda: self.now, simulated=kinds_with_work(kinds), flux=_makes_flux(box), behaviour=behaviour)
+        converter = converter_of(box)
+        super().__init__(
+            lambda: self.now,
+            simulated=kinds_with_work(kinds),
+            flux=_makes_flux(box),
+            behaviour=behaviour,
+            converters=() if converter is None else (converter,),
+        )
         self.box = box
         self.faults = FaultyKube(self.connect(OPERATOR, "vworkspace-box/1"))
         self.writes = 0
