@@ -52,7 +52,7 @@ class RealCluster(Cluster):
     """The cluster of a kubeconfig, in a namespace of its own that goes at the end. Time is real.
 
     With `workloads` Deployments and their like are simulated, as a bare kube-apiserver needs it. Definitions that were
-    there before are used as they are, those that the test brings go at the end.
+    there before are used as they are, those that the test brings go at the end, unless somebody else has objects then.
     """
 
     def __init__(self, kubeconfig: str = "", context: str = "", *, workloads: bool) -> None:
@@ -209,8 +209,20 @@ class RealCluster(Cluster):
         for kind in self._names:
             for ref in self._left(kind):
                 self._free(ref)
-        for ref in (*self._installed, ObjectRef(NAMESPACE, None, self.namespace)):
-            self._remove(ref)
+        for ref in self._installed:
+            if not self._is_in_use(ref.name):
+                self._remove(ref)
+        self._remove(ObjectRef(NAMESPACE, None, self.namespace))
+
+    def _is_in_use(self, definition: str) -> bool:
+        """Whether somebody else has objects of a kind that was not served before: with it they would go."""
+        kinds = [kind for kind in self._names if kind.crd_name == definition]
+        return any(self._any_of(kind) for kind in kinds[:1])
+
+    def _any_of(self, kind: Kind) -> bool:
+        with suppress(KindMissing):
+            return bool(self._do(lambda api: api.list(kind, limit=1)).items)
+        return False
 
     def _left(self, kind: Kind) -> Iterator[ObjectRef]:
         where = self.namespace if kind.namespaced else None
