@@ -1,0 +1,71 @@
+"""PH-7, RUN-4: the manager runs reconcilers in Python beside its own kinds: standby, election, metrics, drain."""
+
+import anyio
+import attrs
+
+from tests.support.controller_site import SHOP, ShopSpec, ShopStatus
+from tests.support.virtual_time import run
+from vworkspace_apiserver.inprocess import InProcessKube
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_app.manager.manager import Election, Manager
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.instances.context import Settings
+from vworkspace_core.reconcilers import Object, Reconciler, Request, Result
+from vworkspace_fake.clock import VirtualClock
+
+Shop = Object[ShopSpec, ShopStatus]
+
+
+@attrs.define
+class Shops(Reconciler[Shop, None]):
+    """Takes ten seconds for each."""
+
+    kind = SHOP
+    called: list[str] = attrs.field(factory=list)
+
+    async def reconcile(self, request: Request[Shop, None]) -> Result[None]:
+        self.called.append(request.object.metadata.name)
+        await anyio.sleep(10)
+        return Result(ShopStatus("r-1"))
+
+
+def test_the_manager_runs_a_reconciler_once_it_is_elected_and_lets_it_finish() -> None:
+    shops = Shops()
+
+    async def main() -> None:
+        clock = VirtualClock()
+        server = ApiServer(now=clock.now)
+        admin, api = InProcessKube(server), InProcessKube(server, sleep=clock.sleep)
+        for crd in (*crd_manifests(), SHOP.crd()):
+            await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
+        await admin.create(NAMESPACE.manifest("team"), kind=NAMESPACE, field_manager="admin")
+        may_write, settings = anyio.Event(), OperatorSettings(Settings(cluster_id="cluster-1"))
+        election = Election(may_write.wait)
+        manager = Manager(api, clock, settings, election=election, controllers=[shops], random=lambda: 0.5)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(manager.run)
+            await manager.wait_ready()
+            for name in ("one", "two"):
+                await admin.create(
+                    {**SHOP.kind.manifest(name, "team"), "spec": {}}, kind=SHOP.kind, field_manager="kubectl"
+                )
+            await anyio.sleep(600)
+            assert not shops.called
+            may_write.set()
+            await anyio.sleep(5)
+            assert set(shops.called) == {"one", "two"}
+            await manager.finish()
+            for name in ("one", "two"):
+                live = await admin.get(ObjectRef(SHOP.kind, "team", name))
+                assert get_path(live, "status", "remoteId") == "r-1", "what was in hand is finished, and told"
+            stats = manager.worker_pools["controller-shops"].stats()
+            assert stats.results["success"] == 2
+            watched = [informer.kind for informer in manager.components.further]
+            assert watched == [SHOP.kind]
+            group.cancel_scope.cancel()
+
+    run(main)
