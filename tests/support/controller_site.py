@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import anyio
 import attrs
+from structlog.testing import capture_logs
 
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
@@ -155,4 +156,5 @@ def play(story: Callable[[ControllerSite], Awaitable[None]], *, rbac: bool = Fal
         await admin.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup")
         await story(site)
 
-    run_in_virtual_time(main)
+    with capture_logs():  # to render tracebacks is dearer than all the rest
+        run_in_virtual_time(main)
