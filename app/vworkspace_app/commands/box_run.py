@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import structlog
 
 from vworkspace_app.commands.run_alone import MakeRunnable, Surroundings, run_alone
-from vworkspace_app.composites.running import CompositeOptions, Composites
+from vworkspace_app.composites.running import CompositeOptions, Composites, refuse_shared_kinds
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds
 from vworkspace_core.boxes.admission import WebhookDuties
@@ -21,7 +21,9 @@ _log = structlog.get_logger("operator")
 def run_boxes(settings: RunSettings, boxes: Sequence[Box]) -> None:
     """Run until a signal. Raises CommandError for a cluster that cannot be named."""
     tell_unserved(settings, boxes)
-    makers = [composites_in([*map(composite_of, boxes)], settings.workers)]
+    composites = [*map(composite_of, boxes)]
+    refuse_shared_kinds(composites)
+    makers = [composites_in(composites, settings.workers)]
     served = ServedKinds.of(boxes)
     run_alone(settings, makers, served, boxes=[box.name for box in boxes], kinds=[box.kind.crd_name for box in boxes])
 

@@ -56,7 +56,7 @@ def run_operator(settings: RunSettings) -> None:
     loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
     composites, converters = [*map(composite_of, boxes), *loaded.composites], check_kinds(loaded.resources)
     kinds = ServedKinds.of(boxes, converters)
-    refuse_shared_kinds(composites)
+    refuse_shared_kinds(composites, loaded.writers)
     try:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:

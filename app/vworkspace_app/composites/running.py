@@ -174,12 +174,13 @@ class Composites:
                 group.start_soon(one.pool.finish)
 
 
-def refuse_shared_kinds(composites: Iterable[Composite]) -> None:
-    """Raise CommandError where two would write the conditions of one kind."""
+def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[tuple[Kind, str]] = ()) -> None:
+    """Raise CommandError where two would write the conditions of one kind. `others` do so too: kind, and what it is."""
     by_kind: dict[Kind, str] = {}
-    for one in composites:
-        if (other := by_kind.setdefault(one.kind, one.title)) != one.title:
-            raise CommandError(f"the {other} and the {one.title} are both for {one.kind.kind} objects: run one of them")
+    for kind, title in (*((one.kind, one.title) for one in composites), *others):
+        if kind in by_kind:
+            raise CommandError(f"the {by_kind[kind]} and the {title} are both for {kind.kind} objects: run one of them")
+        by_kind[kind] = title
 
 
 def _running(

@@ -47,6 +47,13 @@ class LoadedControllers:
         return tuple(map(composite_of, self.pure))
 
     @property
+    def writers(self) -> Iterator[tuple[Kind, str]]:
+        """Of `made`, those that write the conditions of a kind, with what they are called."""
+        for one in self.made:
+            if Promise.CONDITIONS in promises_of(one):
+                yield kind_of(one), f"controller {name_of(one)}"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Of all of them."""
         return (*(one.name for one in self.pure), *map(name_of, self.made))

@@ -173,6 +173,18 @@ def test_two_that_write_conditions_of_one_kind_do_not_run_together(package: Call
     with pytest.raises(CommandError, match="the controller shop and the box shop are both for Shop objects"):
         refuse_shared_kinds([shop, attrs.evolve(shop, word="box")])
     refuse_shared_kinds([shop])
+    with pytest.raises(CommandError, match="both for Shop objects"):
+        refuse_shared_kinds([shop, shop])
+
+
+def test_a_box_and_a_reconciler_that_makes_calls_do_not_write_conditions_of_one_kind(
+    package: Callable[..., Path],
+) -> None:
+    package("shops", shop="shops:shop", calls="shops:Shops", audit="shops:Audit")
+    (shop,), loaded = load_controllers(["shop"]).composites, load_controllers(["calls", "audit"])
+
+    with pytest.raises(CommandError, match="the box shop and the controller shops are both for Shop objects"):
+        refuse_shared_kinds([attrs.evolve(shop, word="box")], loaded.writers)
 
 
 def test_what_runs_controllers_is_printed_with_one_account_for_all(package: Callable[..., Path]) -> None:
