@@ -28,12 +28,13 @@ from vworkspace_app.install import InstallOptions, installation
 from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError
-from vworkspace_app.webhooks import GATED_PATH, CertificateFiles, serve_webhooks
+from vworkspace_app.webhooks import CONVERT_PATH, GATED_PATH, CertificateFiles, serve_webhooks
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY
 from vworkspace_core.webhook.validating import WebhookSettings
 
 CLUSTER = "cluster-prod-1"
+BOXES = Path(__file__).resolve().parents[2] / "examples" / "boxes"
 SYSTEM = "vworkspace-system"
 HOST = f"{SERVICE}.{SYSTEM}.svc"
 GATED, UNGATED = "org-myteam", "kitchen"
@@ -290,10 +291,15 @@ def test_run_serves_them_and_ends_with_them(tmp_path: Path) -> None:
         words: list[str | Path] = ["run", "--kubeconfig", tmp_path / "kc", "--cluster-id", CLUSTER]
         words += ["--token-file", tmp_path / "token", "--control-plane-url", "http://127.0.0.1:1"]
         metrics = f"127.0.0.1:{free_port()}"
-        words += ["--webhook-listen", where, "--listen", metrics]
+        words += ["--webhook-listen", where, "--listen", metrics, "--box", BOXES / "registry.yaml"]
         with Running(tmp_path / "run", *words, "--webhook-certificates", folder) as operator:
             operator.until(lambda: operator.log("webhooks are served"), "served")
             assert asked(f"https://{where}", certificates.authority) == 400
+            assert asked(f"https://{where}", certificates.authority, path=CONVERT_PATH) == 400, "the box's versions"
+            assert asked(f"https://{where}", certificates.authority, path="/boxes/registry/default") == 400
+            assert asked(f"https://{where}", certificates.authority, path="/boxes/registry/validate") == 404, (
+                "no rule needs it"
+            )
             with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=PATIENCE) as answer:
                 lines = answer.read().decode().splitlines()
             assert 'controller_runtime_webhook_requests_total{code="400",webhook="/validate"} 1.0' in lines, "U13"
