@@ -88,10 +88,10 @@ class Event:
 class Follower:
     """Whoever follows a view, event by event."""
 
-    def __init__(self, url: str, view: str, have: str = "") -> None:
+    def __init__(self, url: str, view: str, have: str = "", headers: dict[str, str] | None = None) -> None:
         parts = urlsplit(url)
         self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)
-        self._connection.request("GET", f"/events?{urlencode({'view': view, 'have': have})}")
+        self._connection.request("GET", f"/events?{urlencode({'view': view, 'have': have})}", headers=headers or {})
         self.answer = self._connection.getresponse()
 
     def next(self) -> Event:
@@ -144,6 +144,7 @@ class PageSite:
     boxes: Sequence[Box]
     further: Callable[[], Sequence[Source]]
     access: Access | None = None
+    controllers: Sequence[Any] = ()
     mask: SecretMask = attrs.field(factory=SecretMask)
     url: str = ""
     page: OperatorPage = attrs.field(factory=OperatorPage)
@@ -211,6 +212,7 @@ class PageSite:
             election=Election() if self.works else Election(elected=anyio.sleep_forever),
             telemetry=PageTelemetry(LogOnly(), self.page, clock),
             composites=[composite_of(box) for box in self.boxes],
+            controllers=self.controllers,
         )
         task_status.started(manager)
         await manager.run()
@@ -223,10 +225,15 @@ def page_site(
     boxes: Sequence[Box] = (),
     further: Callable[[PageSite], Sequence[Source]] = lambda site: (),
     access: Access | None = None,
+    controllers: Sequence[Any] = (),
+    crds: Sequence[Manifest] = (),
 ) -> Iterator[PageSite]:
-    """An API server with our kinds, Flux's and those of `boxes`, and an operator whose page is served."""
-    crds = [*crd_manifests(), *(box.crd for box in boxes if box.crd)]
-    cluster = EmbeddedCluster.start(crds, ("flux", "workloads") if boxes else ("flux",))
+    """An API server with our kinds, Flux's and those of `boxes`, and an operator whose page is served.
+
+    `controllers` are reconcilers in Python, of kinds whose `crds` are installed.
+    """
+    installed = [*crd_manifests(), *(box.crd for box in boxes if box.crd), *crds]
+    cluster = EmbeddedCluster.start(installed, ("flux", "workloads") if boxes else ("flux",))
     assert cluster.flux is not None
     cluster.flux.behaviour = QUICK
     control = ControlPlaneServer()
@@ -241,7 +248,7 @@ def page_site(
         for simulator in (cluster.flux, cluster.downstream) if works else ():
             if simulator is not None:
                 stack.callback(portal.start_task_soon(simulate, cluster.server, simulator).cancel)
-        site = PageSite(cluster, control, portal, works, boxes, lambda: further(site), access)
+        site = PageSite(cluster, control, portal, works, boxes, lambda: further(site), access, controllers)
         site.start()
         try:
             yield site

@@ -3,12 +3,15 @@
 import base64
 import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
+import attrs
 import pytest
 
 from tests.support.box_site import example
 from tests.support.builders import operation_manifest
+from tests.support.controller_site import SHOP
 from tests.support.page_site import (
     CLUSTER,
     NS,
@@ -32,6 +35,8 @@ from vworkspace_app.page.site import HEADERS, LocalNames
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, OPERATION
+from vworkspace_core.ports import KubeApi
+from vworkspace_core.reconcilers import Reconciler, Request, Result
 
 INSTANCES = "applicationinstances.apps.vworkspace.io"
 OBJECT = f"/object/{INSTANCES}/{NS}"
@@ -181,6 +186,32 @@ def test_followers_are_bounded_and_an_idle_page_keeps_nothing_SEE_3(site: PageSi
     assert index.is_asleep
 
 
+@attrs.define
+class Shops(Reconciler[Any, None]):
+    """Makes a ConfigMap of each shop."""
+
+    kind = SHOP
+    owns = (CONFIG_MAP,)
+    api: KubeApi
+
+    async def reconcile(self, request: Request[Any, None]) -> Result[None]:
+        meta = request.object.metadata
+        owner = {"apiVersion": SHOP.kind.api_version, "kind": "Shop", "name": meta.name, "uid": meta.uid}
+        manifest = {**CONFIG_MAP.manifest(meta.name, meta.namespace), "data": {"x": "canary"}}
+        manifest["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        await self.api.apply(manifest, kind=CONFIG_MAP, field_manager="shops", force=True)
+        return Result()
+
+
+def test_objects_of_a_reconciler_in_python_have_rows_and_graphs_SEE_3() -> None:
+    with page_site(works=True, controllers=[Shops], crds=[SHOP.crd()]) as site:
+        site.create(SHOP.kind, {**SHOP.kind.manifest("corner", NS), "spec": {}})
+        eventually(site, "/?state=Ready", "corner")
+        assert list(rows(site.get("/?kind=Shop").text)) == [f"{SHOP.kind.crd_name}:{NS}:corner"]
+        page = eventually(site, f"/object/{SHOP.kind.crd_name}/{NS}/corner", "ConfigMap")
+        assert "canary" not in page
+
+
 def test_a_secret_is_in_no_page_and_in_no_event_SEE_3() -> None:
     """Canaries in values, statuses, messages, annotations, payloads of jobs, ConfigMaps, and what the process holds."""
 
@@ -230,10 +261,11 @@ def test_a_secret_is_in_no_page_and_in_no_event_SEE_3() -> None:
 
 
 class Cluster:
-    """An API server that knows two users."""
+    """An API server that knows two users; `friend` may look."""
 
-    def __init__(self) -> None:
+    def __init__(self, friend: str = "jane") -> None:
         self.asked: list[Manifest] = []
+        self.friend = friend
 
     async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
         self.asked.append(manifest)
@@ -241,7 +273,7 @@ class Cluster:
             user = {"good": "jane", "plain": "joe"}.get(manifest["spec"]["token"])
             return {"status": {"authenticated": user is not None, "user": {"username": user, "groups": ["people"]}}}
         assert manifest["spec"]["nonResourceAttributes"] == {"path": PATH, "verb": "get"}
-        return {"status": {"allowed": manifest["spec"]["user"] == "jane"}}
+        return {"status": {"allowed": manifest["spec"]["user"] == self.friend}}
 
 
 def basic(password: str) -> dict[str, str]:
@@ -266,6 +298,18 @@ def test_with_token_review_the_api_server_says_who_may_look_SEE_3() -> None:
         assert len(cluster.asked) == asked, "who was let in is not asked about for a minute"
         for odd in ("", "Basic", "Basic ===", "Basic /w==", "Digest x", "Bearer " + "x" * 20_000):
             assert site.get("/", headers={"authorization": odd}).status == 401
+
+
+def test_a_follower_goes_with_the_right_to_look_SEE_3() -> None:
+    access, cluster = TokenAccess(seconds=0.0), Cluster()
+    with page_site(access=access) as site:
+        site.portal.call(access.attach, cluster)
+        site.create(APPLICATION_INSTANCE, instance("one"), ready())
+        with Follower(site.url, "/", headers={"authorization": "Bearer good"}) as follower:
+            assert follower.next().name == "parts"
+            cluster.friend = "joe"
+            site.tell(instance_ref("one"), degraded("gone wrong"))
+            assert follower.answer.read() == b"", "it ends, and nothing more is told"
 
 
 def test_a_password_and_the_names_of_this_machine_SEE_3() -> None:

@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from starlette.applications import Starlette
 
 from tests.support.box_site import EXAMPLES
-from tests.support.browser import browser, missing, until, violations
+from tests.support.browser import browser, missing, resize, until, violations
 from tests.support.page_site import get
 from tests.support.page_text import elements
 from tests.support.patience import PATIENCE
@@ -72,7 +72,7 @@ def test_what_is_no_trace_is_refused_with_what_to_do_SEE_3(tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=missing())
-def test_the_slider_goes_through_time_without_a_reload_SEE_3(file: Path) -> None:
+def test_the_slider_goes_through_time_without_a_reload_SEE_3(file: Path, request: pytest.FixtureRequest) -> None:
     last = len(trace_in(file).moments)
 
     def says(window: Any, text: str) -> bool:
@@ -83,6 +83,12 @@ def test_the_slider_goes_through_time_without_a_reload_SEE_3(file: Path) -> None
         window.get(url)
         window.execute_script("window.unloaded = false")
         assert violations(window) == []
+        if request.config.getoption("--screenshots"):
+            resize(window, 1100, 700)
+            window.get(f"{url}/?at=3")
+            window.save_screenshot(str(Path(__file__).parents[2] / "docs" / "screenshots" / "trace.png"))
+            window.get(url)
+            window.execute_script("window.unloaded = false")
         slider = window.find_element(By.NAME, "at")
         slider.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
         until(lambda: says(window, f"Moment 3 of {last}"), f"Moment 3 of {last}")

@@ -78,9 +78,10 @@ class _Remembered:
 
 
 class TokenAccess:
-    """Asks the API server once a minute for each token that is in use."""
+    """Asks the API server once a minute for each token that is in use; or once in so many `seconds`."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = _GOOD_SECONDS) -> None:
+        self._seconds = seconds
         self._reviews: Reviews | None = None
         self._ask: OtherLoop | None = None
         self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
@@ -120,7 +121,7 @@ class TokenAccess:
         self._limit = self._limit or anyio.CapacityLimiter(_AT_ONCE)
         async with self._limit:
             verdict = await self._ask(partial(judged, self._reviews, token))
-        lasts = _GOOD_SECONDS if verdict is Verdict.ALLOWED else _BAD_SECONDS
+        lasts = self._seconds if verdict is Verdict.ALLOWED else _BAD_SECONDS
         self._known[key] = _Remembered(verdict, time.monotonic() + lasts)
         self._known.move_to_end(key)
         while len(self._known) > _REMEMBERED:

@@ -142,7 +142,11 @@ class Site:
         if self.followers.is_full:
             return PlainTextResponse("too many follow the page\n", 503, headers={"retry-after": "30"})
         query = dict(parse_qsl(text, keep_blank_values=True))
-        return _EventStream(self, path, query, view, request.query_params.get("have", ""))
+        return _EventStream(self, request, path, query, view, request.query_params.get("have", ""))
+
+    async def admits(self, request: Request) -> bool:
+        """Whether whoever asked may still look: a stream lasts longer than a right."""
+        return await self._access.refusal(request) is None
 
     def shown(self, event: bytes) -> bytes:
         """An event as it may leave."""
@@ -157,12 +161,13 @@ def _path(request: Request) -> str:
 
 
 class _EventStream(Response):
-    """Server-sent events until the follower goes."""
+    """Server-sent events until the follower goes, or may not look any more."""
 
-    def __init__(self, site: Site, path: str, query: dict[str, str], view: str, have: str) -> None:
+    def __init__(self, site: Site, request: Request, path: str, query: dict[str, str], view: str, have: str) -> None:
         super().__init__(headers={"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._site = site
+        self._request = request
         self._asked = (path, query, view, have)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -185,6 +190,8 @@ class _EventStream(Response):
         events = self._site.followers.follow(*self._asked)
         try:
             async for event in events:
+                if not await self._site.admits(self._request):
+                    break
                 await send({"type": "http.response.body", "body": self._site.shown(event), "more_body": True})
         finally:
             await events.aclose()  # type: ignore[attr-defined]
