@@ -70,9 +70,9 @@ def check(
 ) -> int:
     """Check whether everything is there that the operator needs, each point with what to do.
 
-    Definitions and their versions, Flux and engines, the operator's rights in each open namespace against what
-    `manifests` prints, accounts, credentials, the control plane, clocks. Exit status 1 where a point failed. It only
-    reads, and asks the API server for reviews of rights. Examples:
+    The version of the API server, definitions, Flux and engines, the operator's rights in each open namespace against
+    what `manifests` prints, accounts, credentials, the control plane, clocks. Exit status 1 where a point failed. It
+    only reads, and asks the API server for reviews of rights. Examples:
 
         vworkspace-operator check --pre
         vworkspace-operator check

@@ -49,6 +49,7 @@ _NEEDED_TO_INSTALL: Final = (
 
 async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
     """What has to be there before anything of ours is."""
+    yield checkup.api_server(await api.server_version())
     yield checkup.may_install(
         await _missing(api, _SELF_REVIEW, {}, [(right, "") for right in _NEEDED_TO_INSTALL]) or ()
     )
@@ -58,6 +59,7 @@ async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
 
 async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) -> AsyncIterator[Finding]:
     """Everything that `manifests` with these options puts there, and whether it works."""
+    yield checkup.api_server(await api.server_version())
     definitions = await _definitions(api)
     for finding in (*checkup.own_definitions(definitions), *checkup.controllers(definitions)):
         yield finding

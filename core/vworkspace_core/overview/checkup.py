@@ -1,5 +1,6 @@
 """Whether everything is there that the operator needs, point by point, each with what to do (SEE-1, U8)."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
@@ -52,6 +53,25 @@ class Finding:
     verdict: Verdict
     told: str = ""
     remedy: str = ""
+
+
+_VERSION: Final = re.compile(r"v?(\d{1,3})\.(\d{1,3})")
+_NEEDED: Final = (
+    ((1, 28), "the webhooks need 1.28: install without them; the operator judges by the same rules"),
+    ((1, 25), "rules of CRDs need 1.25: an object that breaks one is stored, and says ValidationFailed"),
+)
+"""What an older API server lacks; the oldest that is named says most, and comes last."""
+
+
+def api_server(version: str) -> Finding:
+    """Whether it is new enough for everything that is installed."""
+    match = _VERSION.match(version)
+    if match is None:
+        return Finding("API server", Verdict.UNKNOWN, f"it calls its version {version[:40]!r}")
+    lacking = [told for needed, told in _NEEDED if (int(match[1]), int(match[2])) < needed]
+    if not lacking:
+        return Finding("API server", Verdict.OK, version)
+    return Finding("API server", Verdict.WARNING, f"{version}: {'; '.join(lacking)}")
 
 
 Definitions = Mapping[str, Manifest | None]

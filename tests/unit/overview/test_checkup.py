@@ -3,6 +3,8 @@
 import copy
 from collections.abc import Iterable
 
+import pytest
+
 from tests.support.builders import cluster_manifest, condition
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.errors import Right
@@ -126,3 +128,21 @@ def test_a_shard_on_which_nobody_works_is_named_whatever_the_others_do_SEE_1_RUN
     assert (found.verdict, found.told) == (Verdict.FAILED, "nobody works on shard 1/2: its namespaces wait")
     whole = checkup.operator(None, (HALF[0], AtWork(Shard(1, 2), "b")))
     assert (whole.verdict, whole.told) == (Verdict.OK, "2 shards are at work")
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict", "lacks"),
+    [
+        ("v1.36.2", Verdict.OK, []),
+        ("v1.28.0-gke.1", Verdict.OK, []),
+        ("v1.27.9+k3s1", Verdict.WARNING, ["webhooks"]),
+        ("v1.24.17", Verdict.WARNING, ["webhooks", "rules of CRDs"]),
+        ("unknown", Verdict.UNKNOWN, []),
+    ],
+)
+def test_what_an_older_api_server_lacks_is_told_before_anything_is_installed_SEE_1(
+    version: str, verdict: Verdict, lacks: list[str]
+) -> None:
+    found = checkup.api_server(version)
+    assert found.verdict is verdict
+    assert [word for word in ("webhooks", "rules of CRDs") if word in found.told] == lacks
