@@ -140,8 +140,8 @@ class _World:
 
 
 def _changes(world: _World) -> list[Write]:
-    """Writes that changed something, or would have."""
-    return [write for write in world.cluster.writes if write.changed or write.refused]
+    """Writes that changed something. One that is refused is tried again now and then."""
+    return [write for write in world.cluster.writes if write.changed]
 
 
 @attrs.define

@@ -190,6 +190,11 @@ def test_kit_runs_pure_reconcilers_and_boxes_side_by_side() -> None:
     laws.hold(site, SITE.new("one", SiteSpec("r/x:1")))
 
 
+@pytest.mark.slow
+def test_kit_holds_laws_of_what_the_api_server_refuses() -> None:
+    laws.hold(site, SITE.new("one", SiteSpec("r/x:1", replicas=2**40)))
+
+
 def test_kit_serves_several_versions_of_a_kind() -> None:
     crd = SITE.crd()
     stored = crd["spec"]["versions"][0]
