@@ -218,6 +218,17 @@ def test_a_deployment_rolls_out_and_keeps_its_selector() -> None:
     assert update(live, metadata={**live["metadata"], "labels": {"x": "y"}}).object["metadata"]["generation"] == 1
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_no_count_of_a_workload_is_negative(kind: str) -> None:
+    spec = {
+        "selector": {"matchLabels": {"app": "a"}},
+        "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [CONTAINER]}},
+    }
+    assert ("spec.replicas", "Invalid value: -3: must be greater than or equal to 0") in refused(
+        lambda: create(kind, spec={**spec, "replicas": -3})
+    )
+
+
 def test_scaling_a_deployment_is_an_entry_of_its_own_S_51() -> None:
     definition = of("Deployment")
     spec = {

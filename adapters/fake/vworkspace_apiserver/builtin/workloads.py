@@ -16,6 +16,7 @@ Manifest = Mapping[str, Any]
 Defaults = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
+_COUNTS: Final = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
 _PODS: Final = {"metadata": {}, "spec": {"containers": None}}
 
 
@@ -74,7 +75,15 @@ def _check(manifest: Manifest) -> list[StatusCause]:
         causes.append(
             invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
         )
-    return causes + check_pod_spec(template.get("spec") or {}, "spec.template.spec")
+    return [*causes, *_negative(spec), *check_pod_spec(template.get("spec") or {}, "spec.template.spec")]
+
+
+def _negative(spec: Mapping[str, Any]) -> list[StatusCause]:
+    return [
+        invalid_value(f"spec.{key}", spec[key], "must be greater than or equal to 0")
+        for key in _COUNTS
+        if (spec.get(key) or 0) < 0
+    ]
 
 
 def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
