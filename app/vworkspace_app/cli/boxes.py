@@ -205,6 +205,27 @@ def rbac(
 
 
 @box.command
+def forget(
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box.")],
+    /,
+    *,
+    crds: Crds = None,
+    dry_run: Annotated[bool, Parameter(help="Only tell which objects.", negative="")] = False,
+    kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")] = None,
+) -> None:
+    """Take the finalizer of a box off its objects, which can be deleted then. For a box that will not run again.
+
+    Stop what runs it first: it puts its finalizer on again. The children stay; those with an owner reference go with
+    their object. Example:
+
+        vworkspace-operator box forget webapp.yaml --dry-run
+    """
+    from vworkspace_app.commands.forget import forget_box
+
+    forget_box(file, crds or (), kubeconfig, dry_run=dry_run)
+
+
+@box.command
 def manifests(
     file: Annotated[str, Parameter(name="FILE", help="The file of a box; its CRD lies beside it.")],
     /,

@@ -125,3 +125,22 @@ def manifests(
 
     options = RoleOptions(system_namespace, tenants=tuple(namespace or ()))
     print(render_controller_manifests(names, image, options, output), end="")
+
+
+@controllers.command
+def forget(
+    names: Names,
+    /,
+    *,
+    dry_run: Annotated[bool, Parameter(help="Only tell which objects.", negative="")] = False,
+    kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")] = None,
+) -> None:
+    """Take the finalizers of controllers off their objects, which can be deleted then. For controllers that are gone.
+
+    Stop them first: one that runs puts its finalizer on again. What they have made stays. Example:
+
+        vworkspace-operator controllers forget shops --dry-run
+    """
+    from vworkspace_app.commands.forget import forget_controllers
+
+    forget_controllers(names, kubeconfig, dry_run=dry_run)

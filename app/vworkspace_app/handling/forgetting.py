@@ -1,0 +1,82 @@
+"""Taking finalizers off objects whose controller will not run again, so that they can be deleted.
+
+What the controller has made stays as it is. Children with an owner reference go with their object, as the garbage
+collector has it; whatever stands outside of the cluster is nobody's from then on.
+"""
+
+from collections.abc import AsyncIterator, Callable, Collection
+
+import attrs
+
+from vworkspace_core.apimachinery.errors import Expired, KindMissing, NotFound, Stale
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
+from vworkspace_core.ports import KubeApi, PatchType
+
+PAGE = 500
+_MANAGER = "vworkspace-forget"
+_ATTEMPTS = 5
+"""Of a write that others overtake."""
+
+
+@attrs.frozen
+class Held:
+    """Objects of a kind that these finalizers hold. `by` is the controller, as people know it."""
+
+    kind: Kind
+    finalizers: Collection[str]
+    by: str
+
+
+@attrs.frozen
+class Forgetting:
+    """`tell` gets a line for each object. With `dry_run` nothing is written."""
+
+    api: KubeApi
+    tell: Callable[[str], None]
+    dry_run: bool = False
+
+    async def run(self, held: Held) -> int:
+        """How many objects were held by it. Raises OperatorError. Begun anew, it goes on with what is left."""
+        refs = [ref async for ref in self._objects(held)]
+        for ref in refs:
+            if not self.dry_run:
+                await self._release(ref, held.finalizers)
+            self.tell(f"{ref}: {'would be' if self.dry_run else ''} free of the {held.by}".replace("  ", " "))
+        return len(refs)
+
+    async def _objects(self, held: Held) -> AsyncIterator[ObjectRef]:
+        token, seen = "", set[ObjectRef]()
+        while True:
+            try:
+                page = await self.api.list(held.kind, limit=PAGE, continue_token=token)
+            except KindMissing:
+                return
+            except Expired:  # it took longer than the history reaches back: from the beginning, for what is new
+                token = ""
+                continue
+            for manifest in page.items:
+                ref = ref_of(manifest, held.kind)
+                if ref not in seen and _is_held(manifest, held.finalizers):
+                    seen.add(ref)
+                    yield ref
+            if not (token := page.continue_token):
+                return
+
+    async def _release(self, ref: ObjectRef, finalizers: Collection[str]) -> None:
+        for attempt in range(_ATTEMPTS):
+            try:
+                live = metadata(await self.api.get(ref))
+                left = [name for name in live.get("finalizers") or () if name not in finalizers]
+                guard = {"uid": live["uid"], "resourceVersion": live["resourceVersion"]}
+                patch = {"metadata": {**guard, "finalizers": left}}
+                await self.api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=_MANAGER)
+                return
+            except NotFound:
+                return
+            except Stale:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+
+
+def _is_held(manifest: Manifest, finalizers: Collection[str]) -> bool:
+    return any(name in finalizers for name in metadata(manifest).get("finalizers") or ())
