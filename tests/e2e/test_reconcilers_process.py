@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 TEAM = "team"
 SHOPS = f"apis/example.com/v1/namespaces/{TEAM}/shops"
 MODULE = """
-import asyncio, os
+import asyncio
 from pathlib import Path
 
 import attrs
@@ -31,7 +31,7 @@ class ShopStatus:
     note: str = ""
 
 SHOP = resource("example.com", "v1", "Shop", ShopSpec, ShopStatus)
-NOTES = Path(os.environ["NOTES"])
+NOTES = Path(__file__).parent
 
 class Shops(Reconciler):
     kind = SHOP
@@ -63,17 +63,13 @@ def test_what_is_in_hand_is_finished_or_cut_off_and_metrics_name_the_controller(
         url, port = api.ready(), free_port()
         make_namespace(url, TEAM, {})
         words = ("slow_shops:Shops", "--kubeconfig", tmp_path / "kubeconfig", "--listen", f"127.0.0.1:{port}")
-        crds = Running(
-            tmp_path / "crds", "controllers", "crds", "slow_shops:Shops", cold=True, PYTHONPATH=here, NOTES=here
-        )
+        crds = Running(tmp_path / "crds", "controllers", "crds", "slow_shops:Shops", cold=True, PYTHONPATH=here)
         with crds:
             crd = crds.until(lambda: "served: true" in crds.out and crds.out, "the CRD")
         call("POST", f"{url}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(crd))
 
         def run(folder: str, *more: str) -> Running:
-            return Running(
-                tmp_path / folder, "controllers", "run", *words, *more, cold=True, PYTHONPATH=here, NOTES=here
-            )
+            return Running(tmp_path / folder, "controllers", "run", *words, *more, cold=True, PYTHONPATH=here)
 
         with run("first") as process:
             make(url, "quick", 0)

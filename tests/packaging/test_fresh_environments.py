@@ -18,7 +18,7 @@ import pytest
 
 from tests.e2e.test_command_processes import Servers, cluster, connection, control_plane, make_namespaces
 from tests.packaging.dockerfile import ROOT, copied, stages
-from tests.packaging.test_extras import PACKAGES
+from tests.packaging.test_extras import KIT, PACKAGES
 from tests.support.commands import Running, clean_environment
 from vworkspace_app.process.missing_packages import COMMANDS, INSTALL, INSTALL_EMBEDDED, LABORATORY
 
@@ -107,7 +107,7 @@ def test_the_wheel_holds_the_import_packages_and_nothing_beside(wheel: Path) -> 
 
 
 def test_the_wheel_of_the_image_holds_no_laboratory(image_source: Path, tmp_path: Path) -> None:
-    product = [package for package in PACKAGES if package.name not in LABORATORY]
+    product = [package for package in PACKAGES if package.name not in (*LABORATORY, KIT)]
 
     assert shipped(built(image_source, tmp_path)) == {name for package in product for name in modules(package)}
 
@@ -150,7 +150,7 @@ def test_the_operator_of_the_image_carries_out_a_job(image_source: Path, tmp_pat
     """Extra `operator` and the image's wheel: no laboratory."""
     fresh = Environment(tmp_path / "fresh")
     fresh.pip("install", f"{built(image_source, tmp_path / 'wheels')}[operator]")
-    assert fresh.packages().isdisjoint(LABORATORY)
+    assert fresh.packages().isdisjoint((*LABORATORY, KIT))
 
     run = ("run", *connection(tmp_path, servers))
     with Running(tmp_path / "operator", *run, command=fresh.bin / "vworkspace-operator") as operator:

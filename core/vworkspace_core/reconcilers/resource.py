@@ -23,7 +23,7 @@ from vworkspace_core.versions import Conversion, Converter
 
 T = TypeVar("T")
 
-_GROUP: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_GROUP: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]+(-+[a-z0-9]+)*(\.[a-z0-9]+(-+[a-z0-9]+)*)+")
 _VERSION: Final = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 _PLURAL: Final = re.compile(r"[a-z][a-z0-9]{0,62}")

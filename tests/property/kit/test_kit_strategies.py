@@ -6,6 +6,7 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import effort
 from vworkspace_apiserver import ApiServer, InProcessKube, run_sync
 from vworkspace_app.trials.examples import NoExample
 from vworkspace_core import CUSTOM_RESOURCE_DEFINITION, Manifest
@@ -16,7 +17,7 @@ from vworkspace_fake import ManualClock
 from vworkspace_kit import changes_of, objects_of
 
 CLOCK = ManualClock()
-ONE = settings(max_examples=200, phases=[Phase.generate], database=None)
+ONE = settings(max_examples=effort(8.0), phases=[Phase.generate], database=None)
 """The first that is found will do."""
 
 
