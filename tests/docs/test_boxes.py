@@ -73,6 +73,7 @@ def diffs() -> list[str]:
     return [text for language, name, text in BLOCKS if (language, name) == ("diff", "webapp.yaml")]
 
 
+@pytest.mark.slow
 def test_the_first_steps_print_what_the_page_shows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said("begin") == [0, 0]
     assert capsys.readouterr().out.splitlines()[:3] == block("console", "begin").splitlines()

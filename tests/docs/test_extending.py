@@ -134,6 +134,7 @@ def test_its_module_keeps_the_house_rules(extended: Path) -> None:
         assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 def test_the_template_without_code_is_taken_by_plan_OPS_2(extended: Path) -> None:
     found = list(yaml.safe_load_all((extended / "cluster.yaml").read_text(encoding="utf-8")))
     operation, target = found

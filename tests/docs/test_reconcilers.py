@@ -43,6 +43,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_page_pass(project: Path, pytester: pytest.Pytester) -> None:
     ended = pytester.runpytest_inprocess(project, "-q", "-p", "no:cacheprovider", *(project / name for name in TESTS))
 

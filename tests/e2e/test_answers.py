@@ -42,6 +42,8 @@ from vworkspace_core.install.access import EVERYWHERE, JOBS, TENANT, VELERO
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.settings import OperationSettings
 
+pytestmark = pytest.mark.slow
+
 FOREIGN = f"norole{SUFFIX}"
 
 

@@ -61,6 +61,7 @@ def test_plan_prints_the_decision_as_it_always_did() -> None:
     assert summary.endswith("), 0 deletes; adds the finalizer and writes the status")
 
 
+@pytest.mark.slow
 def test_plan_prints_the_same_bytes_whatever_the_hash_seed() -> None:
     outputs = {run("plan", FILE, *NOW, PYTHONHASHSEED=seed).out for seed in ("0", "1", "4711")}
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import pytest
 import structlog
 
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, LATER, NS, OWN_NS, QUICK, World, instance
@@ -20,6 +21,8 @@ from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_fake.clock import VirtualClock, virtual_loop
 from vworkspace_fake.controlplane import InProcessControlPlane
+
+pytestmark = pytest.mark.slow
 
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 OWN_CODE = ("vworkspace_app", "vworkspace_core")

@@ -29,6 +29,8 @@ from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.controlplane import InProcessControlPlane
 from vworkspace_fake.job_store import MemoryJobStore
 
+pytestmark = pytest.mark.slow
+
 COMMAND = "vworkspace-operator manifests | kubectl apply --server-side -f -"
 
 

@@ -468,6 +468,7 @@ def waits_for(ops: Operating, ref: ObjectRef) -> str:
     return str(message.removeprefix("waits for Operation ").partition(" ")[0])
 
 
+@pytest.mark.slow
 @operations_story(takes_hours=True)
 async def test_pods_that_cannot_start_are_told_by_their_cause_and_start_once_it_is_gone_D7(ops: Operating) -> None:
     """As it was installed: nobody had made the service account, and an hour later there was a Timeout."""

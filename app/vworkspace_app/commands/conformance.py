@@ -61,9 +61,9 @@ def _run(subject: ControlPlaneAt, only: str) -> int:
 
     from vworkspace_app.conformance import examined
 
-    # Whatever pytest configuration lies where the command is run is somebody else's.
+    # Whatever configuration of pytest lies where the command is run, and whatever plugins are installed, is others'.
     arguments = ["-c", os.devnull, f"--rootdir={_CHECKS}", "--import-mode=importlib", "-p", "no:cacheprovider"]
-    arguments += ["-p", "no:vworkspace"]  # the kit for tests of operators, which an image does not have
+    arguments += ["--disable-plugin-autoload"]
     arguments += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # this process imported the suite's helpers
     chosen = ["-k", only] if only else []
     arguments += [*chosen, "-v", "-rs", "--tb=short", *map(str, sorted(_CHECKS.glob("[a-z]*.py")))]

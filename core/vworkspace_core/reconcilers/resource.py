@@ -23,7 +23,8 @@ from vworkspace_core.versions import Conversion, Converter
 
 T = TypeVar("T")
 
-_GROUP: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]+(-+[a-z0-9]+)*(\.[a-z0-9]+(-+[a-z0-9]+)*)+")
+_LONGEST: Final = 253
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _VERSION: Final = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 _PLURAL: Final = re.compile(r"[a-z][a-z0-9]{0,62}")
@@ -237,8 +238,9 @@ def plural_of(kind: str) -> str:
 
 
 def _check_names(kind: Kind, short_names: Sequence[str]) -> None:
+    if not _is_group(kind.group):
+        raise ValueError(f"the group must be such as example.com, not {kind.group!r}")
     for what, text, form, example in (
-        ("group", kind.group, _GROUP, "example.com"),
         ("version", kind.version, _VERSION, "v1 or v1alpha1"),
         ("kind", kind.kind, _KIND, "Shop"),
         ("plural", kind.plural, _PLURAL, "shops"),
@@ -248,6 +250,12 @@ def _check_names(kind: Kind, short_names: Sequence[str]) -> None:
             raise ValueError(f"the {what} must be such as {example}, not {text!r}")
     if kind.group.endswith(_PROTECTED):
         raise ValueError(f"the group {kind.group} is kept for Kubernetes itself: take a domain of your own")
+
+
+def _is_group(text: str) -> bool:
+    """A domain of two labels or more, by parts: a pattern for the whole would take time by the square of its length."""
+    labels = text.split(".")
+    return len(text) <= _LONGEST and len(labels) > 1 and all(map(_LABEL.fullmatch, labels))
 
 
 def _check_columns(columns: Iterable[Column]) -> None:

@@ -17,6 +17,8 @@ from vworkspace_core.boxes.compile import examine
 from vworkspace_core.boxes.read import read_box
 from vworkspace_core.boxes.schemas import CrdProblem, CrdVersions, Schemas
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 NAMES = ("webapp", "registry")
 DOCUMENTS = {name: read_marked(str(EXAMPLES / f"{name}.yaml"))[0].value for name in NAMES}

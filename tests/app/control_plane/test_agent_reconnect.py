@@ -20,6 +20,8 @@ from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_fake.controlplane import AgentCall, ScriptedFault
 
+pytestmark = pytest.mark.slow
+
 OUTAGES = [
     ScriptedFault(status=502),
     ScriptedFault(status=0),

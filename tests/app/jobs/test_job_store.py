@@ -4,6 +4,7 @@ import base64
 from typing import Any
 
 import anyio
+import pytest
 
 from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
@@ -39,6 +40,7 @@ def tombstone(number: int) -> Tombstone:
     return Tombstone(key, "succeeded", f"a2b1b1a2-0000-4000-8000-{number:012}", 1, "2026-01-01T00:00:00Z")
 
 
+@pytest.mark.slow
 def test_jobs_that_close_together_share_a_write_and_ten_thousand_tombstones_fit_PULL_4() -> None:
     async def main() -> None:
         kube = InProcessKube(ApiServer(now=VirtualClock().now))

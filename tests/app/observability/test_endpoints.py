@@ -100,6 +100,7 @@ def test_an_address_that_is_taken_is_told_before_anything_starts() -> None:
             pass
 
 
+@pytest.mark.slow
 def test_a_blocked_event_loop_turns_health_red_while_it_is_blocked_and_green_again_after() -> None:
     clock = SystemClock()
     latest = LatestStats(ProcessStats(clock.monotonic()))

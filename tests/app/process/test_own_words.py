@@ -37,6 +37,7 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
+@pytest.mark.slow
 def test_the_redaction_eats_none_of_our_own_texts_U7() -> None:
     found = [
         (str(path), text, redact(text))

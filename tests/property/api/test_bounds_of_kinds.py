@@ -21,6 +21,8 @@ from vworkspace_core.operations.schemas import violations_of
 from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest, refused
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
+pytestmark = pytest.mark.slow
+
 _MOST_CALLS = 1_000_000
 """Some 100 ms of one core."""
 

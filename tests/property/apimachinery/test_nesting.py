@@ -63,6 +63,7 @@ def test_its_neighbours_are_read_as_if_it_were_not_there_H2(items: list[Any], at
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=effort(0.625))
 @given(manifests)
 def test_one_object_and_one_event_are_cut_at_the_same_places_H2(manifest: Any) -> None:

@@ -21,6 +21,8 @@ from vworkspace_apiserver.writes.patches import merge_patch
 from vworkspace_core.ports import PatchType
 from vworkspace_core.schema.node import JsonType, Schema
 
+pytestmark = pytest.mark.slow
+
 SCALARS = (
     st.none() | st.booleans() | st.integers(-1, 70_000) | st.just(1.5) | st.sampled_from(["", "a", "x.y.z/a", "1Gi"])
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,6 +114,7 @@ def printed() -> bytes:
     return canonical_json([as_data(planned.effects), told, states])
 
 
+@pytest.mark.slow
 def test_graph_decides_the_same_in_every_process() -> None:
     """L1: to the byte, whatever the seed of the hashes."""
     program = (

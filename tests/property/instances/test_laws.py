@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -209,6 +210,7 @@ def test_behind_a_gate_nothing_is_applied_RES_5(instance: ApplicationInstance, g
     assert not decision.writes_downstream
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_bytes_in_every_process_REC_2() -> None:
     """Across processes and hash seeds: nothing in a decision may depend on the order of a set or dict of strings."""
     answers = {_bytes_in_another_process(seed) for seed in ("0", "1", "4242")}

@@ -1062,6 +1062,7 @@ class Chaos(RuleBasedStateMachine):
         assert [found["metadata"]["resourceVersion"] for found in self.world.instances()] == before
 
 
+@pytest.mark.slow
 @in_chunks(25)
 def test_every_fault_of_the_cluster_and_the_store_between_any_two_calls_PULL_4(chunk: int, runs: int) -> None:
     attack(Chaos, chunk, runs)

@@ -143,6 +143,7 @@ GATES = (
 """In the order in which they are looked at."""
 
 
+@pytest.mark.slow
 @settings(max_examples=effort(0.75))
 @given(st.lists(st.sampled_from(range(len(GATES))), min_size=1, max_size=5, unique=True))
 def test_nothing_begins_before_all_hold_and_it_begins_when_the_last_is_mended_OPS_3(order: list[int]) -> None:
@@ -168,7 +169,7 @@ def test_nothing_begins_before_all_hold_and_it_begins_when_the_last_is_mended_OP
 
 @pytest.mark.parametrize("number", range(len(GATES)), ids=[gate.reason for gate in GATES])
 def test_every_gate_alone_is_named_and_holds_nothing_up_once_it_is_mended_OPS_3(number: int) -> None:
-    test_nothing_begins_before_all_hold_and_it_begins_when_the_last_is_mended_OPS_3.hypothesis.inner_test([number])  # type: ignore[attr-defined]
+    test_nothing_begins_before_all_hold_and_it_begins_when_the_last_is_mended_OPS_3.hypothesis.inner_test([number])
 
 
 # --- deadlines --------------------------------------------------------------------------------------------------------

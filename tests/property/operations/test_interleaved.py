@@ -247,6 +247,7 @@ class TwoWorkers(RuleBasedStateMachine):
         assert all(one.status.phase in TERMINAL_PHASES for one in ended), [one.status for one in ended]
 
 
+@pytest.mark.slow
 def test_workers_of_one_queue_never_let_two_that_conflict_run_OPS_5() -> None:
     run_state_machine_as_test(
         TwoWorkers, settings=settings(max_examples=effort(0.5), stateful_step_count=30, deadline=None)

@@ -31,6 +31,8 @@ from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 
+pytestmark = pytest.mark.slow
+
 UPGRADE = ObjectRef(OPERATION, NS, "up-1")
 VERSION = {"targetVersion": "6.7.0"}
 

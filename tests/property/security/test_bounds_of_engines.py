@@ -25,6 +25,8 @@ from vworkspace_core.jobs.result import result_of
 from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
 
+pytestmark = pytest.mark.slow
+
 UID = "uid-1"
 LARGEST_STATUS = 96 * KIB
 """An Operation's status with 32 outputs of 1,024 letters, each of up to four bytes, and conditions of a thousand."""

@@ -18,6 +18,8 @@ from vworkspace_core.apimachinery import nesting
 from vworkspace_core.apimachinery.redaction import RULES
 from vworkspace_core.operations.builtin import builtin_templates
 
+pytestmark = pytest.mark.slow
+
 
 def of_schemas(schema: Any) -> Iterator[re.Pattern[str]]:
     if isinstance(schema, list):

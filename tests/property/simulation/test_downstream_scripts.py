@@ -17,6 +17,8 @@ from vworkspace_fake.downstream import (
     Ending,
 )
 
+pytestmark = pytest.mark.slow
+
 _SLOW = (HealthCheck.too_slow,)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -160,6 +161,7 @@ def _check_ready(manifest: Manifest, conditions: dict[str, Any]) -> None:
         assert (entry["status"], entry["chartVersion"]) == ("deployed", status["lastAttemptedRevision"])
 
 
+@pytest.mark.slow
 @given(_SPECS, st.lists(_STEPS, max_size=12))
 @settings(max_examples=effort(1), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example({}, [("run", 30), ("values", 1), ("run", 1), ("crash", None), ("run", 400)])

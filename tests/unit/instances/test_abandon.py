@@ -103,6 +103,7 @@ def test_letting_go_waits_for_a_right_that_is_missing_and_says_so_D2() -> None:
     assert [one.release for one in world.flux.workloads] == ["nextcloud"]
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_while_it_lets_go_is_gone_on_from_D2() -> None:
     for calls in range(10):
         for happens in (True, False):
