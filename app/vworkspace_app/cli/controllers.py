@@ -112,6 +112,14 @@ def manifests(
     image: Annotated[str, Parameter(help="Image with the operator and the packages of the controllers.")],
     namespace: Tenants = None,
     system_namespace: OwnNamespace = "vworkspace-system",
+    webhook_ca: Annotated[
+        Path | None,
+        Parameter(
+            help="For kinds with several versions: PEM file with the authority of the webhook's certificate, which is "
+            "in the Secret vworkspace-controllers-webhook-tls."
+        ),
+    ] = None,
+    cert_manager: Annotated[bool, Parameter(help="The same, with a certificate by cert-manager.", negative="")] = False,
     output: Output = Format.YAML,
 ) -> None:
     """Print what runs controllers in a cluster: service account, roles, two replicas of one process for all of them.
@@ -121,10 +129,14 @@ def manifests(
         vworkspace-operator controllers manifests shops --image registry.example.com/shops:1 | kubectl apply -f -
     """
     from vworkspace_app.commands.controllers import render_controller_manifests
+    from vworkspace_app.commands.manifests import read_authority
+    from vworkspace_app.install.box_webhooks import WebhookTrust
     from vworkspace_app.install.roles import RoleOptions
 
     options = RoleOptions(system_namespace, tenants=tuple(namespace or ()))
-    print(render_controller_manifests(names, image, options, output), end="")
+    authority = b"" if webhook_ca is None else read_authority(webhook_ca)
+    trust = WebhookTrust(system_namespace, authority, cert_manager)
+    print(render_controller_manifests(names, image, options, output, trust), end="")
 
 
 @controllers.command

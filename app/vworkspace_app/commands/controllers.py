@@ -9,7 +9,7 @@ from vworkspace_app.commands.box_run import composites_in, tell_unconverted
 from vworkspace_app.commands.controllers_run import controllers_in
 from vworkspace_app.commands.run_alone import run_alone
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
-from vworkspace_app.install.controllers import controllers_installation
+from vworkspace_app.install.controllers import SERVED_AS, controllers_installation
 from vworkspace_app.install.roles import RoleOptions, roles_of
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format, dump
@@ -22,8 +22,6 @@ from vworkspace_core.reconcilers import Resource, controller_access
 from vworkspace_core.reconcilers.controllers import name_of
 from vworkspace_core.reconcilers.decide_pure import CONTROLLER_NAME
 
-SERVED_AS: Final = "vworkspace-controllers"
-"""The Service of the webhooks is called so, and -webhook."""
 NOBODY: Final = WebhookTrust("")
 """Nothing that an API server would trust."""
 
@@ -67,13 +65,17 @@ def _labelled(definition: dict[str, Any], name: str) -> dict[str, Any]:
 def _definition(kind: Resource[Any, Any], trust: WebhookTrust) -> dict[str, Any]:
     if not kind.versions:
         return kind.crd()
+    _have_trust(kind, trust)
+    return with_conversion(kind.crd(), SERVED_AS, trust)
+
+
+def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
     if not trust.is_given:
         others = ", ".join(one.conversion.version for one in kind.versions)
         raise CommandError(
             f"{kind.kind.crd_name}: converting {others} needs a webhook, which the API server has to trust: "
             "give --cert-manager, or --webhook-ca with the authority of its certificate"
         )
-    return with_conversion(kind.crd(), SERVED_AS, trust)
 
 
 def render_roles(names: Sequence[str], options: RoleOptions, output: Format) -> str:
@@ -81,12 +83,18 @@ def render_roles(names: Sequence[str], options: RoleOptions, output: Format) -> 
     return dump(list(_roles(load_controllers(names), options)), output)
 
 
-def render_controller_manifests(names: Sequence[str], image: str, options: RoleOptions, output: Format) -> str:
+def render_controller_manifests(
+    names: Sequence[str], image: str, options: RoleOptions, output: Format, trust: WebhookTrust = NOBODY
+) -> str:
     """What runs them together in one process. Raises CommandError."""
     loaded = load_controllers(names)
+    converted = [one for one in loaded.resources if one.versions]
+    for one in converted:
+        _have_trust(one, trust)
     name = _name(loaded.names[0]) if len(loaded.names) == 1 else "vworkspace-controllers"
     roles = _roles(loaded, attrs.evolve(options, account=name))
-    return dump(list(controllers_installation(name, names, roles, image, options)), output)
+    parts = controllers_installation(name, names, roles, image, options, trust if converted else None)
+    return dump(list(parts), output)
 
 
 def _roles(loaded: LoadedControllers, options: RoleOptions) -> Iterator[dict[str, Any]]:

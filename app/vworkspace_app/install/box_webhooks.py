@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from vworkspace_app.install.options import TLS_FOLDER, WEBHOOK_PORT
 from vworkspace_app.install.webhooks import certificate_of
 from vworkspace_app.webhooks import CONVERT_PATH, default_path, validate_path
 from vworkspace_core.apimachinery.manifest import Manifest
@@ -55,12 +56,7 @@ def tls_secret(name: str) -> str:
 def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
     """Service, certificate and configurations. `meta` is that of what the box is installed as."""
     labels, name = meta["labels"], str(meta["name"])
-    service = {"name": _service(name), "namespace": trust.namespace, "labels": labels}
-    selector = {"app.kubernetes.io/name": labels["app.kubernetes.io/name"]}
-    ports = [{"name": "webhook", "port": 443, "targetPort": "webhook"}]
-    yield {"apiVersion": "v1", "kind": "Service", "metadata": service, "spec": {"selector": selector, "ports": ports}}
-    if trust.cert_manager:
-        yield from certificate_of({**service, "name": f"{name}-selfsigned"}, service, tls_secret(name))
+    yield from webhook_service(name, meta, trust)
     duties, whole = WebhookDuties.of(box), {"name": name, "labels": labels, **_annotations(name, trust)}
     for kind, path, needed in (
         ("MutatingWebhookConfiguration", default_path(box.name), bool(duties.fields)),
@@ -73,6 +69,25 @@ def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterat
                 "metadata": whole,
                 "webhooks": [_webhook(box, name, path, trust)],
             }
+
+
+def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
+    """Service and certificate by the name that definitions have. `meta` is that of what serves."""
+    labels = meta["labels"]
+    service = {"name": _service(name), "namespace": trust.namespace, "labels": labels}
+    selector = {"app.kubernetes.io/name": labels["app.kubernetes.io/name"]}
+    ports = [{"name": "webhook", "port": 443, "targetPort": "webhook"}]
+    yield {"apiVersion": "v1", "kind": "Service", "metadata": service, "spec": {"selector": selector, "ports": ports}}
+    if trust.cert_manager:
+        yield from certificate_of({**service, "name": f"{name}-selfsigned"}, service, tls_secret(name))
+
+
+def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> None:
+    """Have a container and its pod, which are changed, serve the webhooks of what has this name."""
+    runs["args"] += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
+    runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
+    runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
+    spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": tls_secret(name)}})
 
 
 def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> dict[str, Any]:

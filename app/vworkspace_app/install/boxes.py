@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vworkspace_app.install.box_webhooks import WebhookTrust, tls_secret, webhook_parts
-from vworkspace_app.install.options import HEALTH_PORT, TLS_FOLDER, WEBHOOK_PORT
+from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_parts
+from vworkspace_app.install.options import HEALTH_PORT
 from vworkspace_app.install.roles import RoleOptions, deployment_of, labels_of, meta_of, roles_of
 from vworkspace_app.install.workload import container, pod
 from vworkspace_core.apimachinery.manifest import content_hash
@@ -55,21 +55,17 @@ def _deployment(box: Box, files: Mapping[str, str], image: str, options: RoleOpt
     spec = pod(name_of(box), runs, selector)
     spec["volumes"].append({"name": "boxes", "configMap": {"name": name_of(box)}})
     if WebhookDuties.of(box):
-        runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
-        runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
-        spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": tls_secret(name_of(box))}})
+        serve_webhooks(runs, spec, name_of(box))
     return deployment_of(name_of(box), spec, options, _hash(files))
 
 
 def _arguments(box: Box, file: str, options: RoleOptions) -> list[str]:
-    served = bool(WebhookDuties.of(box))
     elect = ["--leader-elect", f"--leader-elect-resource-name={name_of(box)}"] if options.elects else []
     return [
         *("box", "run", f"{_FOLDER}/{file}"),
         f"--namespace={options.namespace}",
         f"--listen=0.0.0.0:{HEALTH_PORT}",
         *elect,
-        *([f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"] if served else []),
     ]
 
 

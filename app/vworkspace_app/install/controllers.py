@@ -1,24 +1,39 @@
 """What runs controllers in Python in a cluster: one process for all that are named together (PH-7, RUN-7)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_service
 from vworkspace_app.install.options import HEALTH_PORT
 from vworkspace_app.install.roles import RoleOptions, deployment_of, labels_of, meta_of
 from vworkspace_app.install.workload import container, pod
 
+SERVED_AS: Final = "vworkspace-controllers"
+"""The Service of the webhooks is called so, and -webhook."""
+
 
 def controllers_installation(
-    name: str, names: Sequence[str], roles: Iterable[Mapping[str, Any]], image: str, options: RoleOptions
+    name: str,
+    names: Sequence[str],
+    roles: Iterable[Mapping[str, Any]],
+    image: str,
+    options: RoleOptions,
+    trust: WebhookTrust | None = None,
 ) -> Iterator[Mapping[str, Any]]:
     """Everything but the CRDs: whoever deletes those deletes every object of the kinds.
 
-    `name` is that of the process and of its account, to which `roles` are bound; `image` holds the packages.
+    `name` is that of the process and of its account, to which `roles` are bound; `image` holds the packages. With
+    `trust` it serves the webhook that converts.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name, options.namespace)}
     yield from roles
     runs = container(image, "", _arguments(name, names, options))
-    yield deployment_of(name, pod(name, runs, {"matchLabels": labels_of(name)}), options, {})
+    spec = pod(name, runs, {"matchLabels": labels_of(name)})
+    if trust is not None:
+        serve_webhooks(runs, spec, SERVED_AS)
+    yield deployment_of(name, spec, options, {})
+    if trust is not None:
+        yield from webhook_service(SERVED_AS, meta_of(name, options.namespace), trust)
 
 
 def _arguments(name: str, names: Sequence[str], options: RoleOptions) -> list[str]:

@@ -11,6 +11,7 @@ import yaml
 
 from vworkspace_app.commands.controllers import listed, render_controller_manifests, render_crds, render_roles
 from vworkspace_app.composites.running import refuse_shared_kinds
+from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format
@@ -95,7 +96,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     (tmp_path / "broken.py").write_text("import nowhere_to_be_found\n")
     yield install
     for name in set(sys.modules) - known:
-        if name in ("shops", "broken"):
+        if name in ("shops", "broken", "stalls"):
             del sys.modules[name]
 
 
@@ -204,3 +205,59 @@ def test_what_runs_controllers_is_printed_with_one_account_for_all(package: Call
     alone = render_controller_manifests(["audit"], "r/shops:1", RoleOptions(elects=False), Format.YAML)
     assert "name: vworkspace-controller-audit" in alone
     assert "leader-elect" not in alone
+
+
+VERSIONED = """
+import attrs
+from vworkspace_core.reconcilers import Watcher, conversion, resource, versioned
+
+
+@attrs.frozen
+class OldSpec:
+    replicas: int = 1
+
+
+@attrs.frozen
+class StallSpec:
+    size: int = 1
+
+
+@attrs.frozen
+class StallStatus:
+    ready: int = 0
+
+
+OLD = resource("example.com", "v1alpha1", "Stall", OldSpec, StallStatus)
+NEW = resource("example.com", "v1", "Stall", StallSpec, StallStatus)
+both_ways = conversion(OLD, NEW, up=lambda old: StallSpec(old.replicas), down=lambda new: OldSpec(new.size))
+
+
+class Stalls(Watcher):
+    kind = versioned(NEW, both_ways)
+"""
+
+
+def test_what_serves_several_versions_is_printed_with_all_that_the_definition_names(
+    package: Callable[..., Path],
+) -> None:
+    """PH-8: the definition names a Service; that, its certificate and who serves it are printed beside the rest."""
+    (package("shops") / "stalls.py").write_text(VERSIONED)
+    options, trust = RoleOptions(), WebhookTrust("vworkspace-system", cert_manager=True)
+    with pytest.raises(CommandError, match="converting v1alpha1 needs a webhook, which the API server has to trust"):
+        render_controller_manifests(["stalls:Stalls"], "r/stalls:1", options, Format.YAML)
+
+    (crd,) = yaml.safe_load_all(render_crds(["stalls:Stalls"], Format.YAML, trust))
+    text = render_controller_manifests(["stalls:Stalls"], "r/stalls:1", options, Format.YAML, trust)
+    printed = {one["kind"]: one for one in yaml.safe_load_all(text)}
+
+    named = crd["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
+    service = printed["Service"]
+    assert (service["metadata"]["name"], service["metadata"]["namespace"]) == (named["name"], named["namespace"])
+    template = printed["Deployment"]["spec"]["template"]
+    assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+    secrets = [volume["secret"]["secretName"] for volume in template["spec"]["volumes"] if "secret" in volume]
+    assert secrets == [printed["Certificate"]["spec"]["secretName"]] == ["vworkspace-controllers-webhook-tls"]
+    (runs,) = template["spec"]["containers"]
+    assert {"--webhook-listen=0.0.0.0:9443", "--webhook-certificates=/var/run/vworkspace/webhook-tls"} <= set(
+        runs["args"]
+    )
