@@ -20,7 +20,6 @@ from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
 from tests.support.builders import instance_manifest
-from tests.support.cluster_choice import real_server
 from tests.support.commands import Running, free_port, run
 from tests.support.effort import unused_name
 from tests.support.kubectl import Kubectl, why_not
@@ -36,6 +35,7 @@ from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.webhooks import CertificateFiles, ServedKinds, serve_webhooks
 from vworkspace_core.versions import Converter, kept_in
 from vworkspace_fake.flux.crds import flux_crds
+from vworkspace_kit.kube_apiserver import Assets, assets_of, started
 
 REASON = why_not()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(REASON), reason=REASON)]
@@ -96,9 +96,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @contextmanager
 def _cluster() -> Iterator[dict[str, Any]]:
-    """How kubectl reaches a kube-apiserver, or an embedded one: over plain HTTP it sends no token."""
-    if os.environ.get("KUBEBUILDER_ASSETS"):
-        yield real_server().kubeconfig()
+    """How kubectl reaches a kube-apiserver, or an embedded one: over plain HTTP it sends no token.
+
+    It is this module's alone: its definitions name webhooks that are gone afterwards.
+    """
+    assets = assets_of(os.environ)
+    if isinstance(assets, Assets):
+        with started(assets) as server:
+            yield server.kubeconfig()
     else:
         with served(ApiServer(now=wall_clock), gc_delay=None) as url:
             yield kubeconfig(url)
