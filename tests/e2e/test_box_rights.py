@@ -117,6 +117,10 @@ def test_a_missing_right_is_told_with_what_gives_it() -> None:
             shop = await site.create(webapp.kind, "shop", spec=SHOP)
             told = await site.until_reason(shop, "Denied")
             assert "services" in told
+            assert told.endswith(
+                "Give it the role: vworkspace-operator box rbac webapp.yaml --namespace team "
+                "--service-account vworkspace-operator | kubectl apply --server-side -f -"
+            )
             await site.edit(
                 ObjectRef(ROLES["Role"], NS, str(metadata(role)["name"])), {"rules": printed(webapp)[2]["rules"]}
             )

@@ -173,6 +173,14 @@ Tenants = Annotated[
     ),
 ]
 OwnNamespace = Annotated[str, Parameter(help="The namespace of the process that runs the box.")]
+Former = Annotated[
+    list[str] | None,
+    Parameter(
+        help="Instead: a role for pruning this kind, which is not made any more; as Job/jobs.v1.batch, repeatable.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
 
 
 @box.command
@@ -187,21 +195,23 @@ def rbac(
         str, Parameter(help="Who gets the rights: vworkspace-operator, where that runs the box; else one of its own.")
     ] = "",
     leader_elect: Annotated[bool, Parameter(help="Grant the Leases of an election.")] = True,
+    former: Former = None,
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
 ) -> None:
     """Print the roles of a box: exactly the verbs that it uses, on the kinds that its file names.
 
-    What a former file made, of a kind that this one does not name, needs rights too until it is gone: keep that kind in
-    spec.kinds as long. Examples:
+    Pruning what an earlier file made, of a kind that this one does not name, needs rights of its own until that is
+    gone: an object whose prune waits for them says so in Stalled, with this command. Examples:
 
         vworkspace-operator box rbac webapp.yaml --namespace team | kubectl apply --server-side -f -
         vworkspace-operator box rbac webapp.yaml --service-account vworkspace-operator --no-leader-elect
+        vworkspace-operator box rbac webapp.yaml --namespace team --former Job/jobs.v1.batch
     """
     from vworkspace_app.commands.box_manifests import render_rbac
     from vworkspace_app.install.roles import RoleOptions
 
     options = RoleOptions(system_namespace, service_account, tuple(namespace or ()), leader_elect)
-    print(render_rbac(file, crds or (), options, output), end="")
+    print(render_rbac(file, crds or (), options, output, former or ()), end="")
 
 
 @box.command

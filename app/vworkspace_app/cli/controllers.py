@@ -22,6 +22,14 @@ Tenants = Annotated[
     ),
 ]
 OwnNamespace = Annotated[str, Parameter(help="The namespace of the process that runs them.")]
+Former = Annotated[
+    list[str] | None,
+    Parameter(
+        help="Instead: a role for pruning this kind, which is not made any more; as Job/jobs.v1.batch, repeatable.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
 
 RUN = """Run controllers, and nothing else. Inside a cluster the service account is taken.
 
@@ -88,11 +96,12 @@ def rbac(
         str, Parameter(help="Who gets the rights: vworkspace-operator, where that runs them; else one for each.")
     ] = "",
     leader_elect: Annotated[bool, Parameter(help="Grant the Leases of an election.")] = True,
+    former: Former = None,
     output: Output = Format.YAML,
 ) -> None:
     """Print the roles of controllers: the verbs that they use, on the kinds that they own and read.
 
-    Examples:
+    With --former: the roles for pruning kinds that a pure reconciler does not own any more. Examples:
 
         vworkspace-operator controllers rbac shops --namespace team | kubectl apply --server-side -f -
         vworkspace-operator controllers rbac shops --service-account vworkspace-operator --no-leader-elect
@@ -101,7 +110,7 @@ def rbac(
     from vworkspace_app.install.roles import RoleOptions
 
     options = RoleOptions(system_namespace, service_account, tuple(namespace or ()), leader_elect)
-    print(render_roles(names, options, output), end="")
+    print(render_roles(names, options, output, former or ()), end="")
 
 
 @controllers.command

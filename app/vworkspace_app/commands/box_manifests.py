@@ -7,19 +7,31 @@ from typing import Any
 from vworkspace_app.boxes.load import LoadedBox, further_crds, load_box, runnable
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.boxes import box_installation, box_rbac, name_of
-from vworkspace_app.install.roles import RoleOptions
-from vworkspace_app.process.errors import CommandError
+from vworkspace_app.install.roles import RoleOptions, former_roles
+from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import Format, dump, read_text
-from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.boxes.admission import WebhookDuties
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.labels import BOX_NAME
+from vworkspace_core.composites.parent import recorded_kinds
 
 
-def render_rbac(file: str, crds: Sequence[Path], options: RoleOptions, output: Format) -> str:
-    """The roles of a box. Raises CommandError."""
+def render_rbac(
+    file: str, crds: Sequence[Path], options: RoleOptions, output: Format, former: Sequence[str] = ()
+) -> str:
+    """Return the roles of a box, or those for the prune of kinds that an earlier file named. Raises CommandError."""
     box, _ = _loaded(file, crds)
-    return dump(list(box_rbac(box, options)), output)
+    kinds = former_kinds(former)
+    return dump(list(former_roles(name_of(box), kinds, options) if kinds else box_rbac(box, options)), output)
+
+
+def former_kinds(texts: Sequence[str]) -> tuple[Kind, ...]:
+    """Return the kinds, each as the annotation of a parent has it. Raises CommandError for what names none."""
+    kinds = {text: recorded_kinds(text) for text in texts}
+    if wrong := next((text for text, named in kinds.items() if len(named) != 1), None):
+        raise CommandError(f"--former {wrong!r} names no kind: write such as Job/jobs.v1.batch", status=USAGE)
+    return tuple(kind for named in kinds.values() for kind in named)
 
 
 def render_box_manifests(

@@ -5,12 +5,13 @@ from typing import Any, Final
 
 import attrs
 
+from vworkspace_app.commands.box_manifests import former_kinds
 from vworkspace_app.commands.box_run import composites_in, tell_unconverted
 from vworkspace_app.commands.controllers_run import controllers_in
 from vworkspace_app.commands.run_alone import run_alone
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.controllers import SERVED_AS, controllers_installation
-from vworkspace_app.install.roles import RoleOptions, roles_of
+from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_app.reconcilers.loading import LoadedControllers, installed, load_controllers
@@ -78,9 +79,15 @@ def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
         )
 
 
-def render_roles(names: Sequence[str], options: RoleOptions, output: Format) -> str:
-    """The roles of each. Raises CommandError."""
-    return dump(list(_roles(load_controllers(names), options)), output)
+def render_roles(
+    names: Sequence[str], options: RoleOptions, output: Format, former: Sequence[str] = ()
+) -> str:
+    """Return the roles of each, or those for the prune of kinds that they do not own any more. Raises CommandError."""
+    loaded, kinds = load_controllers(names), former_kinds(former)
+    if kinds:
+        of_former = (former_roles(_name(one.name), kinds, options) for one in loaded.composites)
+        return dump([role for roles in of_former for role in roles], output)
+    return dump(list(_roles(loaded, options)), output)
 
 
 def render_controller_manifests(

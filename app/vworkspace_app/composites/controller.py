@@ -16,7 +16,7 @@ from vworkspace_app.process.entropy import SystemEntropy
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.composites.composite import Composite
-from vworkspace_core.composites.observe import add_children
+from vworkspace_core.composites.observe import add_children, snapshot_of
 from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.controller.execute import PassRules
@@ -85,7 +85,7 @@ class CompositeController:
         if not going:
             reading.objects |= self._children(parent)
         await self._add_externals(reading, parent)
-        return Snapshot(self._namespace(parent), reading.objects, frozenset(reading.missing))
+        return snapshot_of(reading, self._namespace(parent))
 
     def _children(self, parent: Parent) -> dict[ObjectRef, Manifest]:
         uid = parent.metadata.uid

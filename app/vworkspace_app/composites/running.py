@@ -24,8 +24,9 @@ from vworkspace_app.process.entropy import SystemEntropy
 from vworkspace_app.process.errors import CommandError
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.composites.blocked_pass import blocked_words, not_permitted, remedy
+from vworkspace_core.composites.blocked_pass import blocked_words
 from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.remedies import not_permitted, remedy
 from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once, itself
 from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue

@@ -8,7 +8,8 @@ import attrs
 from vworkspace_app import VERSION
 from vworkspace_app.install.rbac import rules
 from vworkspace_core.apimachinery.access import Access
-from vworkspace_core.composites.access import CompositeAccess
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.composites.access import FORMER, CompositeAccess
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 
@@ -48,6 +49,19 @@ def roles_of(
     if options.elects:
         yield _role("Role", name, access.own, options.namespace, "-election")
         yield _binding("RoleBinding", "Role", name, options, options.namespace, "-election")
+
+
+def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iterator[dict[str, Any]]:
+    """Yield roles for the prune of kinds that an earlier definition made objects of, each with its binding.
+
+    Each kind has a role of its own: whoever applies it changes no other role, and may delete it once nothing is left.
+    """
+    for kind in kinds:
+        suffix, access = f"-former-{kind.crd_name}".rstrip("."), [Access(kind, FORMER)]
+        for namespace in options.tenants if kind.namespaced and options.tenants else (None,):
+            form = "ClusterRole" if namespace is None else "Role"
+            yield _role(form, name, access, namespace, suffix)
+            yield _binding(f"{form}Binding", form, name, options, namespace, suffix)
 
 
 def deployment_of(

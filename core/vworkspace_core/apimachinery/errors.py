@@ -25,7 +25,7 @@ from typing import Any, Final
 import attrs
 
 _REFUSED: Final = re.compile(
-    r'User "[^"]*" cannot (?P<verb>[a-z]+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)" '
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>[a-z]+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)" '
     r'(?:in the namespace "(?P<namespace>[^"]+)"|at the cluster scope)'
 )
 """Every authorizer's refusal has these words: the API server puts them together, not the authorizer."""
@@ -33,12 +33,16 @@ _REFUSED: Final = re.compile(
 
 @attrs.frozen(order=True)
 class Right:
-    """A verb on a resource (`helmreleases`, `operations/status`). `namespace` is empty at the cluster's scope."""
+    """A verb on a resource (`helmreleases`, `operations/status`). `namespace` is empty at the cluster's scope.
+
+    `user` is who lacks it, as the API server calls it; it is no part of what the right is.
+    """
 
     verb: str
     group: str
     resource: str
     namespace: str = ""
+    user: str = attrs.field(default="", eq=False, order=False)
 
     def __str__(self) -> str:
         where = f"in namespace {self.namespace}" if self.namespace else "in the whole cluster"
@@ -52,7 +56,7 @@ def refused_right(message: str) -> Right | None:
     match = _REFUSED.search(message)
     if match is None:
         return None
-    return Right(match["verb"], match["group"], match["resource"], match["namespace"] or "")
+    return Right(match["verb"], match["group"], match["resource"], match["namespace"] or "", match["user"])
 
 
 @attrs.frozen(order=True)

@@ -125,7 +125,7 @@ def _wanted(box: Box, composite: Composite, parent: Parent, observed: Snapshot, 
     requeue = decision.requeue.no_later_than(_seconds_until(evaluation.due, context.now))
     wanted = with_faults((*conditions_of(found), *reported.conditions), reported.faults)
     decision = attrs.evolve(decision, requeue=requeue)
-    return with_status(decision, composite, parent, wanted, reported.fields, context.now)
+    return with_status(decision, composite, parent, observed, wanted, reported.fields, context.now)
 
 
 def _seconds_until(due: datetime | None, now: datetime) -> float | None:
@@ -134,7 +134,7 @@ def _seconds_until(due: datetime | None, now: datetime) -> float | None:
 
 def _going(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
     if is_to_be_let_go(parent):
-        return letting_go(composite.owner_of(parent), observed)
+        return letting_go(composite, parent, observed, context.now)
     evaluation = Evaluation(box, parent.manifest, context.now)
     hooks = Hooks(drains_of(box), evaluation.scope()) if box.drains else None
     return taking_down(

@@ -13,6 +13,8 @@ from vworkspace_core.composites.composite import Composite
 FOLLOWED: Final = ("list", "watch")
 """The verbs of an informer."""
 LEASE: Final = (Access(known.LEASE, ("get", "create", "update")),)
+FORMER: Final = ("list", "patch", "delete")
+"""The verbs that the prune of a kind takes which the definition does not name any more: what is kept is let go of."""
 _MADE: Final = ("get", "create", "patch", "delete")
 
 

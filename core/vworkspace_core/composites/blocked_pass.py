@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from vworkspace_core.apimachinery.conditions import Wanted
-from vworkspace_core.apimachinery.errors import Right
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 from vworkspace_core.composites.composite import Composite
 from vworkspace_core.composites.decisions import condition_as_written
@@ -39,18 +38,3 @@ def blocked_words(composite: Composite) -> BlockedWords:
         write_condition=condition_as_written,
     )
 
-
-def not_permitted(composite: Composite, right: Right) -> str:
-    """For people: what may not be done, and what gives the right."""
-    return f"the {composite.title} may not {right}. Give it the role: {remedy(composite, right)}"
-
-
-def remedy(composite: Composite, right: Right) -> str:
-    """The command that prints the role."""
-    return role_applied(composite.role_command, right)
-
-
-def role_applied(command: str, right: Right) -> str:
-    """A shell line that gives a right: `command` prints the role."""
-    where = f" --namespace {right.namespace}" if right.namespace else ""
-    return f"{command}{where} | kubectl apply --server-side -f -"

@@ -29,11 +29,20 @@ from vworkspace_core.composites.parent import (
     created_annotation,
     kinds_annotation,
 )
+from vworkspace_core.composites.remedies import hidden_message, with_remedies
 from vworkspace_core.composites.selection import selects
 from vworkspace_core.controller.decision import Decision, Finalizer, Snapshot
-from vworkspace_core.controller.requeue import Requeue
+from vworkspace_core.controller.requeue import REFUSED_SECONDS, Requeue
 from vworkspace_core.controller.status import LiveStatus, Minor, event_of, status_change
-from vworkspace_core.graph import CreateRecord, Hooks, Owner, Plan, conditions_of_teardown, teardown
+from vworkspace_core.graph import (
+    CreateRecord,
+    Hooks,
+    Plan,
+    Teardown,
+    TeardownStep,
+    conditions_of_teardown,
+    teardown,
+)
 from vworkspace_core.ports import KubernetesEvent
 
 NOT_SELECTED: Final = "NamespaceNotSelected"
@@ -68,7 +77,8 @@ def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Ki
     label = composite.marks.owner_uid
     left = {ref.kind for ref, live in observed.objects.items() if get_path(live, "metadata", "labels", label) == uid}
     recorded = composite.recorded_kinds(parent)
-    former = (kind for kind in recorded if kind in left or kind in observed.missing_kinds)
+    unseen = observed.missing_kinds | observed.hidden_kinds.keys()
+    former = (kind for kind in recorded if kind in left or kind in unseen)
     return tuple(dict.fromkeys((*composite.child_kinds, *former)))
 
 
@@ -93,7 +103,7 @@ def not_looked_after(composite: Composite, parent: Parent, now: datetime) -> Dec
         Wanted(RECONCILING, ConditionStatus.FALSE, NOT_SELECTED),
         Wanted(STALLED, ConditionStatus.TRUE, NOT_SELECTED, message),
     )
-    return with_status(Decision(), composite, parent, wanted, {}, now)
+    return with_status(Decision(), composite, parent, Snapshot(), wanted, {}, now)
 
 
 # --- deletion --------------------------------------------------------------------------------------------------------
@@ -109,12 +119,18 @@ def taking_down(
 ) -> Decision:
     """The next step of a parent that goes. `due`, asked after the hooks: when one of them may go on by itself."""
     step = teardown(composite.owner_of(parent), observed, hooks)
-    if step.is_done:
+    if step.is_done and not observed.hidden_kinds:
         return Decision(finalizer=Finalizer.REMOVE)
     annotations = _annotations(composite, parent, _kinds(composite, parent, observed), step.records)
     decision = attrs.evolve(step.effects, annotations=annotations, requeue=step.effects.requeue.no_later_than(due()))
-    fields = as_they_stand(composite, parent)
-    return with_status(decision, composite, parent, conditions_of_teardown(step), fields, now)
+    wanted = _hidden_teardown(composite, observed) if step.is_done else conditions_of_teardown(step)
+    return with_status(decision, composite, parent, observed, wanted, as_they_stand(composite, parent), now)
+
+
+def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[Wanted, ...]:
+    """Return the conditions of a parent of which nothing is left but, perhaps, objects that may not be listed."""
+    message = hidden_message(composite, observed.hidden_kinds)
+    return conditions_of_teardown(Teardown(TeardownStep.WAITING, message, Decision()))
 
 
 def is_to_be_let_go(parent: Parent) -> bool:
@@ -122,10 +138,14 @@ def is_to_be_let_go(parent: Parent) -> bool:
     return is_abandoned(parent.metadata)
 
 
-def letting_go(owner: Owner, observed: Snapshot) -> Decision:
+def letting_go(composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
     """Everything stays and is nobody's: owner references come off first, or the garbage collector would delete it."""
+    owner = composite.owner_of(parent)
     owned = tuple(owner.held(observed))
     failed = {failure.ref for failure in observed.failures}
+    if not owned and observed.hidden_kinds:
+        wanted, fields = _hidden_teardown(composite, observed), as_they_stand(composite, parent)
+        return with_status(Decision(), composite, parent, observed, wanted, fields, now)
     if not owned:
         return Decision(finalizer=Finalizer.REMOVE)
     patches = tuple(owner.disowning(ref, live) for ref, live in owned if ref not in failed)
@@ -145,12 +165,19 @@ def with_status(
     decision: Decision,
     composite: Composite,
     parent: Parent,
+    observed: Snapshot,
     wanted: Iterable[Wanted],
     fields: Mapping[str, Any],
     now: datetime,
 ) -> Decision:
-    """The decision with the whole status and its Events; unchanged where the status says so already, or may wait."""
-    live, wanted = _live(composite, parent), tuple(wanted)
+    """The decision with the whole status and its Events; unchanged where the status says so already, or may wait.
+
+    A right that is missing is named with the command that gives it; no watch tells that it came.
+    """
+    live = _live(composite, parent)
+    wanted = tuple(with_remedies(composite, parent, observed.hidden_kinds, wanted))
+    if observed.hidden_kinds:
+        decision = attrs.evolve(decision, requeue=decision.requeue.no_later_than(REFUSED_SECONDS))
     minor = _minor(composite, live, wanted)
     change = status_change(live, wanted, fields, now, minor=minor, write_condition=condition_as_written)
     if change is None:

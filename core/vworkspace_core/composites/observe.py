@@ -1,6 +1,6 @@
 """What a composite's decision looks at: the children of a parent and the externals that it reads, as they are now."""
 
-from vworkspace_core.apimachinery.errors import KindMissing
+from vworkspace_core.apimachinery.errors import Forbidden, KindMissing
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.apimachinery.resources import NAMESPACE
 from vworkspace_core.composites.composite import Composite
@@ -11,13 +11,21 @@ from vworkspace_core.ports import KubeApi
 
 
 async def add_children(reading: LiveReads, composite: Composite, parent: Parent, kind: Kind) -> None:
-    """Read the children of a kind live. Raises what `KubeApi.list` raises."""
+    """Read the children of a kind live. Raises what `KubeApi.list` raises.
+
+    A right that is missing for a kind of an earlier definition is remembered: it holds up the prune of that kind alone.
+    """
     selector = f"{composite.marks.owner_uid}={parent.metadata.uid}"
     namespace = composite.namespace_of_children(parent, kind)
     try:
         page = await reading.api.list(kind, namespace=namespace, label_selector=selector)
     except KindMissing:
         reading.missing.add(kind)
+        return
+    except Forbidden as error:
+        if error.right is None or kind in composite.child_kinds:
+            raise
+        reading.hidden[kind] = error.right
         return
     reading.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
 
@@ -29,7 +37,12 @@ async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Sn
         await add_children(reading, composite, parent, kind)
     for _, ref in composite.external_refs(parent):
         await reading.add(ref)
-    return Snapshot(await _namespace(reading, composite, parent), reading.objects, frozenset(reading.missing))
+    return snapshot_of(reading, await _namespace(reading, composite, parent))
+
+
+def snapshot_of(reading: LiveReads, namespace: Manifest | None) -> Snapshot:
+    """What was read, as a decision looks at it."""
+    return Snapshot(namespace, reading.objects, frozenset(reading.missing), hidden_kinds=reading.hidden)
 
 
 async def _namespace(reading: LiveReads, composite: Composite, parent: Parent) -> Manifest | None:

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from vworkspace_core.apimachinery.conditions import Transition
-from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.errors import OperatorError, Right
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, encoded_fields, ref_of
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.ports import KubernetesEvent
@@ -42,13 +42,15 @@ class Snapshot:
 
     `objects` holds what exists downstream: every object whose name the source wants, and every object of
     a downstream kind that carries its uid. Their order has no meaning. `failures` is what the writes of an
-    earlier decision in the same pass met.
+    earlier decision in the same pass met. `hidden_kinds` are kinds of an earlier definition that may not be listed, each
+    with the right that is missing: what exists of them is not known.
     """
 
     namespace: Manifest | None = None
     objects: Mapping[ObjectRef, Manifest] = attrs.field(factory=dict)
     missing_kinds: frozenset[Kind] = frozenset()
     failures: tuple[Failure, ...] = ()
+    hidden_kinds: Mapping[Kind, Right] = attrs.field(factory=dict)
 
 
 class Finalizer(Enum):

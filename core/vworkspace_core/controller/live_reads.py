@@ -2,14 +2,14 @@
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Unauthorized
+from vworkspace_core.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Right, Unauthorized
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.ports import KubeApi
 
 
 @attrs.define
 class LiveReads:
-    """The objects that exist, by where they live, and the kinds that are missing.
+    """The objects that exist, by where they live, the kinds that are missing, and those that may not be looked at.
 
     With `lenient` what may not be looked at counts as not there: in a namespace that is being deleted, whose roles go
     before what they were for, nothing is worth holding it up.
@@ -18,6 +18,7 @@ class LiveReads:
     api: KubeApi
     objects: dict[ObjectRef, Manifest] = attrs.field(factory=dict)
     missing: set[Kind] = attrs.field(factory=set)
+    hidden: dict[Kind, Right] = attrs.field(factory=dict)
     lenient: bool = False
 
     async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest | None:

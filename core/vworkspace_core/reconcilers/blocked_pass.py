@@ -3,7 +3,8 @@
 from typing import Final
 
 from vworkspace_core.apimachinery.errors import Right
-from vworkspace_core.composites.blocked_pass import role_applied, stopped
+from vworkspace_core.composites.blocked_pass import stopped
+from vworkspace_core.composites.remedies import role_applied
 from vworkspace_core.controller.blocked_pass import BlockedWords
 from vworkspace_core.reconcilers.controllers import STANDARD, AnyController, Reconciler, kind_of, name_of
 from vworkspace_core.reconcilers.outcome import READY, STALLED
@@ -31,4 +32,4 @@ def not_permitted(controller: AnyController, right: Right) -> str:
 
 def remedy(controller: AnyController, right: Right) -> str:
     """The command that prints the role."""
-    return role_applied(f"{ROLES} {name_of(controller)}", right)
+    return role_applied(f"{ROLES} {name_of(controller)}", right, f"vworkspace-controller-{name_of(controller)}")

@@ -135,7 +135,7 @@ def decide_pure(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now
     if deleting and composite.finalizer not in parent.metadata.finalizers:
         return Decision()
     if deleting and is_to_be_let_go(parent):
-        return letting_go(composite.owner_of(parent), observed)
+        return letting_go(composite, parent, observed, now)
     if not deleting and not is_looked_after(composite, observed):
         return not_looked_after(composite, parent, now)
     try:
@@ -169,7 +169,8 @@ def _wanted(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: da
     decision = keeping_up(composite, parent, observed, planned)
     requeue = decision.requeue.no_later_than(desired.requeue_after)
     fields = pure.kind.status_json(desired.status)
-    return with_status(attrs.evolve(decision, requeue=requeue), composite, parent, conditions_of(planned), fields, now)
+    decision = attrs.evolve(decision, requeue=requeue)
+    return with_status(decision, composite, parent, observed, conditions_of(planned), fields, now)
 
 
 def _going(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
@@ -231,7 +232,7 @@ def _stopped(composite: Composite, parent: Parent, reason: str, message: str, no
         Wanted(STALLED, ConditionStatus.TRUE, reason, message),
         *_deleting(parent, reason, message),
     )
-    return with_status(Decision(), composite, parent, wanted, as_they_stand(composite, parent), now)
+    return with_status(Decision(), composite, parent, Snapshot(), wanted, as_they_stand(composite, parent), now)
 
 
 def _failed(composite: Composite, parent: Parent, message: str, now: datetime) -> Decision:
@@ -243,7 +244,7 @@ def _failed(composite: Composite, parent: Parent, message: str, now: datetime) -
         *_deleting(parent, FAILED, message),
     )
     fields = as_they_stand(composite, parent)
-    return with_status(Decision(requeue=Requeue.BACKOFF), composite, parent, wanted, fields, now)
+    return with_status(Decision(requeue=Requeue.BACKOFF), composite, parent, Snapshot(), wanted, fields, now)
 
 
 def _deleting(parent: Parent, reason: str, message: str) -> Iterator[Wanted]:

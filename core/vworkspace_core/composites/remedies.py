@@ -1,0 +1,80 @@
+"""Which command gives a right that the controller of a composite lacks, and conditions that say so (RUN-7, REC-13)."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.errors import Right, refused_right
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.parent import STALLED, Parent, kinds_annotation
+
+HIDDEN: Final = "Forbidden"
+"""Reason of Stalled: what is left of a kind of an earlier definition may not be looked at."""
+_ACCOUNT: Final = "system:serviceaccount:"
+_SYSTEM_NAMESPACE: Final = "vworkspace-system"
+
+
+def not_permitted(composite: Composite, right: Right) -> str:
+    """Say for people what may not be done, and what gives the right."""
+    return f"the {composite.title} may not {right}. Give it the role: {remedy(composite, right)}"
+
+
+def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
+    """Return the command that gives the right, which concerns the kinds `former` of an earlier definition, if any."""
+    of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
+    default = f"vworkspace-{composite.word}-{composite.name}"
+    return role_applied(f"{composite.role_command}{of_former}", right, default)
+
+
+def role_applied(command: str, right: Right, default_account: str = "") -> str:
+    """Return a shell line that gives a right: `command` prints the role, for `default_account` if nobody else."""
+    where = f" --namespace {right.namespace}" if right.namespace else ""
+    return f"{command}{where}{_account(right.user, default_account)} | kubectl apply --server-side -f -"
+
+
+def _account(user: str, default: str) -> str:
+    """Return the options that name the service account which was refused; nothing where the command assumes it."""
+    namespace, _, name = user.removeprefix(_ACCOUNT).partition(":")
+    if not user.startswith(_ACCOUNT) or not default:
+        return ""
+    place = f" --system-namespace {namespace}" if namespace != _SYSTEM_NAMESPACE else ""
+    return place + (f" --service-account {name}" if name != default else "")
+
+
+def with_remedies(
+    composite: Composite, parent: Parent, hidden: Mapping[Kind, Right], wanted: Iterable[Wanted]
+) -> Iterator[Wanted]:
+    """Yield the conditions; each that names a right that is missing names the command that gives it too.
+
+    What is left of the `hidden` kinds can be pruned once they may be listed. That stalls the parent, whose Ready it
+    leaves alone: everything that is wanted may be ready.
+    """
+    former = tuple(kind for kind in composite.recorded_kinds(parent) if kind not in composite.child_kinds)
+    for condition in wanted:
+        right = refused_right(condition.message)
+        if right is not None:
+            of = [kind for kind in former if (kind.group, kind.plural) == (right.group, right.resource)]
+            yield attrs.evolve(
+                condition, message=f"{condition.message}. Give it the role: {remedy(composite, right, of)}"
+            )
+        elif hidden and condition.type == STALLED and condition.status is ConditionStatus.FALSE:
+            yield Wanted(STALLED, ConditionStatus.TRUE, HIDDEN, hidden_message(composite, hidden))
+        else:
+            yield condition
+
+
+def hidden_message(composite: Composite, hidden: Mapping[Kind, Right]) -> str:
+    """Say which kinds of an earlier definition may not be listed, and which command gives what pruning them takes."""
+    kinds = sorted(hidden)
+    named = ", ".join(kind.kind for kind in kinds)
+    rights = "; ".join(f"may not {hidden[kind]}" for kind in kinds)
+    command = remedy(composite, hidden[kinds[0]], kinds)
+    return (
+        f"{composite.title} does not make {named} any more and cannot prune what it made: it {rights}. "
+        f"Give it the role: {command}"
+    )
