@@ -7,9 +7,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
 
-from vworkspace_app.composites.running import CompositeOptions, Composites
+from vworkspace_app.composites.running import CompositeOptions, Composites, refuse_shared_kinds
 from vworkspace_app.controller.event_recorder import BackgroundEvents
-from vworkspace_app.reconcilers.running import ControllerOptions, Controllers
+from vworkspace_app.reconcilers.running import ControllerOptions, Controllers, bind
 from vworkspace_app.trials.faults import Crash, Fault, FaultyKube, Schedule, Streams, Told
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.boxes.box import Box
@@ -17,6 +17,7 @@ from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.composites.composite import Composite
 from vworkspace_core.ports import Clock, KubeApi
 from vworkspace_core.reconcilers import Controller, PureReconciler, Resource
+from vworkspace_core.reconcilers.controllers import status_writer_of
 from vworkspace_core.reconcilers.decide_pure import composite_of as composite_of_pure
 from vworkspace_fake.entropy import SeededEntropy
 
@@ -105,6 +106,8 @@ class Process:
         composites = [_composite(one) for one in self._runnables if isinstance(one, Box | PureReconciler)]
         others = [one for one in self._runnables if not isinstance(one, Box | PureReconciler)]
         sorts: list[_Controllers] = []
+        made = (bind(one, self._kube)[0] for one in others)
+        refuse_shared_kinds(composites, (writer for one in made if (writer := status_writer_of(one)) is not None))
         if composites:
             options = CompositeOptions(Random(0).random, entropy=_SameText())
             sorts.append(Composites(self._kube, self._clock, composites, events, options))

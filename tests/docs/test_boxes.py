@@ -23,6 +23,7 @@ from vworkspace_core.boxes.functions import OBJECTS
 from vworkspace_core.boxes.gates import AFTER, OPERATORS
 from vworkspace_core.boxes.read import read_box
 from vworkspace_core.boxes.schemas import CrdVersions, Schemas
+from vworkspace_core.composites.remedies import HIDDEN
 from vworkspace_core.graph import GraphReason
 
 PAGE = (ROOT / "docs" / "boxes.md").read_text(encoding="utf-8")
@@ -187,7 +188,7 @@ def test_every_operator_function_and_reason_is_on_the_page_and_none_beside() -> 
 
     assert words_of("Gates") == {*OPERATORS, AFTER}
     assert functions == {function.name for function in OBJECTS}
-    assert reasons == {*GraphReason, "Draining", "DeletingResources", "WaitingForRemoval"} - {GraphReason.DELETING}
+    assert reasons == {*GraphReason, HIDDEN, "Draining", "DeletingResources", "WaitingForRemoval"} - {GraphReason.DELETING}
 
 
 def test_every_command_is_on_the_page_and_none_beside() -> None:

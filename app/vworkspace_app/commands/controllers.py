@@ -79,9 +79,7 @@ def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
         )
 
 
-def render_roles(
-    names: Sequence[str], options: RoleOptions, output: Format, former: Sequence[str] = ()
-) -> str:
+def render_roles(names: Sequence[str], options: RoleOptions, output: Format, former: Sequence[str] = ()) -> str:
     """Return the roles of each, or those for the prune of kinds that they do not own any more. Raises CommandError."""
     loaded, kinds = load_controllers(names), former_kinds(former)
     if kinds:

@@ -39,12 +39,17 @@ from vworkspace_app.settings.table import PageAccess, shard_in
 from vworkspace_app.trials.round_trips import check_kinds
 from vworkspace_app.webhooks import ServedKinds, webhooks
 from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.apimachinery.resources import OWN_KINDS
 from vworkspace_core.boxes.decide import composite_of
+from vworkspace_core.composites.status_writers import StatusWriter
 from vworkspace_core.controller.shard import WHOLE
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.ports import KubeApi
 from vworkspace_kube import KubeApiClient, load_config
+
+OPERATORS = tuple(StatusWriter(kind, "operator") for kind in OWN_KINDS)
+"""The operator writes the statuses of its own kinds."""
 
 _log = structlog.get_logger("operator")
 
@@ -56,7 +61,7 @@ def run_operator(settings: RunSettings) -> None:
     loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
     composites, converters = [*map(composite_of, boxes), *loaded.composites], check_kinds(loaded.resources)
     kinds = ServedKinds.of(boxes, converters)
-    refuse_shared_kinds(composites, loaded.writers)
+    refuse_shared_kinds(composites, (*OPERATORS, *loaded.writers))
     try:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:

@@ -24,6 +24,7 @@ from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
+from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.ports import Clock, Entropy, EventSink, KubeApi
 
 
@@ -50,7 +51,7 @@ class CompositeController:
 
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)
-        self.held = HeldStatuses(self.api, self.events, self.composite.status_owner)
+        self.held = HeldStatuses(self.api, self.events, self.composite.status_owner, self.composite.title)
         self._reconciler = self.composite.pass_rules(self.clock.now, self.entropy)
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
@@ -59,7 +60,10 @@ class CompositeController:
         if raw is None:
             self.net.forget(key)
             return ReconcileResult()
-        parent = self.composite.read(msgspec.json.decode(raw))
+        manifest = msgspec.json.decode(raw)
+        if await self.held.is_anothers(key, manifest):
+            return ReconcileResult(requeue=Requeue.SLOW)
+        parent = self.composite.read(manifest)
         await self.net.look_if_due(key, partial(self._read_anew, key, parent))
         observed = await self._observe(parent)
         result = await run_pass(self._reconciler, parent, observed, self.api, self.events, partial(self.on_write, key))

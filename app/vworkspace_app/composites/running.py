@@ -22,11 +22,12 @@ from vworkspace_app.controller.resync import resync
 from vworkspace_app.controller.worker_pool import WorkerPool
 from vworkspace_app.process.entropy import SystemEntropy
 from vworkspace_app.process.errors import CommandError
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.composites.blocked_pass import blocked_words
-from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.composite import Composite, status_writer
 from vworkspace_core.composites.remedies import not_permitted, remedy
+from vworkspace_core.composites.status_writers import StatusWriter, shared_statuses
 from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.queue.event_handlers import KeysOf, UrgencyOf, at_once, itself
 from vworkspace_core.controller.queue.workqueue import Priority, WorkQueue
@@ -136,6 +137,7 @@ class Composites:
         options: CompositeOptions,
         shared: Informers | None = None,
     ) -> None:
+        refuse_shared_kinds(composites)
         self._clock = clock
         self._runs_shared = shared is None
         own = shared_informers(api, clock, options.random, namespaces=any(one.namespaces for one in composites))
@@ -175,13 +177,10 @@ class Composites:
                 group.start_soon(one.pool.finish)
 
 
-def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[tuple[Kind, str]] = ()) -> None:
-    """Raise CommandError where two would write the conditions of one kind. `others` do so too: kind, and what it is."""
-    by_kind: dict[Kind, str] = {}
-    for kind, title in (*((one.kind, one.title) for one in composites), *others):
-        if kind in by_kind:
-            raise CommandError(f"the {by_kind[kind]} and the {title} are both for {kind.kind} objects: run one of them")
-        by_kind[kind] = title
+def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[StatusWriter] = ()) -> None:
+    """Raise CommandError where two would write the statuses of one kind; `others` write some too."""
+    if told := list(shared_statuses((*map(status_writer, composites), *others))):
+        raise CommandError("\n".join(told))
 
 
 def _running(

@@ -13,10 +13,11 @@ from vworkspace_core.api.remedies import remedy
 from vworkspace_core.api.unmanaged import unmanaged
 from vworkspace_core.apimachinery.errors import Forbidden, NotFound, OperatorError, Right, Stale
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from vworkspace_core.apimachinery.secret_material import safe
 from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords
 from vworkspace_core.controller.events.once import Once
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
-from vworkspace_core.ports import Clock, EventSink, KubeApi
+from vworkspace_core.ports import Clock, EventSink, KubeApi, KubernetesEvent
 
 _log = structlog.get_logger("operator")
 
@@ -39,16 +40,19 @@ class BlockedPassReporter:
     _unmanaged: Once = attrs.field(factory=Once)
 
     async def report(self, key: ObjectRef, blocked: BlockedPass) -> None:
-        """Say it, unless the status says it already. What cannot be said there is said in the log; never raises."""
+        """Say it, unless the status says it already. What cannot be said there is told by an Event and in the log.
+
+        Never raises.
+        """
         if blocked.right is not None and blocked.right.resource.endswith("/status"):
-            self._unwritten(key, blocked, blocked.message, blocked.right)  # the very thing that cannot be done
+            await self._unwritten(key, blocked, blocked.message, blocked.right)  # the very thing that cannot be done
             return
         try:
             manifest = self.informers.store(key.kind).get(key.namespace, key.name)
             if manifest is not None:
                 await self._write(key, manifest, blocked)
         except OperatorError as error:
-            self._unsaid(key, blocked, error)
+            await self._unsaid(key, blocked, error)
         except Exception as error:
             _log.error("the status could not be written", object=str(key), obstacle=blocked.text, exc_info=error)
 
@@ -66,18 +70,21 @@ class BlockedPassReporter:
         for event in decision.events:
             await self.events.emit(event)
 
-    def _unsaid(self, key: ObjectRef, blocked: BlockedPass, error: OperatorError) -> None:
+    async def _unsaid(self, key: ObjectRef, blocked: BlockedPass, error: OperatorError) -> None:
         if isinstance(error, Stale | NotFound):
             return  # it has moved on: the next pass sees what it is now
-        self._unwritten(key, blocked, error.message, error.right if isinstance(error, Forbidden) else None)
+        await self._unwritten(key, blocked, error.message, error.right if isinstance(error, Forbidden) else None)
 
-    def _unwritten(self, key: ObjectRef, blocked: BlockedPass, why: str, right: Right | None) -> None:
+    async def _unwritten(self, key: ObjectRef, blocked: BlockedPass, why: str, right: Right | None) -> None:
         if not self._refused.first(str(key), why):
             return
         fields = {"object": str(key), "obstacle": blocked.text, "error": why}
         if right is not None:
             fields |= {"right": str(right), "remedy": self.remedy(right)}
         _log.error("the status could not be written", **fields)
+        note = f"{blocked.text}; the status cannot say so: {why}" if why != blocked.message else blocked.text
+        uid = str(metadata(self.informers.store(key.kind).get(key.namespace, key.name) or {}).get("uid", ""))
+        await self.events.emit(KubernetesEvent(key, uid, "Warning", "StatusNotWritten", "Reconcile", safe(note)))
 
     async def report_unmanaged(self, key: ObjectRef, manifest: Manifest) -> None:
         """An Event, once, on an object of ours that lacks the label by which the operator acts on it."""

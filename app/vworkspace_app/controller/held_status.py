@@ -1,26 +1,32 @@
 """A status that somebody else holds a part of (D24): told once on the object, and not taken for ours.
 
 Nothing is forced against others, so the status cannot say it itself. What they wrote stays out of decisions: it would
-be repeated as ours wherever a condition is kept as it was.
+be repeated as ours wherever a condition is kept as it was. An object whose status another controller writes is left
+alone: two would undo each other.
 """
 
 import attrs
+import structlog
 
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.apimachinery.errors import Conflict, OperatorError
-from vworkspace_core.apimachinery.manifest import ObjectRef, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
+from vworkspace_core.composites.status_writers import other_writer, refusal
 from vworkspace_core.controller.managed_fields import StatusOwner
 from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.ports import EventSink, KubeApi, KubernetesEvent
 
+_log = structlog.get_logger("operator")
+
 
 @attrs.define
 class HeldStatuses:
-    """Who has been told of which holder."""
+    """Who has been told of which holder. `title` is what people call the controller."""
 
     api: KubeApi
     events: EventSink
     owner: StatusOwner = OWN_STATUS
+    title: str = "operator"
     _told: dict[ObjectRef, str] = attrs.field(factory=dict)
 
     async def heard(self, key: ObjectRef, result: ReconcileResult) -> None:
@@ -33,10 +39,27 @@ class HeldStatuses:
             live = await self.api.get(key)
         except OperatorError:
             return  # it is tried again, and told then
-        note = str(self.owner.holder(live) or result.error.message)
+        await self._tell(key, live, str(self.owner.holder(live) or result.error.message))
+
+    async def is_anothers(self, key: ObjectRef, manifest: Manifest) -> bool:
+        """Say whether another controller writes this status; tell of it once. A deletion is never left to another."""
+        other = other_writer(self.owner, manifest)
+        if not other or "deletionTimestamp" in metadata(manifest):
+            return False
+        try:
+            live = await self.api.get(key)  # the command names an entry of managedFields, which caches do not keep all
+        except OperatorError:
+            return True
+        if not (other := other_writer(self.owner, live)):
+            return False
+        await self._tell(key, live, refusal(self.title, other, self.owner.hand_over(live)))
+        return True
+
+    async def _tell(self, key: ObjectRef, live: Manifest, note: str) -> None:
         if self._told.get(key) == note:
             return
         self._told[key] = note
+        _log.error("the status is another's", object=str(key), why=note)
         await self.events.emit(
             KubernetesEvent(
                 regarding=key,

@@ -7,7 +7,7 @@ of these.
 
 import importlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isfunction
@@ -19,10 +19,11 @@ import attrs
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.reconcilers.running import GivenController, bind, refuse_problems
 from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.composite import Composite, status_writer
+from vworkspace_core.composites.status_writers import StatusWriter, shared_statuses
 from vworkspace_core.ports import KubeApi
-from vworkspace_core.reconcilers import Controller, Promise, PureReconciler, Resource
-from vworkspace_core.reconcilers.controllers import AnyController, kind_of, name_of, promises_of, resource_of
+from vworkspace_core.reconcilers import Controller, PureReconciler, Resource
+from vworkspace_core.reconcilers.controllers import AnyController, name_of, resource_of, status_writer_of
 from vworkspace_core.reconcilers.decide_pure import composite_of
 from vworkspace_core.reconcilers.pure import AnyPureReconciler
 
@@ -47,11 +48,9 @@ class LoadedControllers:
         return tuple(map(composite_of, self.pure))
 
     @property
-    def writers(self) -> Iterator[tuple[Kind, str]]:
-        """Of `made`, those that write the conditions of a kind, with what they are called."""
-        for one in self.made:
-            if Promise.CONDITIONS in promises_of(one):
-                yield kind_of(one), f"controller {name_of(one)}"
+    def writers(self) -> tuple[StatusWriter, ...]:
+        """Those of `made` that write the status of a kind."""
+        return tuple(writer for one in self.made if (writer := status_writer_of(one)) is not None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,9 +87,11 @@ def load_controllers(names: Sequence[str]) -> LoadedControllers:
     given = tuple(one for one in found if not isinstance(one, PureReconciler))
     made = tuple(bind(one, cast("KubeApi", None))[0] for one in given)
     refuse_problems(made)
-    if told := list(_clashes(pure, made)):
+    loaded = LoadedControllers(pure, given, made)
+    writers = (*map(status_writer, loaded.composites), *loaded.writers)
+    if told := [*_clashes(pure, made), *shared_statuses(writers)]:
         raise CommandError("\n".join(told), status=USAGE)
-    return LoadedControllers(pure, given, made)
+    return loaded
 
 
 def _found(name: str) -> Iterator[Any]:
@@ -189,18 +190,11 @@ def _wrong(value: Any) -> str:
 
 
 def _clashes(pure: Sequence[AnyPureReconciler], made: Sequence[AnyController]) -> Iterator[str]:
-    """Two of one name would have one finalizer; two that write the conditions of one kind would fight."""
+    """Yield why some cannot run together: two of one name would have one finalizer."""
     names: dict[str, str] = {}
-    writers: dict[Kind, str] = {}
-    told = [(one.name, f"the function {one.function.__name__}", one.kind.kind, True) for one in pure]
-    told += [(name_of(one), type(one).__name__, kind_of(one), Promise.CONDITIONS in promises_of(one)) for one in made]
-    for name, where, kind, writes in told:
-        if (other := names.setdefault(name, where)) != where or _is_twice(name, told):
+    told = [(one.name, f"the function {one.function.__name__}") for one in pure]
+    told += [(name_of(one), type(one).__name__) for one in made]
+    for name, where in told:
+        if (other := names.setdefault(name, where)) != where or [one[0] for one in told].count(name) > 1:
             yield f"two controllers are called {name}, {where} and {other}: give one of them another name"
             return
-        if writes and (other := writers.setdefault(kind, name)) != name:
-            yield f"{name} and {other} both write the conditions of {kind.kind}: run one of them"
-
-
-def _is_twice(name: str, told: Iterable[tuple[str, str, Kind, bool]]) -> bool:
-    return sum(one[0] == name for one in told) > 1

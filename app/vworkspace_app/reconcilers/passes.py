@@ -130,7 +130,9 @@ class ControllerPasses:
     def __attrs_post_init__(self) -> None:
         self.kind = kind_of(self.controller)
         self.rules = self.wakes.rules
-        self._held = HeldStatuses(self.api, self.events, status_owner(self.controller))
+        self._held = HeldStatuses(
+            self.api, self.events, status_owner(self.controller), f"controller {name_of(self.controller)}"
+        )
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Do for an object what is to be done now. Raises nothing of the API's, nor of the controller's."""
@@ -142,6 +144,8 @@ class ControllerPasses:
         if manifest is None:
             self.wakes.forget(key)
             return ReconcileResult()
+        if Promise.CONDITIONS in self.rules.promises and await self._held.is_anothers(key, manifest):
+            return ReconcileResult(requeue=Requeue.SLOW)
         work = _Pass(key, manifest, self.controller.watch.is_whole)
         return await self._carried_out(work, self._advance(work))
 
@@ -280,6 +284,8 @@ class ControllerPasses:
         if result.status is not None and (wanted is None or not isinstance(result.status, wanted)):
             what = "somebody else's status is not written" if wanted is None else f"it must be a {wanted.__name__}"
             return Raised(f"{name} returned a {type(result.status).__name__} as status: {what}")
+        if result.status is not None and Promise.STATUS not in self.rules.promises:
+            return Raised(f"{name} returned a status, and says `plain` of Promise.STATUS: return a Result without one")
         declared = self.controller.conditions if isinstance(self.controller, Reconciler) else ()
         strange = sorted({one.type for one in result.conditions} - set(declared))
         if strange:

@@ -37,4 +37,3 @@ def blocked_words(composite: Composite) -> BlockedWords:
         events={READY: False, STALLED: True},
         write_condition=condition_as_written,
     )
-

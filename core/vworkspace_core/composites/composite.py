@@ -9,6 +9,7 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.composites.parent import STANDARD, Parent, created_records, read_parent, recorded_kinds
+from vworkspace_core.composites.status_writers import StatusWriter
 from vworkspace_core.controller.decision import Decision, Snapshot
 from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.managed_fields import StatusOwner
@@ -139,3 +140,8 @@ class Composite:
             looks_up=True,
             entropy=entropy,
         )
+
+
+def status_writer(composite: Composite) -> StatusWriter:
+    """Return the composite as what writes the statuses of its kind."""
+    return StatusWriter(composite.kind, composite.title)

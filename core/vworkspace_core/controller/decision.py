@@ -42,8 +42,8 @@ class Snapshot:
 
     `objects` holds what exists downstream: every object whose name the source wants, and every object of
     a downstream kind that carries its uid. Their order has no meaning. `failures` is what the writes of an
-    earlier decision in the same pass met. `hidden_kinds` are kinds of an earlier definition that may not be listed, each
-    with the right that is missing: what exists of them is not known.
+    earlier decision in the same pass met. `hidden_kinds` are kinds of an earlier definition that may not be
+    listed, each with the right that is missing: what exists of them is not known.
     """
 
     namespace: Manifest | None = None

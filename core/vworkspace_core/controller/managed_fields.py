@@ -152,6 +152,15 @@ class StatusOwner:
         held = (path for _, path in self._held(live))
         return frozenset(path[2] for path in held if path[1] == "conditions" and len(path) > 2)
 
+    def condition_holders(self, live: Manifest) -> Iterator[str]:
+        """Yield the managers of conditions of ours that somebody else wrote."""
+        return (manager for manager, path in self._held(live) if path[1] == "conditions")
+
+    def hand_over(self, live: Manifest) -> str:
+        """Return the command that takes the conditions of ours from who wrote them; nothing where nobody else did."""
+        manager = next(self.condition_holders(live), "")
+        return self._hand_back(live, manager) if manager else ""
+
     def held_fields(self, live: Manifest) -> frozenset[str]:
         """Names of status fields, beside conditions, that somebody else wrote."""
         return frozenset(path[1] for _, path in self._held(live) if path[1] != "conditions")

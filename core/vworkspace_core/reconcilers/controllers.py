@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic
 
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.composites.status_writers import StatusWriter, shared_statuses
 from vworkspace_core.reconcilers.request import O, Request, Result, S
 from vworkspace_core.reconcilers.resource import Resource
 from vworkspace_core.reconcilers.retries import EXPONENTIAL, RetryPolicy
@@ -41,6 +42,8 @@ class Promise(StrEnum):
     """The writes of a pass do not wake the object again."""
     CONDITIONS = "conditions"
     """Ready, Reconciling, Stalled and the observed generation are written from the outcome."""
+    STATUS = "status"
+    """The status that a call returns is written; without it a call that returns one has failed."""
     LIMIT = "limit"
     """A call that takes longer than the time limit is cancelled."""
 
@@ -135,17 +138,25 @@ def promises_of(controller: AnyController) -> frozenset[Promise]:
     """What is kept for it. Nothing is told as synced where no finalizer can tell it."""
     plain = controller.plain
     if plain is None:
-        foreign = {Promise.FINALIZER, Promise.SYNC, Promise.CONDITIONS}
+        foreign = {Promise.FINALIZER, Promise.SYNC, Promise.CONDITIONS, Promise.STATUS}
         kept = ALL if resource_of(controller) is not None else ALL - foreign
     elif isinstance(plain, bool):
         kept = frozenset() if plain else ALL
     else:
         kept = ALL - frozenset(plain)
     if isinstance(controller, Watcher):
-        kept -= {Promise.CONDITIONS, Promise.STATE}
+        kept -= {Promise.CONDITIONS, Promise.STATUS, Promise.STATE}
     if resource_of(controller) is None:
-        kept -= {Promise.CONDITIONS}  # what somebody else's status looks like is not ours to say
+        kept -= {Promise.CONDITIONS, Promise.STATUS}  # what somebody else's status looks like is not ours to say
     return kept if Promise.FINALIZER in kept else kept - {Promise.SYNC}
+
+
+def status_writer_of(controller: AnyController) -> StatusWriter | None:
+    """Return what writes statuses of the kind; None for a controller that writes neither conditions nor fields."""
+    resource, promises = resource_of(controller), promises_of(controller)
+    fields = resource.status_fields if resource is not None and Promise.STATUS in promises else ()
+    writes = Promise.CONDITIONS in promises or bool(fields)
+    return StatusWriter(kind_of(controller), f"controller {name_of(controller)}") if writes else None
 
 
 def manager_of(controller: AnyController) -> str:
@@ -204,14 +215,12 @@ def _of_conditions(where: str, controller: AnyController) -> Iterator[str]:
 def _clashes(controllers: Sequence[AnyController]) -> Iterator[str]:
     sound = [one for one in controllers if not any(_problems(one))]
     names: dict[str, str] = {}
-    writers: dict[Kind, str] = {}
     for one in sound:
         where = type(one).__name__
         if (other := names.setdefault(name_of(one), where)) != where or _twice(one, sound):
             yield f"{where}: is called {name_of(one)}, as {other} is: write another `name`"
-        if Promise.CONDITIONS in promises_of(one) and (other := writers.setdefault(kind_of(one), where)) != where:
-            said = f"{where}: {other} writes the conditions of {kind_of(one).kind} already"
-            yield f"{said}: one of the two says `plain = {{Promise.CONDITIONS}}`"
+    for said in shared_statuses(writer for one in sound if (writer := status_writer_of(one)) is not None):
+        yield f"{said}, or let one say `plain = {{Promise.CONDITIONS, Promise.STATUS}}` and return no status"
 
 
 def _twice(controller: AnyController, among: Sequence[AnyController]) -> bool:

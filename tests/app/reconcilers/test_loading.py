@@ -134,7 +134,11 @@ def test_controllers_are_found_by_entry_point_by_module_and_in_lists(package: Ca
         (["shops:Needy"], 1, "Needy could not be made: TypeError"),
         (["shops:shop", "shops:second"], 2, "two controllers are called shop"),
         (["shop", "shops:shop"], 2, "two controllers are called shop"),
-        (["shop", "shops:Shops"], 2, "shops and shop both write the conditions of Shop: run one of them"),
+        (
+            ["shop", "shops:Shops"],
+            2,
+            "the controller shop and the controller shops would both write the status of Shop objects",
+        ),
     ],
 )
 def test_what_cannot_be_loaded_is_said_with_what_to_do(
@@ -171,10 +175,12 @@ def test_two_that_write_conditions_of_one_kind_do_not_run_together(package: Call
     package("shops", shop="shops:shop")
     (shop,) = load_controllers(["shop"]).composites
 
-    with pytest.raises(CommandError, match="the controller shop and the box shop are both for Shop objects"):
+    with pytest.raises(
+        CommandError, match="the controller shop and the box shop would both write the status of Shop objects"
+    ):
         refuse_shared_kinds([shop, attrs.evolve(shop, word="box")])
     refuse_shared_kinds([shop])
-    with pytest.raises(CommandError, match="both for Shop objects"):
+    with pytest.raises(CommandError, match="would both write the status of Shop objects"):
         refuse_shared_kinds([shop, shop])
 
 
@@ -184,7 +190,7 @@ def test_a_box_and_a_reconciler_that_makes_calls_do_not_write_conditions_of_one_
     package("shops", shop="shops:shop", calls="shops:Shops", audit="shops:Audit")
     (shop,), loaded = load_controllers(["shop"]).composites, load_controllers(["calls", "audit"])
 
-    with pytest.raises(CommandError, match="the box shop and the controller shops are both for Shop objects"):
+    with pytest.raises(CommandError, match="the box shop and the controller shops would both write"):
         refuse_shared_kinds([attrs.evolve(shop, word="box")], loaded.writers)
 
 

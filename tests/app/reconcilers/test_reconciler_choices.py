@@ -369,15 +369,23 @@ def test_a_class_that_cannot_run_says_all_that_is_wrong(wrong: dict[str, Any], s
     play(story)
 
 
-def test_two_of_one_name_or_two_writers_of_conditions_cannot_run() -> None:
+def test_two_of_one_name_or_two_writers_of_a_status_cannot_run() -> None:
     class Others(Shops):
         pass
 
-    class Quiet(Shops):
+    class Fields(Shops):
         plain = (Promise.CONDITIONS,)
 
+    class Quiet(Shops):
+        plain = (Promise.CONDITIONS, Promise.STATUS)
+
     async def story(site: ControllerSite) -> None:
-        for two, says in (((Shops(), Shops()), "another `name`"), ((Shops(), Others()), "plain = ")):
+        refused = (
+            ((Shops(), Shops()), "another `name`"),
+            ((Shops(), Others()), "plain = "),
+            ((Shops(), Fields()), "plain"),
+        )
+        for two, says in refused:
             with pytest.raises(CommandError, match=says):
                 async with site.running(*two):
                     pass

@@ -333,7 +333,8 @@ def test_a_call_is_cancelled_at_its_time_limit(plain: Collection[Promise]) -> No
     ids=lambda trap: type(trap).__name__,
 )
 def test_whatever_is_raised_stays_with_its_object(trap: BaseException) -> None:
-    shops, other = Shops([trap]), type("Other", (Shops,), {"plain": (Promise.CONDITIONS,)})()
+    quiet = {"plain": (Promise.CONDITIONS, Promise.STATUS)}
+    shops, other = Shops([trap]), type("Other", (Shops,), quiet)()
 
     async def story(site: ControllerSite) -> None:
         async with site.running(shops, other):

@@ -1,0 +1,61 @@
+"""Who writes the statuses of a kind: two that do would undo each other for ever (PH-9, D24)."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.controller.managed_fields import StatusOwner
+
+_OPERATOR: Final = "vworkspace-operator"
+_PREFIXES: Final = {"vworkspace-box.": "box", "vworkspace-controller.": "controller"}
+
+
+@attrs.frozen
+class StatusWriter:
+    """A controller that writes the statuses of a kind. `title` is what people call it: `box webapp`."""
+
+    kind: Kind
+    title: str
+
+
+def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
+    """Yield a sentence for each controller whose kind has a writer already, in whichever version."""
+    first: dict[tuple[str, str], str] = {}
+    for writer in writers:
+        key = (writer.kind.group, writer.kind.plural)
+        if key not in first:
+            first[key] = writer.title
+        else:
+            yield (
+                f"the {first[key]} and the {writer.title} would both write the status of {writer.kind.kind} objects "
+                f"({writer.kind.crd_name}), and each would undo the other: run one of them"
+            )
+
+
+def other_writer(owner: StatusOwner, live: Manifest) -> str:
+    """Return which other controller of ours writes the conditions of the object, by its managedFields, if any does.
+
+    What somebody edited by hand is no writer: it is told, and does not come again.
+    """
+    return next((title for manager in owner.condition_holders(live) if (title := _title(manager))), "")
+
+
+def _title(manager: str) -> str:
+    if manager == _OPERATOR:
+        return "operator"
+    kinds = (
+        f"{kind} {manager.removeprefix(prefix)}" for prefix, kind in _PREFIXES.items() if manager.startswith(prefix)
+    )
+    return next(kinds, "")
+
+
+def refusal(title: str, other: str, hand_back: str) -> str:
+    """Say why nothing is done with an object whose status another controller writes, and what helps."""
+    renamed = " If it was renamed, give it its former name back."
+    return (
+        f"the {other} writes the status of this object, so the {title} leaves it alone: each would undo the other. "
+        f"Run one of them.{renamed if other.split()[0] == title.split()[0] else ''} "
+        f"Once the {other} is gone for good, hand the status over: {hand_back}"
+    )
