@@ -188,7 +188,8 @@ def test_every_operator_function_and_reason_is_on_the_page_and_none_beside() -> 
 
     assert words_of("Gates") == {*OPERATORS, AFTER}
     assert functions == {function.name for function in OBJECTS}
-    assert reasons == {*GraphReason, HIDDEN, "Draining", "DeletingResources", "WaitingForRemoval"} - {GraphReason.DELETING}
+    of_deleting = {"Draining", "DeletingResources", "WaitingForRemoval"}
+    assert reasons == {*GraphReason, HIDDEN, *of_deleting} - {GraphReason.DELETING}
 
 
 def test_every_command_is_on_the_page_and_none_beside() -> None:
