@@ -84,7 +84,7 @@ def informers_of(
 
     owner_uid = owner_uid_of(composite)
     indexers = {UID: own_uid, READS: reads_of(composite), OWNER: owner_uid}
-    yield informer(ObjectStore(composite.kind, transform=composite.status_owner.with_holders, indexers=indexers))
+    yield informer(ObjectStore(composite.kind, transform=composite.as_cached, indexers=indexers))
     for kind in composite.child_kinds:
         if kind != composite.kind:
             yield informer(ObjectStore(kind, transform=slim_child, indexers={OWNER: owner_uid}), composite.selector)

@@ -12,7 +12,7 @@ from vworkspace_core.composites.parent import STANDARD, Parent, created_records,
 from vworkspace_core.composites.status_writers import StatusWriter
 from vworkspace_core.controller.decision import Decision, Snapshot
 from vworkspace_core.controller.execute import PassRules
-from vworkspace_core.controller.managed_fields import StatusOwner
+from vworkspace_core.controller.managed_fields import StatusOwner, with_written_annotations, written_annotation
 from vworkspace_core.graph import Graph, Marks, Owner, Plan
 from vworkspace_core.ports import Entropy
 
@@ -110,9 +110,18 @@ class Composite:
         """A parent, without conditions of ours of which somebody else wrote a part; never raises."""
         return read_parent(self.status_owner.without_foreign_conditions(manifest), self.condition_types)
 
+    def as_cached(self, manifest: Manifest) -> Manifest:
+        """Return a parent as caches keep it: of managedFields only what `read` and `record` need; not a deep copy."""
+        records = (self.kinds_annotation, self.created_annotation)
+        return with_written_annotations(self.status_owner.with_holders(manifest), manifest, records, self.manager)
+
+    def record(self, parent: Parent, annotation: str) -> str:
+        """Return the text of a record on a parent; empty where managedFields do not say that we wrote it (RUN-12)."""
+        return written_annotation(parent.manifest, annotation, self.manager) or ""
+
     def recorded_kinds(self, parent: Parent) -> tuple[Kind, ...]:
         """The kinds of children that stand on a parent."""
-        return recorded_kinds(parent.metadata.annotations.get(self.kinds_annotation, ""))
+        return recorded_kinds(self.record(parent, self.kinds_annotation))
 
     def observed_kinds(self, parent: Parent) -> tuple[Kind, ...]:
         """The kinds of which the parent may have children, those of an earlier version included."""
@@ -124,7 +133,7 @@ class Composite:
 
     def owner_of(self, parent: Parent) -> Owner:
         """As whose objects everything is made."""
-        records = created_records(parent.metadata.annotations.get(self.created_annotation, ""))
+        records = created_records(self.record(parent, self.created_annotation))
         return Owner(self.kind, parent.metadata, self.manager, self.marks, self.labels, records, self.references)
 
     def pass_rules(self, now: Callable[[], datetime], entropy: Entropy) -> PassRules[Parent, Snapshot]:

@@ -71,7 +71,7 @@ def keeping_up(composite: Composite, parent: Parent, observed: Snapshot, found: 
 
 def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Kind, ...]:
     """Those of now, and those of an earlier version as long as something of them is left."""
-    if parent.metadata.annotations.get(composite.kinds_annotation) == kinds_annotation(composite.child_kinds):
+    if composite.record(parent, composite.kinds_annotation) == kinds_annotation(composite.child_kinds):
         return composite.child_kinds
     uid = parent.metadata.uid
     label = composite.marks.owner_uid
@@ -85,13 +85,17 @@ def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Ki
 def _annotations(
     composite: Composite, parent: Parent, kinds: tuple[Kind, ...], records: tuple[CreateRecord, ...]
 ) -> Mapping[str, str | None]:
-    """What of the records on the parent has to be written; nothing as a rule."""
+    """Return what of the records on the parent has to be written, nothing as a rule.
+
+    The same text by another hand goes first: a write that changes nothing would leave it that hand's.
+    """
     wanted = {
         composite.kinds_annotation: kinds_annotation(kinds) or None,
         composite.created_annotation: created_annotation(records) if records else None,
     }
     said = parent.metadata.annotations
-    return {name: value for name, value in wanted.items() if said.get(name) != value}
+    stale = {name: value for name, value in wanted.items() if (composite.record(parent, name) or None) != value}
+    return {name: None if said.get(name) == value else value for name, value in stale.items()}
 
 
 def not_looked_after(composite: Composite, parent: Parent, now: datetime) -> Decision:

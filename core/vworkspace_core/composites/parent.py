@@ -3,6 +3,7 @@
 The record is what a teardown goes by, so that it ends whatever has become of the box or the reconciler since.
 """
 
+import re
 from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import Final
@@ -21,6 +22,10 @@ STALLED: Final = "Stalled"
 DELETING: Final = "Deleting"
 STANDARD: Final = (READY, RECONCILING, STALLED, DELETING)
 """Types of conditions that every parent has, beside those that its box declares."""
+
+MOST_KINDS: Final = 256
+"""Kinds of children of which a parent is asked."""
+_KIND: Final = re.compile(r"([A-Za-z][A-Za-z0-9]{0,62})/([a-z0-9][a-z0-9-]{0,62})\.([a-z0-9]{1,63})((?:\.[a-z0-9-]{1,63}){0,20})(/?)")
 
 
 @attrs.frozen
@@ -47,8 +52,9 @@ def read_parent(manifest: Manifest, condition_types: Container[str]) -> Parent:
 
 
 def recorded_kinds(annotation: str) -> tuple[Kind, ...]:
-    """The kinds that an annotation of `kinds_annotation` names, as far as it can be read."""
-    return tuple(kind for text in annotation.split() if (kind := _kind_of(text)) is not None)
+    """Return the kinds that an annotation of `kinds_annotation` names, as far as it can be read."""
+    matches = map(_KIND.fullmatch, annotation.split(maxsplit=MOST_KINDS)[:MOST_KINDS])
+    return tuple(Kind(one[4][1:], one[3], one[1], one[2], not one[5]) for one in matches if one is not None)
 
 
 @lru_cache(maxsize=256)
@@ -61,19 +67,11 @@ def _resource(kind: Kind) -> str:
     return f"{kind.plural}.{kind.version}.{kind.group}".rstrip(".")
 
 
-def _kind_of(text: str) -> Kind | None:
-    name, _, rest = text.partition("/")
-    resource, slash, _ = rest.partition("/")
-    plural, _, behind = resource.partition(".")
-    version, _, group = behind.partition(".")
-    return Kind(group, version, name, plural, not slash) if name and plural and version else None
-
-
 def created_records(text: str) -> tuple[CreateRecord, ...]:
-    """What was, or is about to be, created once; nothing where the annotation cannot be read."""
+    """Return what was, or is about to be, created once; nothing where the annotation cannot be read."""
     try:
         listed = msgspec.json.decode(text or "[]")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ()
     return tuple(_record(entry) for entry in listed if isinstance(entry, dict)) if isinstance(listed, list) else ()
 

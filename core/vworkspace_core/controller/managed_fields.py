@@ -103,6 +103,19 @@ def written_annotation(live: Manifest | None, annotation: str, manager: str) -> 
     return text if ours and isinstance(text, str) else None
 
 
+def with_written_annotations(manifest: Manifest, live: Manifest, annotations: Iterable[str], manager: str) -> Manifest:
+    """Return `manifest`, a trimmed `live`, with what `written_annotation` needs to believe these annotations.
+
+    Not a deep copy.
+    """
+    ours = {f"f:{name}": {} for name in annotations if written_annotation(live, name, manager) is not None}
+    if not ours:
+        return manifest
+    entry = {"manager": manager, "fieldsV1": {"f:metadata": {"f:annotations": ours}}}
+    meta = metadata(manifest)
+    return {**manifest, "metadata": {**meta, _HELD: [*(meta.get(_HELD) or ()), entry]}}
+
+
 # --- the status ------------------------------------------------------------------------------------------------
 
 

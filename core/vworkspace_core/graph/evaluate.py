@@ -175,9 +175,11 @@ def _repeated_key(answer: Rendered) -> str | None:
 
 
 def _under(item: Item, record: CreateRecord) -> Item:
-    """The item under the name that is recorded: it is created once, whatever its name would be now."""
-    place = {"name": record.name, **({"namespace": record.namespace} if record.namespace else {})}
-    return attrs.evolve(item, manifest={**item.manifest, "metadata": {**metadata(item.manifest), **place}})
+    """Return the item under the name that is recorded: it is created once, whatever its name would be now.
+
+    A record never chooses the namespace: it stands where a tenant may write.
+    """
+    return attrs.evolve(item, manifest={**item.manifest, "metadata": {**metadata(item.manifest), "name": record.name}})
 
 
 def _problem(node: GraphNode, item: Item, ref: ObjectRef) -> str:
