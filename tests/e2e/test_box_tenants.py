@@ -15,7 +15,9 @@ FORGED = {
 
 
 @pytest.mark.parametrize("annotations", FORGED.values(), ids=FORGED)
-def test_a_record_that_a_tenant_writes_is_not_believed_and_keeps_no_parent_RUN_12(annotations: Mapping[str, str]) -> None:
+def test_a_record_that_a_tenant_writes_is_not_believed_and_keeps_no_parent_RUN_12(
+    annotations: Mapping[str, str],
+) -> None:
     webapp = example("webapp")
 
     async def story(site: BoxSite) -> None:

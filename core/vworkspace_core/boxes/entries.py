@@ -11,10 +11,10 @@ from vworkspace_core.apimachinery.problems import index
 from vworkspace_core.boxes.children import ChildNames
 from vworkspace_core.boxes.edges import Target
 from vworkspace_core.boxes.model import ApplyMode, BoxPhase, BoxResource, OperatorBox, PhaseOn
+from vworkspace_core.boxes.naming import taints_of
 from vworkspace_core.boxes.problems import Findings
 from vworkspace_core.boxes.schemas import KnownKind, Schemas
 from vworkspace_core.boxes.scoping import Variables
-from vworkspace_core.boxes.taint import Taint
 from vworkspace_core.boxes.templates import OPENING
 from vworkspace_core.cel import DYN, CelType, list_of
 from vworkspace_core.cel.evaluate import TYPES
@@ -185,6 +185,4 @@ def variables_of(
         types[entry.id] = list_of(kind) if entry.resource.for_each is not None else kind
     for external in model.spec.externals:
         types[external.id] = kinds[external.id].type if external.id in kinds else DYN
-    secrets = {name for name, known in kinds.items() if is_secret(known.kind)}
-    lists = {name for name, ids in children.lists.items() if secrets.intersection(ids)}
-    return Variables(types, dict.fromkeys((*secrets, *lists), Taint.SECRET))
+    return Variables(types, taints_of(model, kinds, children))

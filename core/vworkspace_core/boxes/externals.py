@@ -11,7 +11,6 @@ from vworkspace_core.boxes.model import BoxExternal
 from vworkspace_core.boxes.problems import Findings
 from vworkspace_core.boxes.schemas import KnownKind
 from vworkspace_core.boxes.scoping import Variables
-from vworkspace_core.boxes.taint import Taint
 from vworkspace_core.boxes.template_compiler import TemplateCompiler
 from vworkspace_core.cel import ITEM, STRING, VariablePath
 
@@ -45,8 +44,7 @@ class Externals:
         if "name" not in external.metadata:
             self._findings.problem(f"{path}.metadata", "name is required")
         name = self.templates.template(external.metadata, f"{path}.metadata", of_self, wanted=STRING)
-        taint = Taint.SECRET if is_secret(known.kind) else Taint.CLEAN
-        own = self.variables.with_variable(external.id, known.type, taint)
+        own = attrs.evolve(self.variables, types={**self.variables.types, external.id: known.type})
         ready = self.templates.conditions(external.ready_when, f"{path}.readyWhen", own)
         return ExternalNode(
             id=external.id,

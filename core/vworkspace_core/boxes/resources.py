@@ -28,7 +28,7 @@ from vworkspace_core.boxes.ordering import descendants, ordered, within
 from vworkspace_core.boxes.problems import Findings, no_such
 from vworkspace_core.boxes.schemas import CrdVersions, KnownKind, Schemas
 from vworkspace_core.boxes.scoping import ExpressionCompiler, Variables, paths_of, read_by
-from vworkspace_core.boxes.taint import Taint
+from vworkspace_core.boxes.taint import TRUSTED, taint_of
 from vworkspace_core.boxes.template_compiler import TemplateCompiler
 from vworkspace_core.boxes.templates import Template
 from vworkspace_core.cel import DYN, ITEM, STRING, CelType, VariablePath, list_of
@@ -180,7 +180,7 @@ class Resources:
             alias = _list_place(items, others)
         if each.variable in TAKEN or each.variable in self.variables.types:
             self.findings.problem(path, f"the variable {each.variable} has the name of something else: choose another")
-        taint = Taint.SECRET if alias is not None and others.taints.get(alias[0]) else Taint.CLEAN
+        taint = TRUSTED if items is None else taint_of(items.program.tree, others.taints).item
         inside = others.with_variable(each.variable, item, taint)
         aliases = {**others.aliases, **({each.variable: (*alias, ITEM)} if alias is not None else {})}
         inside = attrs.evolve(inside, certain=certain, aliases=aliases)
@@ -191,8 +191,8 @@ class Resources:
 
     def _ready(self, entry: Entry, known: KnownKind, seen: Variables, inside: Variables) -> tuple[BoxExpression, ...]:
         """Of an item of a list its own id is the item itself."""
-        taint = Taint.SECRET if is_secret(known.kind) else Taint.CLEAN
-        own = attrs.evolve(inside, types={**seen.types, **inside.types}).with_variable(entry.id, known.type, taint)
+        item = attrs.evolve(seen.taints[entry.id], listed=False)
+        own = attrs.evolve(inside, types={**seen.types, **inside.types}).with_variable(entry.id, known.type, item)
         return self.templates.conditions(entry.resource.ready_when, f"{entry.path}.readyWhen", own)
 
     def _template(self, entry: Entry, known: KnownKind, inside: Variables) -> Template:

@@ -10,7 +10,7 @@ from vworkspace_core.boxes.children import ChildNames, readable
 from vworkspace_core.boxes.expressions import BoxExpression
 from vworkspace_core.boxes.functions import FUNCTIONS
 from vworkspace_core.boxes.problems import Findings
-from vworkspace_core.boxes.taint import Taint, taint_of
+from vworkspace_core.boxes.taint import TRUSTED, Taint, taint_of
 from vworkspace_core.boxes.templates import Piece
 from vworkspace_core.cel import (
     BOOL,
@@ -30,7 +30,10 @@ from vworkspace_core.cel.parser import parse
 from vworkspace_core.cel.syntax import Expression, Identifier, children
 
 _SHELL: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
-SECRETS_ONLY: Final = "data of a Secret may flow into data of a Secret and through hash(…) only"
+SECRETS_ONLY: Final = (
+    "data of a Secret may flow into data of a Secret only; of a Secret itself only its name, namespace, uid, labels, "
+    "type and isReady() may be read elsewhere, and rollOn rolls pods when it changes"
+)
 
 
 @attrs.frozen(eq=False)
@@ -54,7 +57,7 @@ class Variables:
         """All but these."""
         return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name not in names})
 
-    def with_variable(self, name: str, kind: CelType, taint: Taint = Taint.CLEAN) -> "Variables":
+    def with_variable(self, name: str, kind: CelType, taint: Taint = TRUSTED) -> "Variables":
         """With one more, or with another meaning of one."""
         return attrs.evolve(self, types={**self.types, name: kind}, taints={**self.taints, name: taint})
 
@@ -103,7 +106,7 @@ class ExpressionCompiler:
         assert program.checked is not None
         self._absences(program.checked, variables, path, begin)
         self.unchecked.update(program.checked.unknown)
-        tainted = taint_of(program.tree, variables.taints) is not Taint.CLEAN
+        tainted = taint_of(program.tree, variables.taints).whole.data
         if tainted and not secret:
             self.findings.problem(path, SECRETS_ONLY, begin)
         if wanted is not None and not _gives(program.type, wanted):

@@ -1,14 +1,20 @@
-"""Where the data of Secrets may flow: into Secrets, and through `hash` (L21). Judged from the text, without values.
+"""What the value of an expression may tell, and who decides it: judged from the text, without values (L21, RUN-12).
 
-Two worlds that differ only in the data of Secrets then give decisions that differ only inside Secrets and in hashes.
+Two questions go through an expression together. `data`: whether its value tells of the data of a Secret, which may flow
+into Secrets alone. `origin`: who decides it, the author of the box or whoever may write its parents. Objects are
+followed field by field: the name of a Secret tells nothing of its data, and the namespace of a parent is no tenant's
+choice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from functools import reduce
 from typing import Final
 
 import attrs
 
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
 from vworkspace_core.cel.syntax import (
     Bind,
     Call,
@@ -17,30 +23,149 @@ from vworkspace_core.cel.syntax import (
     Identifier,
     Index,
     ListLiteral,
+    Literal,
     Macro,
     Present,
     Select,
     children,
 )
 
-_DATA: Final = frozenset(("data", "stringData"))
-_HASHES: Final = frozenset(("hash",))
-_BLIND: Final = frozenset(("isReady", "size"))
-"""Functions whose answer about whole Secrets does not depend on their data."""
+_PASSED_ON: Final = frozenset(("orValue", "or", "value", "of", "ofNonZeroValue", "default", "reverse"))
+"""Functions that answer with one of their arguments as it is."""
+_ITEMS: Final = frozenset(("first", "last"))
+_OPTIONALS: Final = frozenset(("optMap", "optFlatMap"))
+_LISTS: Final = frozenset(("map", "transformList"))
 
 
-class Taint(IntEnum):
-    """What a value may tell of the data of Secrets."""
+class Origin(IntEnum):
+    """Who decides a value; the greater one wins where values meet."""
 
-    CLEAN = 0
-    SECRET = 1
-    """A Secret, or a list of Secrets: its data is secret, the rest of it is not."""
-    DATA = 2
-    """Secret data, or what was made from it."""
+    AUTHOR = 0
+    """The author of the box, the API server, or the namespace that a tenant has been given."""
+    NAMED = 1
+    """Whoever names a parent."""
+    CHOSEN = 2
+    """Whoever may write the parent, or other objects of its namespace."""
+
+
+@attrs.frozen
+class Source:
+    """An object that variables stand for. `origins` are who decides its fields, `rest` who decides the others.
+
+    `public`, where it is a Secret, are the fields that tell nothing of its data. `owned`: the box itself makes it, so
+    that no other object has its name.
+    """
+
+    origins: Mapping[tuple[str, ...], Origin]
+    public: frozenset[tuple[str, ...]] | None = None
+    owned: bool = False
+    rest: Origin = Origin.CHOSEN
+
+
+_SERVER: Final[Mapping[tuple[str, ...], Origin]] = {
+    ("apiVersion",): Origin.AUTHOR,
+    ("kind",): Origin.AUTHOR,
+    ("metadata", "namespace"): Origin.AUTHOR,
+    ("metadata", "uid"): Origin.AUTHOR,
+    ("metadata", "creationTimestamp"): Origin.AUTHOR,
+}
+_META: Final = ("metadata",)
+_NAME: Final = ("metadata", "name")
+PUBLIC: Final = frozenset((*_SERVER, _NAME, ("metadata", "labels"), ("type",)))
+"""Fields of a Secret that tell nothing of its data: an annotation may hold all of it, as kubectl's does."""
+
+
+@attrs.frozen
+class Taint:
+    """What is known of a value. `source` is the object that it is, or whose `path` or list it is, where it is one.
+
+    `owned`: it is the name of an object of the box's own, as it is.
+    """
+
+    data: bool = False
+    origin: Origin = Origin.AUTHOR
+    source: Source | None = None
+    path: tuple[str, ...] = ()
+    listed: bool = False
+    owned: bool = False
+
+    @property
+    def whole(self) -> "Taint":
+        """All that any part of it may tell."""
+        if self.source is None:
+            return self
+        return Taint(self.data or self.source.public is not None, max(self.origin, self.source.rest))
+
+    @property
+    def presence(self) -> "Taint":
+        """What being there, or having so many items, may tell."""
+        return Taint(self.data, self.whole.origin)
+
+    def under(self, other: "Taint") -> "Taint":
+        """Itself, where `other` decided that it is this value."""
+        owned = self.owned and other.origin is Origin.AUTHOR
+        return attrs.evolve(self, data=self.data or other.data, origin=max(self.origin, other.origin), owned=owned)
+
+    def field(self, name: str) -> "Taint":
+        """A field of it."""
+        if self.source is None or self.listed:
+            return self.whole
+        path = (*self.path, name)
+        if path == _META:
+            return attrs.evolve(self, path=path)
+        data = self.source.public is not None and path not in self.source.public
+        owned = self.source.owned and path == _NAME
+        return Taint(data, self.source.origins.get(path, self.source.rest), owned=owned).under(self)
+
+    @property
+    def item(self) -> "Taint":
+        """An item of it: what is no list of objects counts whole."""
+        return attrs.evolve(self, listed=False) if self.listed else self.whole
+
+    @property
+    def list(self) -> "Taint":
+        """A list of such values."""
+        return self.whole if self.listed or self.path else attrs.evolve(self, listed=self.source is not None)
+
+    def meets(self, other: "Taint") -> "Taint":
+        """Either of the two."""
+        if self.source is not None and other.source is not None:
+            alike = (self.source, self.path, self.listed) == (other.source, other.path, other.listed)
+            return self.under(other) if alike else self.whole.under(other.whole)
+        kept = other if self.source is None else self
+        owned = (self.owned or other.owned) and all(one.owned or one.origin is Origin.AUTHOR for one in (self, other))
+        return attrs.evolve(kept, data=self.data or other.data, origin=max(self.origin, other.origin), owned=owned)
+
+
+TRUSTED: Final = Taint()
+PARENT: Final = Taint(source=Source({**_SERVER, _NAME: Origin.NAMED}))
+
+
+def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
+    """Return what is known of an object that the box makes; `name` decides what it is called.
+
+    A Namespace of its own is as good as the author's word.
+    """
+    origins = {**_SERVER, _NAME: Origin.AUTHOR if kind == NAMESPACE else name}
+    return Taint(source=Source(origins, _public(kind), owned=True), listed=listed)
+
+
+def external(kind: Kind, name: Origin, *, elsewhere: bool) -> Taint:
+    """Return what is known of an object of others, of that name. `elsewhere`: in no namespace that a tenant may write.
+
+    A Secret that a parent names has agreed, or is not seen.
+    """
+    named = Origin.AUTHOR if kind == SECRET else name
+    rest = Origin.AUTHOR if elsewhere and name is Origin.AUTHOR else Origin.CHOSEN
+    return Taint(source=Source({**_SERVER, _NAME: named}, _public(kind), rest=rest))
+
+
+def _public(kind: Kind) -> frozenset[tuple[str, ...]] | None:
+    return PUBLIC if kind == SECRET else None
 
 
 def taint_of(tree: Expression, variables: Mapping[str, Taint]) -> Taint:
-    """What the value of an expression may tell; variables that are not named tell nothing."""
+    """Return what the value of an expression may tell; variables that are not named tell nothing."""
     return _Tracer(variables).visit(tree)
 
 
@@ -51,9 +176,11 @@ class _Tracer:
     def visit(self, node: Expression) -> Taint:
         match node:
             case Identifier(name):
-                return self.variables.get(name, Taint.CLEAN)
-            case Select(operand, field) | Present(operand, field):
-                return _field(self.visit(operand), field)
+                return self.variables.get(name, TRUSTED)
+            case Select(operand, field):
+                return self.visit(operand).field(field)
+            case Present(operand, field):
+                return self.visit(operand).field(field).whole
             case Index(operand, key):
                 return self._index(self.visit(operand), key)
             case Call():
@@ -63,56 +190,51 @@ class _Tracer:
             case Bind(name, value, body):
                 return self._with({name: self.visit(value)}).visit(body)
             case Conditional(condition, positive, negative):
-                if self.visit(condition) is not Taint.CLEAN:
-                    return Taint.DATA
-                return max(self.visit(positive), self.visit(negative))
-            case ListLiteral(items) if items:
-                return max(map(self.visit, items))
+                return self.visit(positive).meets(self.visit(negative)).under(self.visit(condition).whole)
+            case ListLiteral(items):
+                return reduce(Taint.meets, map(self.visit, items), TRUSTED).list
             case _:
-                return _mixed([self.visit(child) for child in children(node)])
+                return _mixed(self.visit(part) for part in children(node))
 
     def _with(self, names: Mapping[str, Taint]) -> "_Tracer":
         return _Tracer({**self.variables, **names})
 
     def _index(self, operand: Taint, key: Expression) -> Taint:
-        """An item of a list of Secrets is one; a key in brackets may be that of the data."""
-        if self.visit(key) is not Taint.CLEAN:
-            return Taint.DATA
-        value = getattr(key, "value", None)
-        if isinstance(value, str):
-            return _field(operand, value)
-        return operand if isinstance(value, int) or operand is not Taint.SECRET else Taint.DATA
+        """Return an item of a list, or the field that a literal names; any other key may be that of the data."""
+        if not operand.listed and isinstance(key, Literal) and isinstance(key.value, str):
+            return operand.field(key.value)
+        return operand.item.under(self.visit(key).whole)
 
     def _call(self, node: Call) -> Taint:
-        if node.name in _HASHES and node.target is None:
-            return Taint.CLEAN
         parts = [*([node.target] if node.target is not None else []), *node.arguments]
-        found = [self.visit(part) for part in parts]
-        if node.name in _BLIND and max(found, default=Taint.CLEAN) is Taint.SECRET:
-            return Taint.CLEAN
-        if node.target is not None and node.name in ("orValue", "or", "value", "first", "last", "of"):
-            return max(found)
-        if node.name in ("of", "reverse") and found:
-            return max(found)
-        return _mixed(found)
+        taints = [self.visit(part) for part in parts]
+        if node.name == "size" and taints and taints[0].listed:
+            return taints[0].presence
+        if node.name == "isReady" and taints and not taints[0].path and not taints[0].listed:
+            return taints[0].presence
+        if node.name in _PASSED_ON:
+            return reduce(Taint.meets, taints, TRUSTED)
+        if node.name in _ITEMS and node.target is not None:
+            return taints[0].item
+        return _mixed(taints)
 
     def _macro(self, node: Macro) -> Taint:
         target = self.visit(node.target)
-        inner = self._with(dict.fromkeys(node.variables, target))
-        bodies = [inner.visit(part) for part in (node.body, node.transform) if part is not None]
-        if Taint.DATA in (target, *bodies):
-            return Taint.DATA
+        item = target if node.name in _OPTIONALS else target.item
+        inner = self._with({**dict.fromkeys(node.variables, target.presence), node.variables[-1]: item})
+        asked, made = (None if part is None else inner.visit(part) for part in (node.body, node.transform))
+        if node.name in _OPTIONALS and asked is not None:
+            return asked.under(target.presence)
+        if node.name in _LISTS:
+            made, asked = (asked, None) if made is None else (made, asked)
+        decided = _mixed(one for one in (target.presence, asked, None if target.listed else target) if one is not None)
         if node.name in ("filter", "sortBy"):
-            return target if max(bodies, default=Taint.CLEAN) is Taint.CLEAN else Taint.DATA
-        return max(bodies, default=Taint.CLEAN)
+            return target.under(decided) if target.listed else target.whole.under(decided)
+        if made is None:
+            return decided
+        return (made.list if node.name in _LISTS else made.whole).under(decided)
 
 
-def _field(operand: Taint, field: str) -> Taint:
-    if operand is Taint.SECRET:
-        return Taint.DATA if field in _DATA else Taint.CLEAN
-    return operand
-
-
-def _mixed(found: list[Taint]) -> Taint:
-    """What an operator or a function makes: whole Secrets among its operands bring their data along."""
-    return Taint.CLEAN if max(found, default=Taint.CLEAN) is Taint.CLEAN else Taint.DATA
+def _mixed(taints: Iterable[Taint]) -> Taint:
+    """Return what an operator or a function makes: whole objects among its operands bring all of them along."""
+    return reduce(Taint.under, (one.whole for one in taints), TRUSTED)

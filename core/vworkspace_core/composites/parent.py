@@ -25,7 +25,9 @@ STANDARD: Final = (READY, RECONCILING, STALLED, DELETING)
 
 MOST_KINDS: Final = 256
 """Kinds of children of which a parent is asked."""
-_KIND: Final = re.compile(r"([A-Za-z][A-Za-z0-9]{0,62})/([a-z0-9][a-z0-9-]{0,62})\.([a-z0-9]{1,63})((?:\.[a-z0-9-]{1,63}){0,20})(/?)")
+_KIND: Final = re.compile(
+    r"([A-Za-z][A-Za-z0-9]{0,62})/([a-z0-9][a-z0-9-]{0,62})\.([a-z0-9]{1,63})((?:\.[a-z0-9-]{1,63}){0,20})(/?)"
+)
 
 
 @attrs.frozen

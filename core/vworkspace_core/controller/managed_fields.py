@@ -108,7 +108,9 @@ def with_written_annotations(manifest: Manifest, live: Manifest, annotations: It
 
     Not a deep copy.
     """
-    ours = {f"f:{name}": {} for name in annotations if written_annotation(live, name, manager) is not None}
+    ours: dict[str, Any] = {
+        f"f:{name}": {} for name in annotations if written_annotation(live, name, manager) is not None
+    }
     if not ours:
         return manifest
     entry = {"manager": manager, "fieldsV1": {"f:metadata": {"f:annotations": ours}}}

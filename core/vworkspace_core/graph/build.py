@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 import attrs
 
 from vworkspace_core.apimachinery.places import Place
-from vworkspace_core.graph.node import NOWHERE, ApplyPolicy, Edge, GraphNode, Until
+from vworkspace_core.graph.node import NOWHERE, Edge, GraphNode, Until
 
 
 class GraphError(Exception):
@@ -82,7 +82,7 @@ class Graph:
 def _edges_of(node: GraphNode, nodes: Mapping[str, GraphNode]) -> tuple[Edge, ...]:
     edges = list(node.edges)
     for target in node.roll_on:
-        rendered = target in nodes and nodes[target].policy is ApplyPolicy.ALWAYS
+        rendered = target in nodes and nodes[target].is_rolled_as_rendered
         edges.append(Edge(target, Until.APPLIED if rendered else Until.OBSERVED, node.place, declared=True))
     for edge in edges:
         if edge.to not in nodes:

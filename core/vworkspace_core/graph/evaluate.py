@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, content_hash, get_path, metadata
+from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.controller.ownership import controller_of
 from vworkspace_core.graph.build import Graph
@@ -154,13 +155,20 @@ class _Evaluation:
         return ""
 
     def _roll_hash(self, node: GraphNode) -> str:
-        """Hash of what the pods are to be rolled on: what we render, or what exists where others decide that."""
+        """Return a hash of what the pods are to be rolled on: what we render, or what exists where others decide.
+
+        Of a Secret only its version counts.
+        """
         if not node.roll_on:
             return ""
         return content_hash([self._content(self.graph.nodes[target], self.nodes[target]) for target in node.roll_on])
 
     def _content(self, node: GraphNode, children: NodeChildren) -> list[Any]:
-        rendered = node.policy is ApplyPolicy.ALWAYS
+        if node.kind == SECRET:
+            return [
+                [metadata(child.live or {}).get(key) for key in ("uid", "resourceVersion")] for child in children.items
+            ]
+        rendered = node.is_rolled_as_rendered
         manifests = (child.rendered if rendered else child.live for child in children.items)
         return [{key: value for key, value in (one or {}).items() if key not in _NOT_CONTENT} for one in manifests]
 

@@ -8,6 +8,7 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.apimachinery.places import Place
+from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.controller.decision import Fill
 from vworkspace_core.graph.scope import Item, Scope
 from vworkspace_core.readiness import Readiness
@@ -152,3 +153,11 @@ class GraphNode:
     roll_on: tuple[str, ...] = ()
     place: Place = NOWHERE
     title: str = ""
+
+    @property
+    def is_rolled_as_rendered(self) -> bool:
+        """Whether `roll_on` hashes what is rendered here; else it goes by what exists.
+
+        Of a Secret nothing is hashed: who may read the pods' template could try out what gives that hash (L21).
+        """
+        return self.policy is ApplyPolicy.ALWAYS and self.kind != SECRET

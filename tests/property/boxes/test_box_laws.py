@@ -9,19 +9,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.box_world import NS, PureWorld, condition_of
-from tests.support.boxes import box_of, config, crd, deployment
+from tests.support.boxes import box_of, config, crd, deployment, secret
 from tests.support.effort import effort
 from tests.support.faulty_kube import Crash, Cut, FaultyKube
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_apiserver.model.calls import RequestTarget
 from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import ObjectRef, canonical_json, get_path
+from vworkspace_core.apimachinery.manifest import ObjectRef, canonical_json, content_hash, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.decide import BoxContext, composite_of, decide
 from vworkspace_core.composites.observe import observe_live
 from vworkspace_core.composites.parent import STANDARD
 from vworkspace_core.controller.render import as_data
+from vworkspace_core.ports import PatchType
 
 GATE: Final = {"field": "children.deployment.status.readyReplicas", "equals": "${self.spec.replicas}"}
 PARTS: Final[Mapping[str, Any]] = {"p": "${self.spec.parts}", "key": "${p.name}"}
@@ -104,7 +105,7 @@ TAINTED: Final = box_of(
             "data": {"password": "${given.data.password}"},
         },
     },
-    config("hash", data={"of": "${hash(given)}"}),
+    config("names", data={"of": "${given.metadata.name + given.metadata.uid}"}),
     deployment("web", rollOn=["given"]),
     externals=[{"id": "given", "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "given"}}],
 )
@@ -120,32 +121,36 @@ def decided(data: str) -> Any:
 
 
 def untainted(decision: Any) -> bytes:
-    """Without Secrets and hashes: nothing else may tell what a Secret holds."""
-    manifests = [apply["manifest"] for apply in decision.get("apply", ())]
-    plain = [
-        {"kind": one["kind"], "name": one["metadata"]["name"], "spec": _without_hashes(one.get("spec"))}
-        for one in manifests
-        if one["kind"] != "Secret"
-    ]
+    """Everything but Secrets: nothing else may tell what a Secret holds, by a hash neither."""
+    plain = [apply["manifest"] for apply in decision.get("apply", ()) if apply["manifest"]["kind"] != "Secret"]
     return canonical_json([plain, decision.get("status"), decision.get("events")])
 
 
-def _without_hashes(spec: Any) -> Any:
-    annotations = get_path(spec, "template", "metadata", "annotations")
-    if not isinstance(annotations, dict):
-        return spec
-    left = {key: value for key, value in annotations.items() if "hash" not in key}
-    template = {**spec["template"], "metadata": {**spec["template"]["metadata"], "annotations": left}}
-    return {**spec, "template": template}
-
-
 @pytest.mark.parametrize(("one", "other"), [("YQ==", "Yg=="), ("", "c2VjcmV0"), ("YQ==", "")])
-def test_what_a_secret_holds_shows_in_secrets_and_hashes_only_L21(one: str, other: str) -> None:
+def test_what_a_secret_holds_shows_in_secrets_only_whoever_the_tenant_is_L21(one: str, other: str) -> None:
     first, second = decided(one), decided(other)
 
     assert first != second
     assert untainted(first) == untainted(second)
     assert "c2VjcmV0" not in str(second.get("status"))
+
+
+@pytest.mark.parametrize("apply", ["Always", "IfAbsent"])
+def test_pods_are_rolled_once_when_a_secret_changes_and_no_tenant_can_guess_at_it_L21(apply: str) -> None:
+    """`rollOn` goes by the version of a Secret: its content stands in no hash."""
+    box = box_of(secret("pw", {"p": "hunter2"}, apply=apply), deployment("web", rollOn=["pw"]))
+    world = settled({"image": "r/x:1", "parts": []}, box)
+    web, pw = (next(ref for ref in world.children() if ref.name == name) for name in ("web", "pw"))
+    first = world.get(web) or {}
+    assert get_path(first, "metadata", "generation") == 1, "it is applied once the Secret has a version"
+    version = [get_path(world.get(pw), "metadata", key) for key in ("uid", "resourceVersion")]
+    path = ("spec", "template", "metadata", "annotations", "box.vworkspace.io/roll-hash")
+    assert get_path(first, *path) == content_hash([[version]])
+
+    run_sync(world.admin.patch(pw, {"data": {"more": "eA=="}}, patch_type=PatchType.MERGE, field_manager="me"))
+    world.settle()
+    assert get_path(world.get(web), "metadata", "generation") == 2
+    assert get_path(world.get(web), *path) != get_path(first, *path)
 
 
 # --- the process dies at any request ----------------------------------------------------------------------------------

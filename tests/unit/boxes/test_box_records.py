@@ -16,7 +16,7 @@ CREATED = "box.vworkspace.io/created"
 
 
 def parent(annotations: dict[str, str], manager: str) -> dict[str, Any]:
-    fields = {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in annotations}}}
+    fields: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in annotations}}}
     meta = {
         "name": "shop",
         "namespace": "team",

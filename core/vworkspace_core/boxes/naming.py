@@ -1,0 +1,74 @@
+"""Who decides what the objects of a box are called, read from its text before anything is compiled (RUN-12)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vworkspace_core.apimachinery.manifest import Kind, get_path
+from vworkspace_core.boxes.children import ChildNames
+from vworkspace_core.boxes.model import BoxResource, OperatorBox
+from vworkspace_core.boxes.schemas import KnownKind
+from vworkspace_core.boxes.taint import PARENT, Origin, Taint, child, external, taint_of
+from vworkspace_core.boxes.templates import pieces
+from vworkspace_core.cel import CelSyntaxError
+from vworkspace_core.cel.parser import parse
+from vworkspace_core.cel.syntax import Expression, Identifier, children
+
+
+def taints_of(model: OperatorBox, kinds: Mapping[str, KnownKind], names: ChildNames) -> Mapping[str, Taint]:
+    """Return what is known of every variable of a box: the parent, its children and their lists, its externals."""
+    taints: dict[str, Taint] = {"self": PARENT}
+    for resource in _resources(model):
+        if resource.id in kinds:
+            meta = get_path(resource.template, "metadata", "name")
+            is_list = resource.for_each is not None
+            taints[resource.id] = child(kinds[resource.id].kind, origin_of(meta), listed=is_list)
+    for one in model.spec.externals:
+        if one.id in kinds:
+            taints[one.id] = _external(kinds[one.id].kind, one.metadata)
+    for name, ids in names.lists.items():
+        if ids[0] in kinds:
+            named = max(
+                origin_of(get_path(one.template, "metadata", "name")) for one in _resources(model) if one.id in ids
+            )
+            taints[name] = child(kinds[ids[0]].kind, named, listed=True)
+    return taints
+
+
+def _resources(model: OperatorBox) -> Iterator[BoxResource]:
+    yield from model.spec.resources
+    for phase in model.spec.phases:
+        yield from phase.resources
+    for last in model.spec.deletion.phases:
+        yield from last.resources
+
+
+def _external(kind: Kind, metadata: Mapping[str, Any]) -> Taint:
+    namespace = metadata.get("namespace")
+    elsewhere = not kind.namespaced or (namespace is not None and origin_of(namespace, literal=True) is Origin.AUTHOR)
+    return external(kind, origin_of(metadata.get("name")), elsewhere=elsewhere)
+
+
+def origin_of(text: Any, *, literal: bool = False) -> Origin:
+    """Return who decides a text of a template, by what it reads of the parent. `literal`: an expression is a choice."""
+    if not isinstance(text, str):
+        return Origin.CHOSEN
+    try:
+        trees = [parse(piece.text) for piece in pieces(text) if piece.is_expression]
+    except CelSyntaxError:
+        return Origin.CHOSEN
+    if literal and trees:
+        return Origin.CHOSEN
+    return max((_origin(tree) for tree in trees), default=Origin.AUTHOR)
+
+
+def _origin(tree: Expression) -> Origin:
+    """Return who decides an expression that reads the parent alone; what it reads beside that is a choice."""
+    others = {name: Taint(origin=Origin.CHOSEN) for name in _names(tree) if name != "self"}
+    return taint_of(tree, {**others, "self": PARENT}).whole.origin
+
+
+def _names(node: Expression) -> Iterator[str]:
+    if isinstance(node, Identifier):
+        yield node.name
+    for below in children(node):
+        yield from _names(below)
