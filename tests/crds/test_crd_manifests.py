@@ -81,7 +81,10 @@ def test_names_scopes_and_short_names_are_the_specification_s() -> None:
 @pytest.mark.parametrize(
     ("kind", "columns"),
     [
-        ("ApplicationInstance", ["Ready", "Chart", "Version", "Reason", "Blocked", "Age", "Message", "Obstacle"]),
+        (
+            "ApplicationInstance",
+            ["Ready", "Suspended", "Wanted", "Deployed", "Reason", "Age", "Chart", "Override", "Message"],
+        ),
         ("Operation", ["Phase", "Type", "Engine", "Target", "Reason", "Started", "Age", "Finished", "Message"]),
     ],
 )

@@ -178,17 +178,9 @@ def test_kubectl_get_tells_at_a_glance() -> None:
         await world.clock.sleep(300)
         shown = row(world)
 
-        assert list(shown)[:8] == [
-            "Name",
-            "Cluster",
-            "Connected",
-            "Since",
-            "Authenticated",
-            "Healthy",
-            "Dropping",
-            "Heartbeat",
-        ]
-        assert (shown["Connected"], shown["Healthy"], shown["Dropping"]) == ("True", "True", "False")
+        assert list(shown)[:7] == ["Name", "Cluster", "Connected", "Authenticated", "Healthy", "Heartbeat", "Age"]
+        assert (shown["Connected"], shown["Authenticated"]) == ("RoundTripOK", "CredentialAccepted")
+        assert (shown["Healthy"], shown["Buffer"]) == ("AllControllersReady", "BufferDrained")
         assert shown["Since"] in ("5m", "5m0s")
         assert shown["Heartbeat"].endswith("s")
 

@@ -53,7 +53,7 @@ def test_the_tree_leads_from_the_job_to_what_runs_SEE_1(face: Face) -> None:
         assert [child.summary.ref for child in branch.children] == [SOURCE, RELEASE]
         assert {child.summary.state for child in branch.children} == {OverviewState.READY}
         text = object_text(report, None, NOW)
-        assert text.startswith(f"asked for by job ApplicationInstance/{NS}/{NAME}@7 of the control plane\n")
+        assert text.startswith(f"Source: control plane (job ApplicationInstance/{NS}/{NAME}@7)\n")
         told = json.loads(object_text(report, Format.JSON, NOW))
         assert (told["state"], len(told["children"])) == ("Ready", 2)
 

@@ -43,9 +43,9 @@ def test_a_blocked_instance_says_what_blocks_it(server: ApiServer) -> None:
 
     short, wide = row(server, APPLICATION_INSTANCE, blocked), row(server, APPLICATION_INSTANCE, blocked, wide=True)
 
-    assert (short["Ready"], short["Reason"], short["Blocked"]) == ("False", "NotDeployed", "NamespaceNotGated")
+    assert (short["Ready"], short["Reason"]) == ("False", "NamespaceNotGated")
     assert "kubectl label namespace org-myteam managed-by=vworkspace" in wide["Message"]
-    assert wide["Obstacle"] == wide["Message"]
+    assert (short["Wanted"], short["Deployed"]) == ("6.6.0", None)
 
 
 def ended(of: str = "runCommand.job", **more: Any) -> dict[str, Any]:

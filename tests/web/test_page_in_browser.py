@@ -93,7 +93,7 @@ def held(site: PageSite) -> dict[str, tuple[str, str]]:
     for kind in (APPLICATION_INSTANCE, OPERATION):
         for manifest in site.do(partial(listed, kind)).items:
             summary = summary_of(kind, manifest)
-            found[summary.ref.name] = (summary.state.value, summary.reason)
+            found[summary.ref.name] = (summary.stands, summary.reason)
     return found
 
 

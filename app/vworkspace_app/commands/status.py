@@ -20,9 +20,11 @@ from vworkspace_app.overview.watching import Following
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import CLUSTER
+from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.overview.data import branch_data, counts, shard_data, summary_data
-from vworkspace_core.overview.replicas import at_work
+from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of
 from vworkspace_core.overview.summary import Summary, summary_of
 from vworkspace_core.overview.tree import origin_of
 from vworkspace_core.ports import KubeApi
@@ -101,16 +103,18 @@ async def _words(api: KubeApi, name: str, boxes: Sequence[Box]) -> Mapping[str, 
 def fleet_text(fleet: Fleet, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
     """The fleet as it is asked for, folded to so many columns."""
     summaries = [summary_of(kind, manifest) for kind, manifest in fleet.objects]
-    shards = at_work(fleet.leases, NAME, now)
+    beat = heartbeat_of(manifest for kind, manifest in fleet.objects if kind == CLUSTER)
+    workers = Workers(at_work(fleet.leases, NAME, now), beat)
     if form is not None:
         told = {"objects": [summary_data(each) for each in summaries], "counts": counts(summaries)}
-        operators = [shard_data(each) for each in shards]
-        return dump([{**told, "operators": operators, "notShown": list(fleet.unreadable)}], form)
-    return _printed([*_table_if_any(summaries, now), footer(summaries, shards, fleet.unreadable, now)], width)
+        heartbeat = {} if beat is None else {"heartbeat": format_time(beat)}
+        operators = [shard_data(each) for each in workers.shards]
+        return dump([{**told, "operators": operators, **heartbeat, "notShown": list(fleet.unreadable)}], form)
+    return _printed([*_table_if_any(summaries, now, width), footer(summaries, workers, fleet.unreadable, now)], width)
 
 
-def _table_if_any(summaries: Sequence[Summary], now: datetime) -> Sequence[Any]:
-    return [fleet_table(summaries, now), ""] if summaries else []
+def _table_if_any(summaries: Sequence[Summary], now: datetime, width: int) -> Sequence[Any]:
+    return [fleet_table(summaries, now, width), ""] if summaries else []
 
 
 def object_text(around: Surroundings, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
@@ -127,5 +131,5 @@ def _printed(parts: Sequence[Any], width: int) -> str:
     screen = console(width)
     with screen.capture() as captured:
         for part in parts:
-            screen.print(part)
+            screen.print(part, crop=False)  # a command that is cut does something else
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())

@@ -27,7 +27,7 @@ from vworkspace_core.install import access
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.overview import checkup
 from vworkspace_core.overview.checkup import Definitions, Finding, Verdict
-from vworkspace_core.overview.replicas import at_work
+from vworkspace_core.overview.replicas import at_work, beats, heartbeat_of
 from vworkspace_kube import KubeApiClient
 
 _ACCESS_REVIEW: Final = Kind(
@@ -85,7 +85,9 @@ async def _at_work(api: KubeApiClient, options: InstallOptions, now: datetime) -
     shards = at_work(await leases_of(api, options.namespace, NAME), NAME, now)
     if shards and all(each.holder for each in shards):
         return checkup.operator(None, shards)
-    return checkup.operator(await find(api, ObjectRef(DEPLOYMENT, options.namespace, NAME)), shards)
+    has_heartbeat = not shards and beats(heartbeat_of(await all_of(api, CLUSTER)), now)
+    deployment = await find(api, ObjectRef(DEPLOYMENT, options.namespace, NAME))
+    return checkup.operator(deployment, shards, has_heartbeat=has_heartbeat)
 
 
 async def _definitions(api: KubeApiClient) -> Definitions:

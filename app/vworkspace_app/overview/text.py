@@ -1,9 +1,11 @@
 """The overview for people: tables and trees, in the width that there is."""
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
@@ -16,8 +18,8 @@ from vworkspace_app.overview.reading import Surroundings, happened
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.timestamps import parse_time
 from vworkspace_core.overview.data import counts
-from vworkspace_core.overview.remedy import short
-from vworkspace_core.overview.replicas import AtWork
+from vworkspace_core.overview.remedy import commands_in, parts_of, short, without_commands
+from vworkspace_core.overview.replicas import AtWork, Workers, beats
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
 from vworkspace_core.overview.tree import Branch, origin_of
 
@@ -32,7 +34,10 @@ _COLOURS: Final = {
 }
 """Colours that can be read on light and on dark; the word says the same without them."""
 
-_HEAD: Final = ("NAMESPACE", "OBJECT", "STATE", "SINCE")
+_HEAD: Final = ("NAMESPACE", "OBJECT", "STATE", "WANTED", "DEPLOYED", "SINCE", "REASON")
+_OF_INSTANCES: Final = ("WANTED", "DEPLOYED")
+"""Columns that are empty where no instance is shown."""
+_CONDITION_IN_NOTE: Final = re.compile(r"\A\w+ is (?:True|False|Unknown)(?:: |\Z)")
 WIDEST: Final = 100_000
 """Columns where nobody looks: nothing is folded."""
 
@@ -50,33 +55,64 @@ def columns() -> int:
     return os.get_terminal_size().columns if sys.stdout.isatty() else WIDEST
 
 
-def fleet_table(summaries: Sequence[Summary], now: datetime) -> RenderableType:
+def fleet_table(summaries: Sequence[Summary], now: datetime, width: int = WIDEST) -> RenderableType:
     """A line for each object; below one that is not well, why, when it is looked at again, and what would help."""
-    rows = [(each.ref.namespace or "", short(each.ref), each.state.value, age(each.since, now)) for each in summaries]
-    widths = [max(len(cell) for cell in column) for column in zip(_HEAD, *rows, strict=True)]
-    parts: list[RenderableType] = [_row(_HEAD, widths, "REASON")]
+    shown = [name for name in _HEAD if name not in _OF_INSTANCES or any(summary.wanted for summary in summaries)]
+    rows = [_cells(each, now) for each in summaries]
+    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in shown]
+    parts: list[RenderableType] = [_row([Text(name) for name in shown], widths)]
     for summary, row in zip(summaries, rows, strict=True):
-        parts.append(_row(row, widths, summary.reason, _COLOURS.get(summary.state, "")))
+        style = _COLOURS.get(summary.state, "")
+        line = _row([Text(row[name], style if name == "STATE" else "") for name in shown], widths)
+        parts += [line] if len(line) <= width else _folded(line, row["REASON"])
         parts += _details(summary)
     return Group(*parts)
 
 
-def _row(cells: Sequence[str], widths: Sequence[int], reason: str, style: str = "") -> Text:
-    namespace, name, state, since = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-    line = Text.assemble(f"{namespace}  {name}  ", (state, style), f"  {since}  {reason}")
+def _cells(summary: Summary, now: datetime) -> dict[str, str]:
+    return {
+        "NAMESPACE": summary.ref.namespace or "",
+        "OBJECT": short(summary.ref),
+        "STATE": summary.stands,
+        "WANTED": summary.wanted,
+        "DEPLOYED": summary.deployed,
+        "SINCE": age(summary.since, now),
+        "REASON": summary.reason,
+    }
+
+
+def _row(cells: Sequence[Text], widths: Sequence[int]) -> Text:
+    for text, width in zip(cells, widths, strict=True):
+        text.pad_right(width - len(text))
+    line = Text("  ").join(cells)
     line.rstrip()
     return line
+
+
+def _folded(line: Text, reason: str) -> list[RenderableType]:
+    """Return a row that is wider than the screen: its last cell, the reason, on a line of its own."""
+    line.right_crop(len(reason))
+    line.rstrip()
+    return [line, _below(reason)]
 
 
 def _details(summary: Summary) -> list[RenderableType]:
     """Of what is settled and well nothing."""
     lines: list[RenderableType] = []
-    if summary.message and not _is_well(summary):
-        lines.append(_below(summary.message))
-    lines += [_command(f"  -> {command}") for command in summary.remedies]
+    if not _is_well(summary):
+        lines += _explained(summary)
     if summary.next_look and not _is_well(summary):
-        lines.append(_below(f"next look: {summary.next_look}"))
+        lines.append(_below(f"Next check: {summary.next_look}"))
     return lines
+
+
+def _explained(summary: Summary) -> list[RenderableType]:
+    """Return the message with each command that it names on a line of its own, and remedies that it does not name."""
+    pieces = [
+        _command(f"  -> {text}") if is_command else _below(text) for text, is_command in parts_of(summary.message)
+    ]
+    named = commands_in(summary.message)
+    return [*pieces, *(_command(f"  -> {command}") for command in summary.remedies if command not in named)]
 
 
 def _below(text: str) -> RenderableType:
@@ -93,46 +129,55 @@ def _is_well(summary: Summary) -> bool:
     return summary.state in SETTLED and summary.state is not OverviewState.FAILED
 
 
-def footer(summaries: Sequence[Summary], shards: Sequence[AtWork], unreadable: Iterable[str], now: datetime) -> str:
+def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[str], now: datetime) -> str:
     """How many stand how, who is at work, and what could not be seen."""
     told = ", ".join(f"{number} {state}" for state, number in counts(summaries).items())
     number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
     lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]
-    lines += operator_lines(shards, now)
+    lines += operator_lines(workers, now)
     lines += [f"not shown: {each}" for each in unreadable]
     return "\n".join(lines)
 
 
-def operator_lines(shards: Sequence[AtWork], now: datetime) -> list[str]:
+def operator_lines(workers: Workers, now: datetime) -> list[str]:
     """Whether an operator is at work: a line, and where several share the cluster one for each of them (RUN-13)."""
+    shards = workers.shards
     if not shards:
-        return ["operator: no Lease was found, so nobody is seen at work; look closer with: vworkspace-operator check"]
+        return [f"operator: {_without_lease(workers.heartbeat, now)}"]
     if len(shards) == 1:
-        return [f"operator: {_at_work(shards[0], now, 'nothing goes on until one does')}"]
+        return [f"operator: {_at_work(shards[0], now, 'nothing is reconciled until one does')}"]
     working = sum(bool(each.holder) for each in shards)
     lines = [f"operator: {working} of {len(shards)} shards are at work"]
     return lines + [
-        f"  {each.shard}  {_at_work(each, now, 'nothing goes on in its namespaces until one does')}" for each in shards
+        f"  {each.shard}  {_at_work(each, now, 'nothing in its namespaces is reconciled until one does')}"
+        for each in shards
     ]
+
+
+def _without_lease(heartbeat: datetime | None, now: datetime) -> str:
+    if beats(heartbeat, now):
+        return f"at work without leader election, last heartbeat {age(heartbeat, now)} ago"
+    last = "no Lease and no heartbeat" if heartbeat is None else f"no Lease, last heartbeat {age(heartbeat, now)} ago"
+    return f"NONE SEEN ({last}); check with: vworkspace-operator check"
 
 
 def _at_work(one: AtWork, now: datetime, otherwise: str) -> str:
     if one.holder:
-        return f"{one.holder} leads, and was heard of {age(one.heard, now)} ago"
-    heard = "it has never run here" if one.heard is None else f"the last was heard of {age(one.heard, now)} ago"
+        return f"{one.holder} leads, last renewed {age(one.heard, now)} ago"
+    heard = "it has never run here" if one.heard is None else f"last seen {age(one.heard, now)} ago"
     return f"NONE RUNS; {heard}, and {otherwise}"
 
 
 def object_report(branch: Branch, around: Surroundings, now: datetime) -> RenderableType:
     """One object whole: who asked for it, the tree, its events, and what helps."""
-    parts: list[RenderableType] = [Text(f"asked for by {origin_of(around.manifest)}"), _tree(branch, now)]
+    parts: list[RenderableType] = [Text(f"Source: {origin_of(around.manifest)}"), _tree(branch, now)]
     if branch.summary.next_look:
-        parts.append(Text(f"next look: {branch.summary.next_look}"))
+        parts.append(Text(f"Next check: {branch.summary.next_look}"))
     if remedies := _remedies(branch):
-        parts += [Text("what helps:"), *(_command(f"  {command}") for command in remedies)]
+        parts += [Text("To fix:"), *(_command(f"  {command}") for command in remedies)]
     if around.events:
-        told = "" if _is_well(branch.summary) else " ".join(branch.summary.message.split())
-        parts += [Text("last events:"), *(_event(event, told, now) for event in around.events)]
+        said = "" if _is_well(branch.summary) else " ".join(branch.summary.message.split())
+        parts += [Text("Last events:"), *_events(around.events, said, now)]
     parts += [Text(f"not shown: {each}") for each in around.unreadable]
     return Group(*parts)
 
@@ -156,8 +201,15 @@ def _label(branch: Branch, now: datetime) -> RenderableType:
     said = "  ".join(part for part in (reason, f"({since})" if since else "") if part)
     line = Text.assemble(f"{node}{_named(summary.ref)}  ", _state(summary), f"  {said}" if said else "")
     more = [f"deployed: {branch.runs}"] if branch.runs else []
-    more += [summary.message] if summary.message and not _is_well(summary) else []
+    more += [_versions(summary)] if summary.wanted != summary.deployed else []
+    more += [without_commands(summary.message)] if summary.message and not _is_well(summary) else []
     return Group(line, *map(_below, more)) if more else line
+
+
+def _versions(summary: Summary) -> str:
+    """Return what is wanted and what is deployed, where the two differ."""
+    by = f" (requested by Operation {summary.override})" if summary.override else ""
+    return f"wanted: {summary.wanted}; deployed: {summary.deployed or 'nothing'}{by}"
 
 
 def _named(ref: ObjectRef) -> str:
@@ -175,17 +227,29 @@ def _state(summary: Summary) -> Text:
     return Text(summary.state.value, style=_COLOURS.get(summary.state, ""))
 
 
-def _event(event: Manifest, told: str, now: datetime) -> RenderableType:
-    """What stands above already is not told again."""
-    reason, note = (" ".join(str(get_path(event, field) or "").split()) for field in ("reason", "message"))
-    note = note.replace(told, "as above") if told else note
+def _events(events: Sequence[Manifest], said: str, now: datetime) -> Iterator[RenderableType]:
+    """Return a line for each thing that happened: Events that say the same at the same time are one.
+
+    `said` stands above already, and is not repeated.
+    """
+    for (since, note), same in groupby(events, key=lambda event: (_since(event, now), _note(event))):
+        reasons = ", ".join(dict.fromkeys(str(get_path(event, "reason") or "") for event in same))
+        line = Table.grid(padding=(0, 2, 0, 0))
+        line.add_column(width=6, justify="right")
+        line.add_column(overflow="fold")
+        line.add_row(since, Text(": ".join(filter(None, (reasons, "as above" if said and note == said else note)))))
+        yield line
+
+
+def _since(event: Manifest, now: datetime) -> str:
     text = happened(event)
-    since = age(parse_time(text), now) if text else ""
-    line = Table.grid(padding=(0, 2, 0, 0))
-    line.add_column(width=6, justify="right")
-    line.add_column(overflow="fold")
-    line.add_row(since, Text(f"{reason}: {note}"))
-    return line
+    return age(parse_time(text), now) if text else ""
+
+
+def _note(event: Manifest) -> str:
+    """Return what happened, without the condition that says it."""
+    note = " ".join(str(get_path(event, "message") or "").split())
+    return _CONDITION_IN_NOTE.sub("", note)
 
 
 def age(since: datetime | None, now: datetime) -> str:

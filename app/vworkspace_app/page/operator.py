@@ -14,6 +14,7 @@ import attrs
 from vworkspace_app.controller.informer_stats import InformerStats
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
+from vworkspace_app.page.drawing import drawing_of
 from vworkspace_app.page.index import FleetIndex
 from vworkspace_app.page.links import CLUSTER_SCOPED, OBJECT, fleet_query
 from vworkspace_app.page.loops import OtherLoop
@@ -32,7 +33,7 @@ from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.controller.informer.state import InformerPhase
 from vworkspace_core.overview.fleet import FleetRow, FleetView, fleet_view, told
-from vworkspace_core.overview.picture import Picture, picture_of_parent, picture_of_tree, walk
+from vworkspace_core.overview.picture import picture_of_parent, picture_of_tree, walk
 from vworkspace_core.overview.summary import summary_of
 from vworkspace_core.overview.timeline import MOST, TimelineEntry, entries_of, newest
 from vworkspace_core.overview.tone import Tone, tone_of
@@ -219,27 +220,12 @@ def object_screen(found: CachedObject, linked: Set[Kind], now: datetime) -> Scre
         "fleet",
         (
             Part("head", "object_head.html", head),
-            Part("graph", "object_graph.html", {"picture": picture, "edges": drawn_edges(picture)}),
+            Part("graph", "object_graph.html", {"picture": picture, "drawing": drawing_of(picture)}),
             Part("nodes", "object_nodes.html", {"nodes": list(walk(picture)), "linked": linked}),
             timeline_part(newest(entries), linked),
         ),
         scope=frozenset(namespaces) if "" not in namespaces else None,
     )
-
-
-def drawn_edges(picture: Picture) -> list[dict[str, Any]]:
-    """Edges with the places of both ends."""
-    at = {node.id: node for node in picture.nodes}
-    return [
-        {
-            "from_column": at[edge.source].column,
-            "from_row": at[edge.source].row,
-            "to_column": at[edge.target].column,
-            "to_row": at[edge.target].row,
-            "is_open": edge.is_open,
-        }
-        for edge in picture.edges
-    ]
 
 
 def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> Part:

@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 
-from vworkspace_app.page.operator import drawn_edges
+from vworkspace_app.page.drawing import drawing_of
 from vworkspace_app.page.screens import Heard, Part, Screen, Tab
 from vworkspace_core.overview.picture import walk
 from vworkspace_core.overview.trace import Trace
@@ -44,7 +44,7 @@ class TracePage:
             (
                 Part("slider", "trace_slider.html", {"number": number, "last": last}),
                 Part("moment", "trace_moment.html", {"number": number, "last": last, "moment": moment}),
-                Part("graph", "object_graph.html", {"picture": moment.picture, "edges": drawn_edges(moment.picture)}),
+                Part("graph", "object_graph.html", {"picture": moment.picture, "drawing": drawing_of(moment.picture)}),
                 Part("nodes", "object_nodes.html", {"nodes": list(walk(moment.picture)), "linked": frozenset()}),
                 Part("told", "trace_told.html", {"moments": before}),
             ),

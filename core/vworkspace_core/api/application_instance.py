@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from vworkspace_core.api.chart import AppliedChart, ChartSource
+from vworkspace_core.api.chart import AppliedChart, ChartSource, DeployedChart
 from vworkspace_core.apimachinery.fields import (
     CelRule,
     conditions_field,
@@ -219,9 +219,14 @@ class ApplicationInstanceStatus:
     """What the operator found, from the generation that it names."""
 
     observed_generation: int | None = observed_generation_field()
+    reason: str | None = schema_field("Why it stands there: the reason of the condition that decides.", default=None)
+    message: str | None = schema_field("The message of that condition.", default=None)
     conditions: tuple[Condition, ...] = conditions_field()
     helm_release_ref: ObjectName | None = schema_field("The HelmRelease.", default=None)
     last_applied_chart: AppliedChart | None = schema_field("Chart of the last apply.", default=None)
+    deployed_chart: DeployedChart | None = schema_field(
+        "Chart of the release that Helm has deployed, whatever is wanted.", default=None
+    )
     last_reconcile_time: str | None = schema_field(
         "When the status last changed.", default=None, schema={"format": "date-time"}
     )

@@ -65,3 +65,11 @@ class AppliedChart:
     url: str = schema_field("Registry or repository.")
     name: str = schema_field("Chart name.")
     version: str = schema_field("Exact version.")
+
+
+@attrs.frozen
+class DeployedChart:
+    """The chart of a release that Helm has deployed."""
+
+    name: str = schema_field("Chart name.")
+    version: str = schema_field("Exact version.")

@@ -73,7 +73,9 @@ class ClusterStatus:
     observed_generation: int | None = observed_generation_field()
     conditions: tuple[Condition, ...] = conditions_field()
     last_heartbeat: str | None = schema_field(
-        "Last round trip to the control plane.", default=None, schema={"format": "date-time"}
+        "Last round trip to the control plane; without an agent, when the operator was last at work.",
+        default=None,
+        schema={"format": "date-time"},
     )
     credentials_secret_ref: NameRef | None = schema_field("Where the credential is kept.", default=None)
     managed_namespaces: tuple[str, ...] = schema_field(

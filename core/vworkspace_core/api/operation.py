@@ -1,12 +1,11 @@
 """Operation: one day-2 action on an application, run once by one engine (RES-2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.fields import (
     CelRule,
     conditions_field,
@@ -18,7 +17,7 @@ from vworkspace_core.apimachinery.fields import (
 )
 from vworkspace_core.apimachinery.formats import TARGET_VERSION
 from vworkspace_core.apimachinery.manifest import same_json
-from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
+from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 
 
@@ -156,24 +155,6 @@ class OperationStatus:
     logs_ref: LogsRef | None = schema_field("Where the logs are.", default=None)
     engine_ref: EngineRef | None = schema_field("The engine object.", default=None)
     observed_request: str | None = observed_request_field()
-
-
-_DECISIVE: Final = (
-    ("Failed", ConditionStatus.TRUE),
-    ("Cancelled", ConditionStatus.TRUE),
-    ("Succeeded", ConditionStatus.TRUE),
-    ("Accepted", ConditionStatus.FALSE),
-    ("Blocked", ConditionStatus.TRUE),
-)
-
-
-def headline(conditions: Sequence[Condition | Wanted]) -> dict[str, str]:
-    """`reason` and `message` of a status: those of the condition that decides, so that a table can show why (U9)."""
-    by_type_and_status = {(condition.type, condition.status): condition for condition in conditions}
-    running = next((condition for condition in conditions if condition.type == "Running"), None)
-    decides = next((by_type_and_status[key] for key in _DECISIVE if key in by_type_and_status), running)
-    fields = {} if decides is None else {"reason": str(decides.reason), "message": decides.message}
-    return {name: text for name, text in fields.items() if text}
 
 
 @attrs.frozen

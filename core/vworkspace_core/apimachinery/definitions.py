@@ -1,11 +1,12 @@
 """CustomResourceDefinitions, put together of a kind, its schemas and what `kubectl get` shows (RES-6)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 
 
 @attrs.frozen
@@ -21,6 +22,23 @@ class Column:
         """As a CRD has it."""
         column = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
         return {**column, "priority": self.priority} if self.priority else column
+
+
+_STEP: Final = re.compile(r"""\.(\w+)(?:\[\?\(@\.type=="(\w+)"\)\])?""")
+
+
+def text_at(manifest: Manifest, json_path: str) -> str:
+    """Return the text that a column of type string shows of an object; empty where there is none.
+
+    It reads paths of fields, and of fields of one condition: all that columns of ours are made of.
+    """
+    value: Any = manifest
+    for field, condition_type in _STEP.findall(json_path):
+        value = get_path(value, field)
+        if condition_type:
+            listed = value if isinstance(value, list) else ()
+            value = next((each for each in listed if get_path(each, "type") == condition_type), None)
+    return value if isinstance(value, str) else ""
 
 
 def condition_path(condition_type: str, field: str) -> str:

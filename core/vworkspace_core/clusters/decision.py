@@ -97,7 +97,7 @@ def _conditions(source: Cluster, inventory: ClusterInventory) -> Iterator[Wanted
 
 def _status(source: Cluster, inventory: ClusterInventory) -> ClusterStatus:
     """Everything but the conditions."""
-    heard = inventory.agent.connection.last_ok if inventory.agent else None
+    heard = inventory.agent.connection.last_ok if inventory.agent else inventory.now
     return ClusterStatus(
         last_heartbeat=format_time(heard.wall) if heard else source.status.last_heartbeat,
         credentials_secret_ref=NameRef(inventory.credentials_secret) if inventory.credentials_secret else None,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from vworkspace_core.api.headline import headline
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.vocabulary import owned_types
@@ -29,8 +30,8 @@ def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterat
     yield Wanted(Type.BLOCKED, true, blocked.cause, blocked.message_over(before.get(Type.BLOCKED)))
 
 
-def _fields(_: Sequence[Wanted], now: datetime) -> dict[str, Any]:
-    return {"lastReconcileTime": format_time(now)}
+def _fields(conditions: Sequence[Wanted], now: datetime) -> dict[str, Any]:
+    return {"lastReconcileTime": format_time(now), **headline(APPLICATION_INSTANCE, conditions)}
 
 
 INSTANCE_WORDS: Final = BlockedWords(

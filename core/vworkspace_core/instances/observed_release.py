@@ -11,10 +11,12 @@ from typing import Any
 
 import attrs
 
+from vworkspace_core.api.chart import DeployedChart
 from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.instances.retry import COUNTED_FAILURES, is_handled
 
 _CHART_IN_MESSAGE = re.compile(r"\bwith chart \S+?@([0-9A-Za-z.+_-]*[0-9A-Za-z])")
+_DIGEST_IN_VERSION = re.compile(r"\+[0-9a-f]{12}\Z")
 _NONE: Mapping[str, Any] = {}
 
 
@@ -157,6 +159,21 @@ def _is_of_artifact(release: Any, digest: str | None) -> bool:
         return bool(deployed == digest)
     build = str(get_path(release, "chartVersion")).partition("+")[2]
     return bool(build) and digest.partition(":")[2].startswith(build)
+
+
+def deployed_chart(release: Manifest | None) -> DeployedChart | None:
+    """Return the chart of the release that Helm calls deployed; None while none is.
+
+    The build metadata that Flux puts in place of a chart's own, the digest of its artifact, is no part of the version.
+    """
+    status = get_path(release, "status")
+    history = get_path(status, "history")
+    for entry in history if isinstance(history, list) else ():
+        if get_path(entry, "status") == "deployed":
+            name, version = (str(get_path(entry, field) or "") for field in ("chartName", "chartVersion"))
+            of_oci = get_path(entry, "ociDigest") or get_path(status, "lastAttemptedRevisionDigest")
+            return DeployedChart(name, _DIGEST_IN_VERSION.sub("", version) if of_oci else version)
+    return None
 
 
 def was_released(status: Mapping[str, Any]) -> bool:

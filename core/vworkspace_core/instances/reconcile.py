@@ -24,7 +24,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.release_override import effective_override, permitted_override
-from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.meta import Condition
 from vworkspace_core.apimachinery.references import ObjectName
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
@@ -43,7 +43,7 @@ from vworkspace_core.instances.blockers import intent_blocker, name_blocker
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.deletion import decide_deletion
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, DesiredObjects, desired_objects
-from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts
+from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts, deployed_chart
 from vworkspace_core.instances.ownership import adoption, is_ours
 from vworkspace_core.instances.refused_writes import TransientFailure, meaning
 from vworkspace_core.instances.release_state import ClassifiedRelease, ReleaseState
@@ -64,14 +64,14 @@ def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: 
     if not is_managed(meta) or claimed_by_another_operator(source, context.settings):
         return Decision()
     if blocker := intent_blocker(source, observed, context.settings):
-        return _blocked(Decision(), source, blocker, context)
+        return _blocked(Decision(), source, blocker, observed, context)
     if source.spec.mode is Mode.PLACEHOLDER:
         return with_status(Decision(), source, conditions.placeholder(_previous(source)), StatusFields(), context)
     chart, release = source.spec.chart, source.spec.release
     if chart is None or release is None:
         # Admission refuses it first; should it ever let one through, this is what users see.
         missing = Blocker(Reason.MISSING_CHART_SOURCE, "spec.chart, spec.release: required when managed", stalled=True)
-        return _blocked(Decision(), source, missing, context)
+        return _blocked(Decision(), source, missing, observed, context)
     return _managed(source, chart, release, observed, context)
 
 
@@ -79,11 +79,23 @@ def _previous(source: ApplicationInstance) -> dict[str, Condition]:
     return {condition.type: condition for condition in own_conditions(source.status)}
 
 
-def _blocked(decision: Decision, source: ApplicationInstance, blocker: Blocker, context: Context) -> Decision:
+def _blocked(
+    decision: Decision, source: ApplicationInstance, blocker: Blocker, observed: InstanceObserved, context: Context
+) -> Decision:
     previous = _previous(source)
     wanted = conditions.blocked(blocker.reason, blocker.message, previous, stalled=blocker.stalled)
     held = attrs.evolve(decision, requeue=blocker.requeue)
-    return with_status(held, source, wanted, StatusFields.of(source.status), context)
+    return with_status(held, source, wanted, _standing_fields(source, observed), context)
+
+
+def _standing_fields(source: ApplicationInstance, observed: InstanceObserved) -> StatusFields:
+    """Return the fields as they are, with what the release runs at this moment: Flux goes on whatever blocks us."""
+    fields, release = StatusFields.of(source.status), source.spec.release
+    ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
+    live = observed.objects.get(ref) if ref is not None else None
+    if live is None or not is_ours(live, source):
+        return fields
+    return attrs.evolve(fields, deployed_chart=deployed_chart(live))
 
 
 def _managed(
@@ -95,7 +107,7 @@ def _managed(
     desired = desired_objects(source, in_force, observed.objects, settings)
     live_release = observed.objects.get(desired.release)
     if blocker := name_blocker(source, desired, observed):
-        return _blocked(Decision(), source, blocker, context)
+        return _blocked(Decision(), source, blocker, observed, context)
     release_status = _release_status(desired, chart, live_release, observed, context)
     if observed.failures:
         return _after_failure(source, desired, release_status, observed, context)
@@ -119,7 +131,9 @@ def _managed(
         status_may_wait=PROGRESS_SECONDS if is_first_word else 0.0,
     )
     wanted = conditions.from_release(release_status, previous, override_refused=refused)
-    return with_status(decision, source, wanted, _fields(source, chart, desired, override, in_force), context)
+    fields = _fields(source, chart, desired, override, in_force)
+    fields = attrs.evolve(fields, deployed_chart=deployed_chart(live_release))
+    return with_status(decision, source, wanted, fields, context)
 
 
 def _release_status(
@@ -189,11 +203,11 @@ def _after_failure(
     meant = meaning(others[0], released_before=release_status.released_before)
     match meant:
         case Blocker():
-            return _blocked(Decision(applies=forced, only_if_current=True), source, meant, context)
+            return _blocked(Decision(applies=forced, only_if_current=True), source, meant, observed, context)
         case TransientFailure():
             wanted = conditions.unsettled(meant.reason, meant.message, _previous(source))
             decision = Decision(applies=forced, requeue=meant.requeue, only_if_current=True)
-            return with_status(decision, source, wanted, StatusFields.of(source.status), context)
+            return with_status(decision, source, wanted, _standing_fields(source, observed), context)
         case _:
             assert_never(meant)
 

@@ -17,7 +17,8 @@ from vworkspace_core.api.application_instance import (
     ReleaseOverride,
     ReplacedOverride,
 )
-from vworkspace_core.api.chart import AppliedChart
+from vworkspace_core.api.chart import AppliedChart, DeployedChart
+from vworkspace_core.api.headline import headline
 from vworkspace_core.api.labels import request_mark
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
@@ -51,13 +52,20 @@ class StatusFields:
 
     helm_release_ref: ObjectName | None = None
     last_applied_chart: AppliedChart | None = None
+    deployed_chart: DeployedChart | None = None
     endpoints: tuple[Endpoint, ...] = ()
     release_override: ReleaseOverride | None = None
 
     @classmethod
     def of(cls, status: ApplicationInstanceStatus) -> "StatusFields":
         """As they stand in `status`."""
-        return cls(status.helm_release_ref, status.last_applied_chart, tuple(status.endpoints), status.release_override)
+        return cls(
+            status.helm_release_ref,
+            status.last_applied_chart,
+            status.deployed_chart,
+            tuple(status.endpoints),
+            status.release_override,
+        )
 
 
 def own_conditions(status: ApplicationInstanceStatus) -> tuple[Condition, ...]:
@@ -96,14 +104,15 @@ def with_status(
 ) -> Decision:
     """The decision with the status, the events and the transitions that follow; unchanged where nothing is new."""
     wanted, request = tuple(wanted), request_mark(source.metadata.annotations)
-    if _is_told(source, wanted, fields, request):
+    why = headline(APPLICATION_INSTANCE, wanted)
+    if _is_told(source, wanted, fields, request, why):
         return decision
     change = status_change(
         _live(source),
         wanted,
-        _fields_json(fields, request),
+        {**_fields_json(fields, request), **_reason_of(why)},
         context.now,
-        not_compared={"lastReconcileTime": format_time(context.now)},
+        not_compared={"lastReconcileTime": format_time(context.now), **why},
         minor=_COMMENTARY,
     )
     if change is None:
@@ -113,10 +122,23 @@ def with_status(
     return change.added_to(decision, (_event(source, transition) for transition in _stories(change.transitions)))
 
 
-def _is_told(source: ApplicationInstance, wanted: Iterable[Wanted], fields: StatusFields, request: str | None) -> bool:
+def _reason_of(why: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of a headline that is compared: its message changes with that of a condition only."""
+    return {"reason": why["reason"]} if "reason" in why else {}
+
+
+def _is_told(
+    source: ApplicationInstance,
+    wanted: Iterable[Wanted],
+    fields: StatusFields,
+    request: str | None,
+    why: Mapping[str, str],
+) -> bool:
     """Whether the status says all of it: asked before anything is built, since in the steady state it does."""
     status, generation = source.status, source.metadata.generation
     if status.observed_generation != generation or status.observed_request != request:
+        return False
+    if (status.reason or "") != why.get("reason", ""):
         return False
     told = StatusFields.of(status)
     if told.release_override is None and fields.release_override is None:
@@ -140,7 +162,10 @@ def _live(source: ApplicationInstance) -> LiveStatus:
         meta.generation,
         status.observed_generation,
         own_conditions(status),
-        _fields_json(StatusFields.of(status), status.observed_request),
+        {
+            **_fields_json(StatusFields.of(status), status.observed_request),
+            **({"reason": status.reason} if status.reason else {}),
+        },
     )
 
 
@@ -173,6 +198,8 @@ def _fields_json(fields: StatusFields, observed_request: str | None) -> dict[str
             "name": chart.name,
             "version": chart.version,
         }
+    if fields.deployed_chart is not None:
+        status["deployedChart"] = {"name": fields.deployed_chart.name, "version": fields.deployed_chart.version}
     if fields.endpoints:
         status["endpoints"] = [{"name": e.name, "url": e.url, "type": e.type} for e in fields.endpoints]
     if fields.release_override is not None:

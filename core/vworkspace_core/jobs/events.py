@@ -12,6 +12,8 @@ from typing import Any, Final
 from vworkspace_core.api.labels import cluster_name
 from vworkspace_core.api.operation import Phase
 from vworkspace_core.api.own_status import OWN_STATUS
+from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
+from vworkspace_core.apimachinery.definitions import condition_path, text_at
 from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 from vworkspace_core.apimachinery.resources import CLUSTER, OPERATION
 from vworkspace_core.apimachinery.secret_material import shown
@@ -75,10 +77,14 @@ def unreported_since(cluster: Manifest | None, now: datetime) -> datetime:
     """From when on a control plane may not have been told of things: since the last round trip, and a little before.
 
     A Cluster object tells it over the end of a process; where there is none, or none could be made, a day is looked
-    back on. Keys keep what was told before from counting twice.
+    back on. Keys keep what was told before from counting twice. The heartbeat of an operator without an agent is no
+    round trip: then it is a day before the agent was gone.
     """
+    field, before = ".status.lastHeartbeat", timedelta(0)
+    if text_at(cluster or {}, condition_path(ClusterConditionType.CONNECTED, "reason")) == ClusterReason.NO_AGENT:
+        field, before = condition_path(ClusterConditionType.CONNECTED, "lastTransitionTime"), _A_DAY
     try:
-        heard = parse_time(str(get_path(cluster, "status", "lastHeartbeat")))
+        heard = parse_time(text_at(cluster or {}, field)) - before
     except ValueError:
         heard = now - _A_DAY
     return min(heard, now) - RECENT

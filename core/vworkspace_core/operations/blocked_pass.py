@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from vworkspace_core.api.operation import Phase, headline
+from vworkspace_core.api.headline import headline
+from vworkspace_core.api.operation import Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.vocabulary import owned_types
@@ -27,7 +28,7 @@ def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterat
 
 
 def _fields(conditions: Sequence[Wanted], _: datetime) -> dict[str, Any]:
-    return headline(conditions)
+    return headline(OPERATION, conditions)
 
 
 OPERATION_WORDS: Final = BlockedWords(

@@ -7,8 +7,9 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.api.codec import unstructure
+from vworkspace_core.api.headline import headline
 from vworkspace_core.api.labels import request_mark
-from vworkspace_core.api.operation import EngineRef, LogsRef, Operation, Phase, headline
+from vworkspace_core.api.operation import EngineRef, LogsRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.apimachinery.conditions import Transition, Wanted
@@ -133,7 +134,7 @@ def _fields(operation: Operation, wanted_status: WantedStatus, conditions: tuple
     """Everything in the status beside conditions, as `_live` reads it."""
     return _without_none(
         phase=wanted_status.phase.value,
-        **headline(conditions),
+        **headline(OPERATION, conditions),
         startedAt=wanted_status.started_at,
         finishedAt=wanted_status.finished_at,
         outputs=dict(wanted_status.outputs) or None,

@@ -143,8 +143,13 @@ def gate(namespaces: Sequence[str]) -> Finding:
     return Finding("namespaces", Verdict.WARNING, told, "kubectl label namespace NAME managed-by=vworkspace")
 
 
-def operator(deployment: Manifest | None, shards: Sequence[AtWork]) -> Finding:
-    """Whether an operator runs on every shard, as the Leases tell; without one, as its Deployment does."""
+def operator(deployment: Manifest | None, shards: Sequence[AtWork], *, has_heartbeat: bool = False) -> Finding:
+    """Whether an operator runs on every shard, as the Leases tell; without one, as its Deployment does.
+
+    What was not installed here and takes no Lease shows by its heartbeat.
+    """
+    if not shards and deployment is None and has_heartbeat:
+        return Finding("operator", Verdict.OK, "a replica is at work, without a Lease")
     idle = [str(each.shard) for each in shards if not each.holder]
     available = get_path(deployment, "status", "availableReplicas") or 0
     if (shards and not idle) or (len(shards) < 2 and isinstance(available, int) and available > 0):

@@ -35,6 +35,9 @@ class FleetRow:
     since: datetime | None = None
     about: str = ""
     moved: datetime | None = None
+    stands: str = ""
+    wanted: str = ""
+    deployed: str = ""
 
     @property
     def tone(self) -> Tone:
@@ -85,6 +88,9 @@ def told(summary: Summary) -> Summary:
         summary,
         reason=safe(summary.reason),
         message=safe(summary.message),
+        wanted=safe(summary.wanted),
+        deployed=safe(summary.deployed),
+        override=safe(summary.override),
         remedies=tuple(safe(remedy) for remedy in summary.remedies),
     )
 
@@ -94,12 +100,14 @@ def row_of(kind: Kind, manifest: Manifest) -> FleetRow:
     summary = summary_of(kind, manifest)
     reason, message = (safe(text, _LONGEST) for text in (summary.reason, summary.message))
     about = safe(_about(kind, manifest), _LONGEST)
-    return FleetRow(summary.ref, summary.state, reason, message, summary.since, about, last_transition(manifest))
+    cells = (safe(text, _LONGEST) for text in (summary.stands, summary.wanted, summary.deployed))
+    moved = last_transition(manifest)
+    return FleetRow(summary.ref, summary.state, reason, message, summary.since, about, moved, *cells)
 
 
 def _about(kind: Kind, manifest: Manifest) -> str:
     if kind == APPLICATION_INSTANCE:
-        return " ".join(_texts(manifest, ("spec", "chart", "name"), ("spec", "chart", "version")))
+        return " ".join(_texts(manifest, ("spec", "chart", "name")))
     if kind == OPERATION:
         what = " by ".join(_texts(manifest, ("spec", "type"), ("spec", "engine")))
         return " on ".join([part for part in (what, *_texts(manifest, ("spec", "targetRef", "name"))) if part])

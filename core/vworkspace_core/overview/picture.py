@@ -12,7 +12,6 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.names import bounded_name
-from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_core.apimachinery.secret_material import safe
 from vworkspace_core.composites.composite import Composite, Explanation
 from vworkspace_core.controller.decision import Snapshot
@@ -26,9 +25,6 @@ MOST_NODES: Final = 200
 """Nodes that are drawn; the rest is counted."""
 _MOST_ITEMS: Final = 12
 """Of one node, which may stand for a list."""
-
-_CHAIN: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE)
-"""Flux's kinds, each of which is made from the ones before."""
 
 
 @attrs.frozen
@@ -82,7 +78,7 @@ class Picture:
 
 
 def picture_of_tree(branch: Branch, origin: Origin) -> Picture:
-    """Who asked, the object, its sources and its release in a row, and everything else behind what made it."""
+    """Who asked, the object, its sources and its release in a row, and everything else after what made it."""
     asked = _of_origin(origin)
     root = _of_summary(branch.summary)
     nodes, edges = [asked, root], [PictureEdge(asked.id, root.id)]
@@ -93,20 +89,18 @@ def picture_of_tree(branch: Branch, origin: Origin) -> Picture:
 def _of_origin(origin: Origin) -> PictureNode:
     if origin.job:
         return PictureNode("origin", "job of the control plane", safe(origin.job.rpartition("/")[2]), "", Tone.QUIET)
-    return PictureNode("origin", "by hand or by GitOps", safe(origin.manager) or "somebody", "", Tone.QUIET)
+    return PictureNode("origin", "applied directly", safe(origin.manager) or "writer unknown", "", Tone.QUIET)
 
 
 def _grow(branch: Branch, nodes: list[PictureNode], edges: list[PictureEdge]) -> None:
     parent = _of_summary(branch.summary)
-    before = parent
+    beside = {child.summary.ref: _of_summary(child.summary) for child in branch.children}
     for child in branch.children:
-        node = _of_summary(child.summary)
-        chained = child.summary.ref.kind in _CHAIN
-        source = before if chained else parent
+        node = beside[child.summary.ref]
+        sources = [beside[ref] for ref in child.made_from if ref in beside]
         nodes.append(node)
-        edges.append(PictureEdge(source.id, node.id, source is parent or source.tone is Tone.GOOD))
-        if chained:
-            before = node
+        edges += [PictureEdge(source.id, node.id, source.tone is Tone.GOOD) for source in sources]
+        edges += [] if sources else [PictureEdge(parent.id, node.id)]
         _grow(child, nodes, edges)
 
 

@@ -35,6 +35,23 @@ def commands_in(message: str) -> tuple[str, ...]:
     return tuple(match.group().rstrip(" .") for match in _COMMAND.finditer(message))
 
 
+def parts_of(message: str) -> tuple[tuple[str, bool], ...]:
+    """Return a message in pieces, each with whether it is a command: for a screen where commands are copied."""
+    parts: list[tuple[str, bool]] = []
+    at = 0
+    for match in _COMMAND.finditer(message):
+        command = match.group().rstrip(" .")
+        parts += [(message[at : match.start()], False), (command, True)]
+        at = match.start() + len(command)
+    parts.append((message[at:], False))
+    return tuple((text, is_command) for text, is_command in parts if text.strip(" .`)"))
+
+
+def without_commands(message: str) -> str:
+    """Return a message with a mark in place of each command, where the commands are shown below it."""
+    return "".join("(command below)" if is_command else text for text, is_command in parts_of(message)).strip()
+
+
 def short(ref: ObjectRef) -> str:
     """An object in a word, with the short name of its kind where that is ours."""
     return f"{_SHORT.get(ref.kind, ref.kind.kind.lower())}/{ref.name}"

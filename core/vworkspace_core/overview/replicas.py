@@ -1,8 +1,11 @@
-"""Who is at work in a cluster, as the Leases tell by which replicas take turns: one, or one of each shard (RUN-13)."""
+"""Who is at work in a cluster, by the Leases of its replicas: one, or one of each shard (RUN-13).
+
+An operator that runs without leader election takes none: the heartbeat of its Cluster object is its sign of life.
+"""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -16,6 +19,10 @@ _HELD: Final = timedelta(seconds=60)
 """A Lease that was renewed this recently has a holder, whatever the clocks of two machines differ by."""
 
 
+_BEATING: Final = timedelta(seconds=150)
+"""Two heartbeats, and what the clocks of two machines differ by."""
+
+
 @attrs.frozen
 class AtWork:
     """One shard: who leads it, and when that was last heard of. `holder` is empty where nobody does."""
@@ -24,6 +31,14 @@ class AtWork:
     holder: str = ""
     heard: datetime | None = None
     """None where no Lease of the shard was ever made, or it says nothing that can be read."""
+
+
+@attrs.frozen
+class Workers:
+    """Signs of operators at work: the Leases by shard, and the newest heartbeat of a Cluster object."""
+
+    shards: tuple[AtWork, ...] = ()
+    heartbeat: datetime | None = None
 
 
 def is_held(lease: Manifest | None, now: datetime) -> bool:
@@ -47,6 +62,17 @@ def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWor
     return tuple(_of_shard(Shard(index, count), base, by_name, now) for index in range(count))
 
 
+def heartbeat_of(clusters: Iterable[Manifest]) -> datetime | None:
+    """Return the newest heartbeat of Cluster objects: the sign of life of an operator that takes no Lease."""
+    beats = [beat for each in clusters if (beat := _time(get_path(each, "status", "lastHeartbeat"))) is not None]
+    return max(beats, default=None)
+
+
+def beats(heartbeat: datetime | None, now: datetime) -> bool:
+    """Whether an operator has given a sign of life lately: it gives one a minute."""
+    return heartbeat is not None and heartbeat > now - _BEATING
+
+
 def _of_shard(shard: Shard, base: str, leases: Mapping[str, Manifest], now: datetime) -> AtWork:
     lease = leases.get(lease_name(base, shard))
     holder = holder_of(lease) if lease is not None and is_held(lease, now) else ""
@@ -54,7 +80,10 @@ def _of_shard(shard: Shard, base: str, leases: Mapping[str, Manifest], now: date
 
 
 def _renewed(lease: Manifest | None) -> datetime | None:
-    text = get_path(lease, "spec", "renewTime")
+    return _time(get_path(lease, "spec", "renewTime"))
+
+
+def _time(text: Any) -> datetime | None:
     try:
         return parse_time(text) if isinstance(text, str) else None
     except ValueError:

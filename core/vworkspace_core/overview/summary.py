@@ -7,9 +7,17 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from vworkspace_core.api.reasons import ClusterConditionType, InstanceConditionType, OperationConditionType
+from vworkspace_core.api.columns import DEPLOYED, SUSPENDED, WANTED, cell
+from vworkspace_core.api.headline import DECISIVE
+from vworkspace_core.api.reasons import (
+    ClusterConditionType,
+    ClusterReason,
+    InstanceConditionType,
+    OperationConditionType,
+)
+from vworkspace_core.apimachinery.definitions import text_at
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from vworkspace_core.apimachinery.resources import CLUSTER, OPERATION
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.apimachinery.timestamps import parse_time
 from vworkspace_core.overview.remedy import remedies_for
 from vworkspace_core.readiness import State, readiness
@@ -58,7 +66,10 @@ _ENDED: Final = SETTLED - {OverviewState.SUSPENDED}
 
 @attrs.frozen
 class Summary:
-    """One object. `since` is None where it is not told; `remedies` are commands, one of which helps."""
+    """One object. `since` is None where it is not told; `remedies` are commands, one of which helps.
+
+    `wanted` is the chart version of the spec, `deployed` the one that Helm runs; others than instances have none.
+    """
 
     ref: ObjectRef
     state: OverviewState
@@ -66,6 +77,17 @@ class Summary:
     message: str = ""
     since: datetime | None = None
     remedies: tuple[str, ...] = ()
+    wanted: str = ""
+    deployed: str = ""
+    is_suspended: bool = False
+    override: str = ""
+    """The Operation that asks for another version than the spec does."""
+
+    @property
+    def stands(self) -> str:
+        """The state in words: an object may be suspended whatever else is the case."""
+        hidden = self.is_suspended and self.state is not OverviewState.SUSPENDED
+        return f"{self.state.value}, suspended" if hidden else self.state.value
 
     @property
     def next_look(self) -> str:
@@ -74,15 +96,15 @@ class Summary:
             case _ if self.state in _ENDED:
                 return ""
             case OverviewState.WAITING:
-                return "as soon as that changes, and in a minute at the latest"
+                return "on change, or within 1 minute"
             case OverviewState.STALLED:
-                return "when its spec changes, or somebody asks for another try"
+                return "when its spec changes, or a retry is requested"
             case OverviewState.SUSPENDED:
                 return "when it is resumed"
             case OverviewState.UNSEEN:
-                return "when an operator sees it"
+                return "once an operator runs for it"
             case _:
-                return "at the next change of anything that it stands on"
+                return "when anything that it depends on changes"
 
 
 Rule: TypeAlias = tuple[str, str, OverviewState]
@@ -90,39 +112,49 @@ Rule: TypeAlias = tuple[str, str, OverviewState]
 
 _I, _O, _C = InstanceConditionType, OperationConditionType, ClusterConditionType
 
-_OF_KSTATUS: Final[Sequence[Rule]] = (
-    (_I.DELETING, "True", OverviewState.DELETING),
-    (_I.BLOCKED, "True", OverviewState.WAITING),
-    (_I.STALLED, "True", OverviewState.STALLED),
-    (_I.SUSPENDED, "True", OverviewState.SUSPENDED),
-    (_I.DEGRADED, "True", OverviewState.DEGRADED),
-    (_I.RECONCILING, "True", OverviewState.PROGRESSING),
-    (_I.READY, "True", OverviewState.READY),
-    (_I.READY, "False", OverviewState.NOT_READY),
-)
-"""An ApplicationInstance, and every kind that keeps to Ready, Reconciling and Stalled: those of boxes, too."""
+_STATES: Final[Mapping[Kind, Mapping[tuple[str, str], OverviewState]]] = {
+    APPLICATION_INSTANCE: {
+        (_I.DELETING, "True"): OverviewState.DELETING,
+        (_I.BLOCKED, "True"): OverviewState.WAITING,
+        (_I.STALLED, "True"): OverviewState.STALLED,
+        (_I.SUSPENDED, "True"): OverviewState.SUSPENDED,
+        (_I.DEGRADED, "True"): OverviewState.DEGRADED,
+        (_I.RECONCILING, "True"): OverviewState.PROGRESSING,
+        (_I.READY, "True"): OverviewState.READY,
+        (_I.READY, "False"): OverviewState.NOT_READY,
+    },
+    OPERATION: {
+        (_O.FAILED, "True"): OverviewState.FAILED,
+        (_O.CANCELLED, "True"): OverviewState.CANCELLED,
+        (_O.BLOCKED, "True"): OverviewState.WAITING,
+        (_O.ACCEPTED, "False"): OverviewState.STALLED,
+        (_O.RUNNING, "True"): OverviewState.RUNNING,
+        (_O.SUCCEEDED, "True"): OverviewState.SUCCEEDED,
+        (_O.RUNNING, "False"): OverviewState.PROGRESSING,
+        (_O.ACCEPTED, "True"): OverviewState.PROGRESSING,
+    },
+}
+"""What the condition that decides says (`DECISIVE` has the order)."""
 
-_OF_OPERATIONS: Final[Sequence[Rule]] = (
-    (_O.FAILED, "True", OverviewState.FAILED),
-    (_O.CANCELLED, "True", OverviewState.CANCELLED),
-    (_O.BLOCKED, "True", OverviewState.WAITING),
-    (_O.ACCEPTED, "False", OverviewState.STALLED),
-    (_O.RUNNING, "True", OverviewState.RUNNING),
-    (_O.SUCCEEDED, "True", OverviewState.SUCCEEDED),
-    (_O.ACCEPTED, "True", OverviewState.PROGRESSING),
-)
-"""A recurring one has succeeded and runs on: it runs."""
+
+def _in_order(kind: Kind) -> Sequence[Rule]:
+    return tuple((*decisive, _STATES[kind][decisive]) for decisive in DECISIVE[kind])
+
+
+_OF_KSTATUS: Final = _in_order(APPLICATION_INSTANCE)
+"""Every kind that keeps to Ready, Reconciling and Stalled: those of boxes, too."""
 
 _OF_CLUSTERS: Final[Sequence[Rule]] = (
     (_C.AUTHENTICATED, "False", OverviewState.STALLED),
     (_C.DISCONNECTED, "True", OverviewState.DEGRADED),
+    (_C.CONNECTED, "False", OverviewState.DEGRADED),
     (_C.CONTROLLERS_HEALTHY, "False", OverviewState.DEGRADED),
     (_C.BUFFER_OVERFLOW, "True", OverviewState.DEGRADED),
     (_C.CLOCK_SKEW, "True", OverviewState.DEGRADED),
     (_C.CONTROLLERS_HEALTHY, "True", OverviewState.READY),
 )
 
-_RULES: Final[Mapping[Kind, Sequence[Rule]]] = {OPERATION: _OF_OPERATIONS, CLUSTER: _OF_CLUSTERS}
+_RULES: Final[Mapping[Kind, Sequence[Rule]]] = {OPERATION: _in_order(OPERATION), CLUSTER: _OF_CLUSTERS}
 
 _OF_READINESS: Final[Mapping[State, OverviewState]] = {
     State.READY: OverviewState.READY,
@@ -138,11 +170,22 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
     overlooked = _overlooked(manifest)
     for type_, status, state in _RULES.get(kind, _OF_KSTATUS):
         condition = _condition(manifest, type_)
-        if get_path(condition, "status") == status:
+        if get_path(condition, "status") == status and get_path(condition, "reason") != ClusterReason.NO_AGENT:
             said = Summary(ref, state, *_said(condition), since=_since(condition))
-            return attrs.evolve(_newer(said, overlooked), remedies=remedies_for(ref, said.reason, said.message))
+            told = attrs.evolve(_newer(said, overlooked), remedies=remedies_for(ref, said.reason, said.message))
+            return _with_cells(told, manifest)
     being_deleted = bool(get_path(manifest, "metadata", "deletionTimestamp"))
-    return Summary(ref, OverviewState.DELETING if being_deleted else OverviewState.UNSEEN, message=overlooked)
+    state = OverviewState.DELETING if being_deleted else OverviewState.UNSEEN
+    return _with_cells(Summary(ref, state, message=overlooked), manifest)
+
+
+def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
+    """Fill in what the columns of the kind show of an object."""
+    wanted, deployed, suspended = (cell(summary.ref.kind, each, manifest) for each in (WANTED, DEPLOYED, SUSPENDED))
+    override = text_at(manifest, ".status.releaseOverride.version") and text_at(
+        manifest, ".status.releaseOverride.operation"
+    )
+    return attrs.evolve(summary, wanted=wanted, deployed=deployed, is_suspended=suspended == "True", override=override)
 
 
 def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
@@ -151,8 +194,20 @@ def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
     state = (
         OverviewState.DELETING if get_path(manifest, "metadata", "deletionTimestamp") else _OF_READINESS[answer.state]
     )
-    since = _since(_condition(manifest, "Ready"))
+    said = _condition(manifest, "Ready")
+    if answer.reason == OverviewState.SUSPENDED:
+        state = OverviewState.SUSPENDED
+    elif state is OverviewState.PROGRESSING and _failed_at_its_generation(said, manifest):
+        state = OverviewState.NOT_READY
+    since = _since(said)
     return Summary(ref_of(manifest, kind), state, answer.reason, answer.message, since)
+
+
+def _failed_at_its_generation(ready: Manifest | None, manifest: Manifest) -> bool:
+    """Whether Ready=False speaks of this very generation: while a controller is on the way it says Unknown."""
+    generation = get_path(manifest, "metadata", "generation")
+    is_of_now = generation is not None and get_path(ready, "observedGeneration") == generation
+    return is_of_now and get_path(ready, "status") == "False"
 
 
 def _newer(said: Summary, overlooked: str) -> Summary:

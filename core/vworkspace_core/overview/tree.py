@@ -18,6 +18,7 @@ from vworkspace_core.apimachinery.resources import (
     POD,
 )
 from vworkspace_core.controller.managed_fields import entries
+from vworkspace_core.instances.observed_release import deployed_chart
 from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
 
 RELEASE_NAME: Final = "helm.toolkit.fluxcd.io/name"
@@ -40,6 +41,8 @@ class Branch:
     waits_for: tuple[str, ...] = ()
     runs: str = ""
     """Chart and version that a release has in the cluster at this moment, which need not be those that are wanted."""
+    made_from: tuple[ObjectRef, ...] = ()
+    """The objects that it reads: of a release its chart or source, of a chart its repository."""
 
 
 @attrs.frozen
@@ -51,8 +54,8 @@ class Origin:
 
     def __str__(self) -> str:
         if self.job:
-            return f"job {self.job} of the control plane"
-        return f"{self.manager or 'somebody'}, by hand or by GitOps"
+            return f"control plane (job {self.job})"
+        return f"applied directly ({self.manager or 'writer unknown'})"
 
 
 def origin_of(manifest: Manifest) -> Origin:
@@ -83,7 +86,12 @@ def _below_instance(manifest: Manifest, uid: str, objects: Mapping[ObjectRef, Ma
     """Flux's objects, then Operations on it; what an Operation made stands below that."""
     name, namespace = (get_path(manifest, "metadata", field) for field in ("name", "namespace"))
     made = [
-        Branch(summary_of_child(ref.kind, live), _of_release(ref, objects), runs=_deployed(live))
+        Branch(
+            summary_of_child(ref.kind, live),
+            _of_release(ref, objects),
+            runs=_deployed(live),
+            made_from=_made_from(ref, live, objects),
+        )
         for ref, live in objects.items()
         if _label(live, INSTANCE_UID) == bounded_name(uid) and _label(live, OPERATION_UID) is None
     ]
@@ -106,13 +114,20 @@ def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[
     )
 
 
+def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> tuple[ObjectRef, ...]:
+    """Return the objects of Flux that another one of them names as its source, as far as they are there."""
+    named = [get_path(live, "spec", *path) for path in (("chartRef",), ("chart", "spec", "sourceRef"), ("sourceRef",))]
+    chart = f"{ref.namespace}-{ref.name}"  # as Flux names the HelmChart of a release
+    sources = {(get_path(each, "kind"), get_path(each, "name")) for each in named} | {(HELM_CHART.kind, chart)}
+    same = [each for each in objects if each.namespace == ref.namespace and (each.kind.kind, each.name) in sources]
+    charts = [each for each in same if each.kind == HELM_CHART]
+    return tuple(charts or same)
+
+
 def _deployed(live: Manifest) -> str:
     """Chart and version of a release that Helm calls deployed; empty for none, and for every other kind."""
-    history = get_path(live, "status", "history")
-    for entry in history if isinstance(history, list) else ():
-        if get_path(entry, "status") == "deployed":
-            return f"{get_path(entry, 'chartName')} {get_path(entry, 'chartVersion')}"
-    return ""
+    chart = deployed_chart(live)
+    return f"{chart.name} {chart.version}" if chart is not None else ""
 
 
 def _labelled(objects: Mapping[ObjectRef, Manifest], label: str, uid: str) -> list[Branch]:

@@ -12,7 +12,7 @@ def autoscaler(manifest: Manifest) -> Readiness:
         if conditions.status(kind) == "False" and conditions.reason(kind) != "ScalingDisabled":
             return progressing(conditions.reason(kind) or f"Not{kind}", conditions.said(kind, f"{kind} is False"))
     if not conditions.by_type:
-        return progressing("NoStatus", "its controller has not looked at it yet")
+        return progressing("NoStatus", "its controller has not observed it yet")
     return ready("AbleToScale")
 
 
@@ -20,7 +20,7 @@ def disruption_budget(manifest: Manifest) -> Readiness:
     """Ready when as many pods are healthy as the budget requires."""
     status = mapping(manifest, "status")
     if "observedGeneration" not in status:
-        return progressing("GenerationNotObserved", "its controller has not looked at it yet")
+        return progressing("GenerationNotObserved", "its controller has not observed it yet")
     have, want = count(status, "currentHealthy"), count(status, "desiredHealthy")
     if have < want:
         return progressing("InsufficientPods", f"{have} of {want} pods are healthy")

@@ -17,9 +17,7 @@ def _judged(manifest: Manifest) -> Readiness:
     if conditions.holds("Ready") and (observed is None or generation is None or observed >= generation):
         return ready(conditions.reason("Ready") or "Ready")
     reason = conditions.reason("Ready") or conditions.reason("Reconciling") or "Pending"
-    return progressing(
-        reason, conditions.said("Ready", conditions.said("Reconciling", "Flux has not looked at it yet"))
-    )
+    return progressing(reason, conditions.said("Ready", conditions.said("Reconciling", "Flux has not observed it yet")))
 
 
 def _suspended(manifest: Manifest) -> bool:

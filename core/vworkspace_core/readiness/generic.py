@@ -30,13 +30,22 @@ def readiness(manifest: Manifest | None, schema: Schema | None = None) -> Readin
 
 
 def _generation(manifest: Manifest) -> Readiness | None:
-    """A controller that reports `observedGeneration` must have observed the current generation."""
+    """A controller that reports `observedGeneration` must have observed the current generation.
+
+    Flux leaves it as it was while it fails: a condition of the current generation says more. It is no proof that the
+    object is ready.
+    """
     observed = number(mapping(manifest, "status"), "observedGeneration")
     generation = number(mapping(manifest, "metadata"), "generation")
     if observed is None or generation is None or observed >= generation:
         return None
-    reason = f"its controller has looked at generation {observed}, it is at {generation}"
-    return progressing("GenerationNotObserved", reason if observed >= 0 else "its controller has not looked at it yet")
+    conditions = Conditions.of(manifest)
+    if conditions.holds("Stalled") and conditions.observed("Stalled") == generation:
+        return failed(conditions.reason("Stalled") or "Stalled", conditions.said("Stalled", "it is stalled"))
+    if conditions.status("Ready") == "False" and conditions.observed("Ready") == generation:
+        return progressing(conditions.reason("Ready") or "NotReady", conditions.said("Ready", "Ready is False"))
+    text = f"its controller has observed generation {observed}, it is at {generation}"
+    return progressing("GenerationNotObserved", text if observed >= 0 else "its controller has not observed it yet")
 
 
 def by_conventions(manifest: Manifest, schema: Schema | None = None) -> Readiness:

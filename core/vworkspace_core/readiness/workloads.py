@@ -16,7 +16,7 @@ def _seen(manifest: Manifest) -> bool:
 
 
 def _unseen() -> Readiness:
-    return progressing("GenerationNotObserved", "its controller has not looked at it yet")
+    return progressing("GenerationNotObserved", "its controller has not observed it yet")
 
 
 def _of(have: int, want: int, what: str) -> str:

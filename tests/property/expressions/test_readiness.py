@@ -97,6 +97,39 @@ def test_no_object_is_ready_by_what_was_said_of_an_older_generation(kind: tuple[
     assert "generation 1" in readiness(older).message
 
 
+def failing(generation: int, status: Mapping[str, Any]) -> Any:
+    """A source of Flux at generation 1 that could not be fetched; `status` says what else stands there."""
+    reason, message = "OCIArtifactPullFailed", "failed to pull artifact: MANIFEST_UNKNOWN"
+    ready = condition("Ready", "False", reason, message, observedGeneration=generation)
+    return made("source.toolkit.fluxcd.io", "OCIRepository", {}, {**status, "conditions": [ready]}, generation=1)
+
+
+@pytest.mark.parametrize("observed", [-1, 0])
+def test_a_condition_of_this_generation_says_more_than_what_the_controller_has_observed(observed: int) -> None:
+    """PH-1: Flux leaves `observedGeneration` as it was, at first -1, while a source cannot be fetched."""
+    failed = readiness(failing(1, {"observedGeneration": observed}))
+
+    assert (failed.state, failed.reason) == (State.PROGRESSING, "OCIArtifactPullFailed")
+    assert failed.message == "failed to pull artifact: MANIFEST_UNKNOWN"
+    assert readiness(failing(0, {"observedGeneration": observed})).reason == "GenerationNotObserved"
+
+
+@given(st.sampled_from(sorted(HEALTHY)), st.integers(-1, 3), st.data())
+def test_a_condition_of_this_generation_never_makes_an_object_ready(
+    kind: tuple[str, str], observed: int, data: st.DataObject
+) -> None:
+    """PH-1: whatever conditions say, an object whose generation was not observed is not ready."""
+    statuses = st.sampled_from(["True", "False", "Unknown"])
+    conditions = [
+        condition(name, data.draw(statuses), "Any", observedGeneration=data.draw(st.integers(0, 3)))
+        for name in ("Ready", "Stalled", "Reconciling")
+    ]
+    spec, status = HEALTHY[kind]
+    manifest = made(*kind, spec, {**status, "observedGeneration": observed, "conditions": conditions}, generation=3)
+
+    assert observed == 3 or readiness(manifest).state is not State.READY
+
+
 def without(status: Any, path: tuple[str | int, ...]) -> Any:
     out = deepcopy(status)
     where = out
@@ -150,7 +183,7 @@ def test_any_object_gets_an_answer(kind: tuple[str, str], meta: Any, spec: Any, 
 @pytest.mark.parametrize(
     ("kind", "spec", "status", "state", "words"),
     [
-        (("apps", "Deployment"), {"replicas": 3}, {}, "Progressing", "has not looked at it"),
+        (("apps", "Deployment"), {"replicas": 3}, {}, "Progressing", "has not observed it"),
         (("apps", "Deployment"), {"replicas": 3}, {**SEEN}, "Progressing", "0 of 3 pods are of the newest template"),
         (("apps", "Deployment"), {"replicas": 0}, {**SEEN}, "Ready", ""),
         (("apps", "Deployment"), {"replicas": 3}, {**SEEN, **FULL, "replicas": 4}, "Progressing", "1 pods of before"),

@@ -121,6 +121,8 @@ def test_whether_it_runs_is_seen_from_its_lease_or_its_deployment_SEE_1() -> Non
     assert checkup.operator(running, ()).verdict is Verdict.OK
     assert checkup.operator({"status": {}}, ()).remedy == "vworkspace-operator logs"
     assert "manifests --image" in checkup.operator(None, ()).remedy
+    assert checkup.operator(None, (), has_heartbeat=True).verdict is Verdict.OK
+    assert checkup.operator(None, HALF, has_heartbeat=True).verdict is Verdict.FAILED
 
 
 def test_a_shard_on_which_nobody_works_is_named_whatever_the_others_do_SEE_1_RUN_13() -> None:

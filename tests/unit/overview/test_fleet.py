@@ -4,12 +4,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.support.builders import instance_manifest, operation_manifest
+from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     HELM_CHART,
     HELM_RELEASE,
     HELM_REPOSITORY,
+    OCI_REPOSITORY,
     OPERATION,
 )
 from vworkspace_core.graph import NodeState
@@ -19,7 +21,7 @@ from vworkspace_core.overview.picture import MOST_NODES, picture_of_tree, walk
 from vworkspace_core.overview.summary import OverviewState, Summary
 from vworkspace_core.overview.timeline import entries_of, newest
 from vworkspace_core.overview.tone import Tone, tone_of, tone_of_node
-from vworkspace_core.overview.tree import Branch, Origin
+from vworkspace_core.overview.tree import Branch, Origin, tree_of
 
 STATES = (OverviewState.READY, OverviewState.STALLED, OverviewState.PROGRESSING)
 
@@ -54,7 +56,7 @@ def test_a_row_tells_what_it_is_and_never_what_is_in_its_spec_SEE_3() -> None:
         "conditions": [{"type": "Ready", "status": "False", "reason": "Odd", "message": "password=canary-2"}]
     }
     row = row_of(APPLICATION_INSTANCE, manifest)
-    assert row.about == "nextcloud 6.6.0"
+    assert (row.about, row.wanted, row.deployed) == ("nextcloud", "6.6.0", "")
     assert (row.tone, row.reason) == (Tone.WAITING, "Odd")
     assert "canary" not in str(row)
     assert row_of(OPERATION, operation_manifest("b", target="app")).about == "Backup by velero on app"
@@ -65,8 +67,12 @@ def test_every_state_has_a_tone_SEE_3() -> None:
     assert {tone_of_node(state) for state in NodeState} == set(Tone)
 
 
-def branch(kind: Kind, name: str, state: OverviewState = OverviewState.READY, *children: Branch) -> Branch:
-    return Branch(Summary(ObjectRef(kind, "ns", name), state), children)
+def branch(
+    kind: Kind, name: str, state: OverviewState = OverviewState.READY, *children: Branch, of: Kind | None = None
+) -> Branch:
+    """An object; `of`: it is made from the object of that kind and name."""
+    made_from = () if of is None else (ObjectRef(of, "ns", of.kind.lower()),)
+    return Branch(Summary(ObjectRef(kind, "ns", name), state), children, made_from=made_from)
 
 
 def test_sources_and_release_are_a_chain_and_runs_lie_beside_it_SEE_3() -> None:
@@ -74,19 +80,50 @@ def test_sources_and_release_are_a_chain_and_runs_lie_beside_it_SEE_3() -> None:
         APPLICATION_INSTANCE,
         "app",
         OverviewState.PROGRESSING,
-        branch(HELM_REPOSITORY, "repo"),
-        branch(HELM_CHART, "chart", OverviewState.PROGRESSING),
-        branch(HELM_RELEASE, "release", OverviewState.NOT_READY),
+        branch(HELM_REPOSITORY, "helmrepository"),
+        branch(HELM_CHART, "helmchart", OverviewState.PROGRESSING, of=HELM_REPOSITORY),
+        branch(HELM_RELEASE, "release", OverviewState.NOT_READY, of=HELM_CHART),
         branch(OPERATION, "backup"),
     )
     picture = picture_of_tree(tree, Origin(job="ApplicationInstance/ns/app@7"))
     assert [(node.name, node.column, node.row) for node in walk(picture)] == [
-        ("app@7", 0, 0), ("app", 1, 0), ("repo", 2, 0), ("backup", 2, 1), ("chart", 3, 0), ("release", 4, 0),
-    ]  # fmt: skip
+        ("app@7", 0, 0),
+        ("app", 1, 0),
+        ("helmrepository", 2, 0),
+        ("backup", 2, 1),
+        ("helmchart", 3, 0),
+        ("release", 4, 0),
+    ]
     shut = [
         (edge.source.rpartition("/")[2], edge.target.rpartition("/")[2]) for edge in picture.edges if not edge.is_open
     ]
-    assert shut == [("chart", "release")], "the chart is not ready: the release waits"
+    assert shut == [("helmchart", "release")], "the chart is not ready: the release waits"
+
+
+def test_two_sources_stand_beside_each_other_and_the_release_follows_its_own_SEE_3() -> None:
+    """While an upgrade is not in use yet, the source of before is still there: neither is made from the other."""
+    manifest = instance_manifest("app")
+    manifest["metadata"]["uid"] = "u-1"
+    ours = {"labels": {INSTANCE_UID: "u-1"}, "namespace": "ns"}
+    objects: dict[ObjectRef, Any] = {
+        ObjectRef(OCI_REPOSITORY, "ns", name): {
+            **OCI_REPOSITORY.manifest(name, "ns"),
+            "metadata": {**ours, "name": name},
+        }
+        for name in ("app-new", "app-old")
+    }
+    spec = {"chartRef": {"kind": "OCIRepository", "name": "app-new"}}
+    release = {**HELM_RELEASE.manifest("app", "ns"), "metadata": {**ours, "name": "app"}, "spec": spec}
+    objects[ObjectRef(HELM_RELEASE, "ns", "app")] = release
+    picture = picture_of_tree(tree_of(APPLICATION_INSTANCE, manifest, objects), Origin())
+    assert [(node.name, node.column) for node in walk(picture)][1:] == [
+        ("app", 1),
+        ("app-new", 2),
+        ("app-old", 2),
+        ("app", 3),
+    ]
+    into_release = [edge.source for edge in picture.edges if "helmreleases" in edge.target]
+    assert [source.rpartition("/")[2] for source in into_release] == ["app-new"]
 
 
 def test_a_drawing_is_bounded_SEE_3() -> None:

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 from vworkspace_core.apimachinery.manifest import Manifest
-from vworkspace_core.apimachinery.resources import LEASE
-from vworkspace_core.apimachinery.timestamps import microtime
+from vworkspace_core.apimachinery.resources import CLUSTER, LEASE
+from vworkspace_core.apimachinery.timestamps import format_time, microtime
 from vworkspace_core.controller.lease.peers import identity_of, lease_name
 from vworkspace_core.controller.shard import WHOLE, Shard
-from vworkspace_core.overview.replicas import AtWork, at_work
+from vworkspace_core.overview.replicas import AtWork, at_work, beats, heartbeat_of
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 BASE = "vworkspace-operator"
@@ -48,3 +48,18 @@ def test_leases_of_a_former_number_are_nobody_to_wait_for_RUN_13() -> None:
 def test_what_cannot_be_read_in_a_lease_is_not_at_work_SEE_1() -> None:
     broken = {**LEASE.manifest(BASE, "own"), "spec": {"holderIdentity": "pod", "renewTime": "soon"}}
     assert at_work([broken], BASE, NOW) == (AtWork(WHOLE),)
+
+
+def cluster(name: str, **status: str) -> Manifest:
+    return {**CLUSTER.manifest(name), "status": status}
+
+
+def test_without_a_lease_the_newest_heartbeat_is_the_sign_of_life_SEE_1() -> None:
+    """An operator that runs without leader election, as in the quickstart, takes no Lease."""
+    late, lately = NOW - timedelta(minutes=20), NOW - timedelta(seconds=59)
+    clusters = [cluster("a", lastHeartbeat=format_time(late)), cluster("b", lastHeartbeat=format_time(lately))]
+
+    assert heartbeat_of([*clusters, cluster("c"), cluster("d", lastHeartbeat="soon")]) == lately
+    assert beats(lately, NOW)
+    assert not beats(late, NOW)
+    assert not beats(heartbeat_of([cluster("c")]), NOW)

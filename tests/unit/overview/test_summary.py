@@ -111,6 +111,24 @@ READY = condition("Ready", "True", "HelmReleaseReady")
             OverviewState.STALLED,
             "CredentialRejected",
         ),
+        (
+            CLUSTER,
+            (
+                condition("Connected", "False", "ControlPlaneUnreachable"),
+                condition("ControllersHealthy", "True", "AllControllersReady"),
+            ),
+            OverviewState.DEGRADED,
+            "ControlPlaneUnreachable",
+        ),
+        (
+            CLUSTER,
+            (
+                condition("Connected", "False", "NoAgent"),
+                condition("ControllersHealthy", "True", "AllControllersReady"),
+            ),
+            OverviewState.READY,
+            "AllControllersReady",
+        ),
         (SHOP, (condition("Ready", "False", "ResourceNotReady"),), OverviewState.NOT_READY, "ResourceNotReady"),
         (SHOP, (condition("Ready", "Unknown", "Fresh"),), OverviewState.UNSEEN, ""),
     ],

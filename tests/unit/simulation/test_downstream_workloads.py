@@ -45,7 +45,7 @@ def state(world: DownstreamWorld, kind: Kind) -> tuple[State, str]:
 )
 def test_a_workload_is_ready_after_a_pod_at_a_time_and_again_after_an_update(kind: Kind, spec: dict[str, Any]) -> None:
     world = started(kind, **spec)
-    assert state(world, kind) == (State.PROGRESSING, "its controller has not looked at it yet")
+    assert state(world, kind) == (State.PROGRESSING, "its controller has not observed it yet")
     world.run(1.5)
     assert state(world, kind)[0] is State.PROGRESSING
     world.settle()

@@ -1,0 +1,82 @@
+"""A picture in pixels: where each node stands, and the line of each edge (SEE-3).
+
+What comes from what goes from left to right. A picture that is too deep for a screen goes from above downwards instead,
+as far as it is narrow enough: a page scrolls down, and nothing is cut off on the right.
+"""
+
+from typing import Final
+
+import attrs
+
+from vworkspace_core.overview.picture import Picture, PictureNode
+
+NODE_WIDTH: Final = 224
+NODE_HEIGHT: Final = 74
+_GAP: Final = 34
+"""Between what follows from each other; an edge is drawn in it."""
+_BESIDE: Final = 16
+_PADDING: Final = 6
+_MOST_ABREAST: Final = 5
+"""Nodes that a screen of 1280 pixels shows beside each other."""
+
+
+@attrs.frozen
+class PlacedNode:
+    """A node with its upper left corner."""
+
+    node: PictureNode
+    x: int
+    y: int
+
+
+@attrs.frozen
+class Line:
+    """An edge as the path of an SVG."""
+
+    path: str
+    is_open: bool
+
+
+@attrs.frozen
+class Drawing:
+    """Everything with its place. `fits`: a screen can show all of it in its width."""
+
+    width: int
+    height: int
+    nodes: tuple[PlacedNode, ...]
+    lines: tuple[Line, ...]
+    fits: bool
+
+
+def drawing_of(picture: Picture) -> Drawing:
+    """Return the places of all that is in a picture."""
+    down = picture.rows <= _MOST_ABREAST < picture.columns
+    across, along = (picture.rows, picture.columns) if down else (picture.columns, picture.rows)
+    step_x, step_y = NODE_WIDTH + (_BESIDE if down else _GAP), NODE_HEIGHT + (_GAP if down else _BESIDE)
+    at = {
+        node.id: PlacedNode(
+            node,
+            _PADDING + (node.row if down else node.column) * step_x,
+            _PADDING + (node.column if down else node.row) * step_y,
+        )
+        for node in picture.nodes
+    }
+    lines = (Line(_path(at[edge.source], at[edge.target], down=down), edge.is_open) for edge in picture.edges)
+    return Drawing(
+        across * step_x - (step_x - NODE_WIDTH) + 2 * _PADDING,
+        along * step_y - (step_y - NODE_HEIGHT) + 2 * _PADDING,
+        tuple(at.values()),
+        tuple(lines),
+        across <= _MOST_ABREAST,
+    )
+
+
+def _path(source: PlacedNode, target: PlacedNode, *, down: bool) -> str:
+    """Return a curve from the edge of one node to that of the other."""
+    if down:
+        x1, y1 = source.x + NODE_WIDTH // 2, source.y + NODE_HEIGHT
+        x2, y2 = target.x + NODE_WIDTH // 2, target.y
+        return f"M{x1} {y1} C{x1} {y1 + _GAP // 2} {x2} {y2 - _GAP // 2} {x2} {y2}"
+    x1, y1 = source.x + NODE_WIDTH, source.y + NODE_HEIGHT // 2
+    x2, y2 = target.x, target.y + NODE_HEIGHT // 2
+    return f"M{x1} {y1} C{x1 + _GAP // 2} {y1} {x2 - _GAP // 2} {y2} {x2} {y2}"

@@ -1,0 +1,59 @@
+"""What every table shows of our kinds: `kubectl get`, `status` and the page read the same columns (RES-6, SEE-1, U9).
+
+A wanted version is the spec's and a deployed one Helm's: no column passes one off as the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from vworkspace_core.apimachinery.definitions import AGE, Column, condition_path, text_at
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
+
+SUSPENDED: Final = Column("Suspended", condition_path("Suspended", "status"))
+WANTED: Final = Column("Wanted", ".spec.chart.version")
+DEPLOYED: Final = Column("Deployed", ".status.deployedChart.version")
+REASON: Final = Column("Reason", ".status.reason")
+
+COLUMNS: Final[Mapping[Kind, Sequence[Column]]] = {
+    APPLICATION_INSTANCE: (
+        Column("Ready", condition_path("Ready", "status")),
+        SUSPENDED,
+        WANTED,
+        DEPLOYED,
+        REASON,
+        AGE,
+        Column("Chart", ".spec.chart.name", priority=1),
+        Column("Override", ".status.releaseOverride.version", priority=1),
+        Column("Message", ".status.message", priority=1),
+    ),
+    OPERATION: (
+        Column("Phase", ".status.phase"),
+        Column("Type", ".spec.type"),
+        Column("Engine", ".spec.engine"),
+        Column("Target", ".spec.targetRef.name"),
+        REASON,
+        Column("Started", ".status.startedAt", "date"),
+        AGE,
+        Column("Finished", ".status.finishedAt", "date", priority=1),
+        Column("Message", ".status.message", priority=1),
+    ),
+    CLUSTER: (
+        Column("Cluster", ".spec.clusterId"),
+        Column("Connected", condition_path("Connected", "reason")),
+        Column("Authenticated", condition_path("Authenticated", "reason")),
+        Column("Healthy", condition_path("ControllersHealthy", "reason")),
+        Column("Heartbeat", ".status.lastHeartbeat", "date"),
+        AGE,
+        Column("Since", condition_path("Connected", "lastTransitionTime"), "date", priority=1),
+        Column("Buffer", condition_path("BufferOverflow", "reason"), priority=1),
+        Column("Version", ".status.operatorVersion", priority=1),
+        Column("Message", condition_path("Connected", "message"), priority=1),
+    ),
+}
+"""By kind, in order; what is beyond the width of a terminal shows with `-o wide`."""
+
+
+def cell(kind: Kind, column: Column, manifest: Manifest) -> str:
+    """Return what a column shows of an object; empty where its kind has no such column."""
+    return text_at(manifest, column.json_path) if column in COLUMNS.get(kind, ()) else ""

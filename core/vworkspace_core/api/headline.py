@@ -1,0 +1,46 @@
+"""The condition that decides how an object of ours stands: the REASON and MESSAGE of every table (RES-1, RES-2, U9).
+
+A JSONPath cannot choose between conditions, so the choice is written into the status, for `kubectl get`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from vworkspace_core.api.reasons import InstanceConditionType as I
+from vworkspace_core.api.reasons import OperationConditionType as O
+from vworkspace_core.apimachinery.conditions import Wanted
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.meta import Condition
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+
+DECISIVE: Final[Mapping[Kind, Sequence[tuple[str, str]]]] = {
+    APPLICATION_INSTANCE: (
+        (I.DELETING, "True"),
+        (I.BLOCKED, "True"),
+        (I.STALLED, "True"),
+        (I.SUSPENDED, "True"),
+        (I.DEGRADED, "True"),
+        (I.RECONCILING, "True"),
+        (I.READY, "True"),
+        (I.READY, "False"),
+    ),
+    OPERATION: (
+        (O.FAILED, "True"),
+        (O.CANCELLED, "True"),
+        (O.BLOCKED, "True"),
+        (O.ACCEPTED, "False"),
+        (O.RUNNING, "True"),
+        (O.SUCCEEDED, "True"),
+        (O.RUNNING, "False"),
+        (O.ACCEPTED, "True"),
+    ),
+}
+"""Type and status of conditions; the first that holds decides. A recurring Operation has succeeded and runs on."""
+
+
+def headline(kind: Kind, conditions: Sequence[Condition | Wanted]) -> dict[str, str]:
+    """Return `reason` and `message` of the condition that decides; neither where no condition does."""
+    there = {(condition.type, str(condition.status)): condition for condition in conditions}
+    decides = next((there[key] for key in DECISIVE[kind] if key in there), None)
+    fields = {} if decides is None else {"reason": str(decides.reason), "message": decides.message}
+    return {name: text for name, text in fields.items() if text}
