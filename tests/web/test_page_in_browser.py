@@ -26,8 +26,16 @@ from tests.support.page_site import (
 )
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_app.page.jobs import JobsPage
+from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, NAMESPACE, OPERATION
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    NAMESPACE,
+    OPERATION,
+)
 from vworkspace_core.overview.fleet import PAGE_SIZE
 from vworkspace_core.overview.summary import summary_of
 
@@ -68,10 +76,28 @@ def fleet() -> Iterator[PageSite]:
             {"conditions": [condition("Blocked", "True", "QuotaExceeded", "exceeded quota: pods=10")]},
         )
         site.create(OPERATION, operation_manifest("nightly", NS, target="shop"))
+        with_all_of_flux(site, "wiki")
         site.portal.call(
             lambda: site.control.enqueue("c", kind="apply", payload=instance("shop"), idempotency_key="A/x/shop@1")
         )
         yield site
+
+
+def with_all_of_flux(site: PageSite, name: str) -> None:
+    """As many objects in a row as an instance has, the last of which fails, and sources of before and of now."""
+    uid = site.do(lambda api: api.get(instance_ref(name)))["metadata"]["uid"]
+    repository = {"kind": "HelmRepository", "name": f"{name}-charts"}
+    chart_spec = {"chart": name, "version": "6.7.0", "sourceRef": repository}
+    for kind, called, spec in (
+        (HELM_REPOSITORY, f"{name}-charts", {"url": "https://charts.example.com", "interval": "5m"}),
+        (HELM_REPOSITORY, f"{name}-former-charts", {"url": "https://charts.example.com", "interval": "5m"}),
+        (HELM_CHART, f"{NS}-{name}", {**chart_spec, "interval": "5m"}),
+        (HELM_RELEASE, name, {"interval": "5m", "chart": {"spec": chart_spec}}),
+    ):
+        manifest = kind.manifest(called, NS)
+        manifest["metadata"]["labels"] = {INSTANCE_UID: uid}
+        failed = condition("Stalled", "True", "RetriesExceeded", "Failed to upgrade after 3 attempt(s)")
+        site.create(kind, {**manifest, "spec": spec}, {"conditions": [failed]} if kind == HELM_RELEASE else None)
 
 
 def shown(window: Any) -> dict[str, tuple[str, str]]:
@@ -294,6 +320,74 @@ def test_nothing_scrolls_sideways_on_a_phone_SEE_3(window: Any, fleet: PageSite)
         )
         assert small == [], f"{view}: too small for a finger"
     resize(window, 1280, 900)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_nothing_overlaps_and_nothing_is_cut_off_SEE_3(window: Any, fleet: PageSite, width: int, dark: bool) -> None:
+    look(window, dark=dark)
+    resize(window, width, 900)
+    for view in VIEWS:
+        settle(window, fleet.url + view)
+        assert crowded(window) == [], view
+        left, right = margins(window)
+        assert left == right >= (24 if width == 1280 else 8), view
+    look(window, dark=False)
+    resize(window, 1280, 900)
+
+
+def test_the_examiner_of_places_finds_what_is_wrong(window: Any, fleet: PageSite) -> None:
+    settle(window, f"{fleet.url}{OBJECT}/shop")
+    window.execute_script("document.getElementById('head').style.marginBottom = '-60px'")
+    window.execute_script("document.querySelector('svg svg').setAttribute('x', '-100')")
+    window.execute_script("document.querySelector('dd').style.cssText = 'width: 9px; white-space: nowrap'")
+    found = " ".join(crowded(window))
+    assert "overlap" in found
+    assert "out of its place" in found
+    assert "is cut off" in found
+
+
+def crowded(window: Any) -> list[str]:
+    """What overlaps, leaves the place that it stands in, or does not show the whole of its text."""
+    return list(window.execute_script(CROWDED))
+
+
+def margins(window: Any) -> list[float]:
+    """Between the edges of the window and what is in it."""
+    return list(
+        window.execute_script(
+            "const boxes = [...document.querySelectorAll('main > *')].map((one) => one.getBoundingClientRect())"
+            ".filter((box) => box.width);"
+            "return [Math.min(...boxes.map((box) => box.left)),"
+            " document.documentElement.clientWidth - Math.max(...boxes.map((box) => box.right))].map(Math.round)"
+        )
+    )
+
+
+CROWDED = """
+const found = [], name = (one) => `${one.tagName} ${one.id || one.className.baseVal || one.className}`;
+const shown = (list) => [...list].filter((one) => one.getClientRects().length);
+const apart = (list) => list.forEach((one, at) => list.slice(at + 1).forEach((other) => {
+  const a = one.getBoundingClientRect(), b = other.getBoundingClientRect();
+  if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)
+    found.push(`${name(one)} and ${name(other)} overlap`);
+}));
+const within = (inner, outer) => {
+  const a = inner.getBoundingClientRect(), b = outer.getBoundingClientRect();
+  if (a.left < b.left - 1 || a.right > b.right + 1 || a.top < b.top - 1 || a.bottom > b.bottom + 1)
+    found.push(`${name(inner)} is out of its place ${name(outer)}`);
+};
+apart(shown(document.querySelectorAll('main > *, header, footer')));
+apart(shown(document.querySelectorAll('svg .node')));
+shown(document.querySelectorAll('svg .node')).forEach((one) => within(one, one.closest('.scroll')));
+shown(document.querySelectorAll('.node text')).forEach((one) => within(one, one.closest('.node')));
+for (const row of shown(document.querySelectorAll('tr, .timeline li, dl, .tiles, .filters')))
+  apart(shown(row.children).filter((one) => getComputedStyle(one).display !== 'inline'));
+for (const one of shown(document.querySelectorAll('h1, h2, p, dd, dt, th, td, li, code, label, button, .tile')))
+  if (one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline')
+    found.push(`${name(one)} is cut off: ${one.textContent.trim().slice(0, 60)}`);
+return found;
+"""
 
 
 def test_the_browser_loads_nothing_from_elsewhere_and_refuses_nothing_SEE_3(window: Any, fleet: PageSite) -> None:
