@@ -386,6 +386,12 @@ for (const row of shown(document.querySelectorAll('tr, .timeline li, dl, .tiles,
 for (const one of shown(document.querySelectorAll('h1, h2, p, dd, dt, th, td, li, code, label, button, .tile')))
   if (one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline')
     found.push(`${name(one)} is cut off: ${one.textContent.trim().slice(0, 60)}`);
+for (const one of shown(document.querySelectorAll('thead th'))) {
+  const range = document.createRange();
+  range.selectNodeContents(one);
+  if (range.getClientRects().length > one.textContent.trim().split(/\\s+/).length)
+    found.push(`${name(one)} is broken within a word: ${one.textContent}`);
+}
 return found;
 """
 
