@@ -127,8 +127,8 @@ def started(assets: Assets, *flags: str, patience: Mapping[str, float] = {}) -> 
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-envtest-")))
         made = certificates_for(("localhost", LOOPBACK), datetime.now(UTC))
         token, operator = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
-        _write(folder, made, token, operator)
-        client, peer, port = _free_ports(3)
+        write_credentials(folder, made, token, operator)
+        client, peer, port = free_ports(3)
         etcd = stack.enter_context(_process(etcd_command(assets, folder / "etcd", client, peer), folder))
         _wait(etcd, lambda: _answers(f"http://{LOOPBACK}:{client}/health"), patience.get("etcd", PATIENCE))
         server = stack.enter_context(_process([*apiserver_command(assets, folder, port, client), *flags], folder))
@@ -187,7 +187,8 @@ def _answers(url: str, trust: ssl.SSLContext | None = None, token: str = "") -> 
         return False
 
 
-def _write(folder: Path, made: Certificates, token: str, operator: str) -> None:
+def write_credentials(folder: Path, made: Certificates, token: str, operator: str) -> None:
+    """Write what `apiserver_command` names: its certificate, the users and the key that signs accounts' tokens."""
     groups = ",".join(("system:serviceaccounts", f"system:serviceaccounts:{OPERATOR_USER.split(':')[2]}"))
     users = f'{token},admin,admin,"system:masters"\n{operator},{OPERATOR_USER},operator,"{groups}"\n'
     for name, content in (
@@ -208,7 +209,7 @@ def _account_key() -> bytes:
     )
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on at the moment, all different."""
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]

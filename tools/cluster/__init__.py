@@ -1,0 +1,1 @@
+"""A cluster of real controllers on this machine, for `make cluster` and `make test-cluster`."""

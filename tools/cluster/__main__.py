@@ -1,0 +1,102 @@
+"""`python -m tools.cluster up | test | build`: a cluster of real controllers on this machine."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from types import FrameType
+
+from tools.cluster.build import WITHOUT_GO, CannotBuild, build, has_go
+from tools.cluster.components import CHOICE
+from tools.cluster.pins import read_pins
+from tools.cluster.processes import CannotStart
+from tools.cluster.up import VARIABLE, running
+
+_BARE = ("tests/e2e", "tests/conformance")
+_WHOLE = ("tests/cluster",)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the arguments say; return the exit status."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    if not has_go():
+        print(WITHOUT_GO, flush=True)
+        return 0 if options.command == "test" else 1
+    try:
+        return int(options.run(options))
+    except (CannotBuild, CannotStart) as error:
+        print(error, file=sys.stderr, flush=True)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tools.cluster", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, run, told in (
+        ("build", _build, "build what the cache lacks, and print the folder of the programs"),
+        ("up", _up, "bring a cluster up, print its kubeconfig, wait for Ctrl-C"),
+        ("test", _test, "run the tests that want real servers and controllers, on such a cluster"),
+    ):
+        command = commands.add_parser(name, help=told)
+        command.set_defaults(run=run)
+        command.add_argument("--with", dest="wanted", default=",".join(CHOICE), help="of %(default)s; only these run")
+        command.add_argument("--keep", action="store_true", help="leave the folder with data and logs")
+        command.add_argument("rest", nargs="*", help="for test: arguments for pytest instead of all its tests")
+    return parser
+
+
+def _wanted(options: argparse.Namespace) -> list[str]:
+    wanted = [name for name in options.wanted.split(",") if name]
+    unknown = sorted(set(wanted) - set(CHOICE))
+    if unknown:
+        raise CannotStart(f"--with {','.join(unknown)}: there is {', '.join(CHOICE)}")
+    return wanted
+
+
+def _build(options: argparse.Namespace) -> int:
+    print(build(read_pins(), _say))
+    return 0
+
+
+def _up(options: argparse.Namespace) -> int:
+    with running(_wanted(options), _say, keep=options.keep) as cluster:
+        _say(f"export KUBECONFIG={cluster.kubeconfig}")
+        _say(f"export {VARIABLE}={cluster.folder}")
+        if cluster.registries is not None:
+            _say(f"registries: https://{cluster.registries.trusted} (trusted), cluster.json of the folder has all")
+        _say("Ctrl-C ends it")
+        while True:
+            time.sleep(3600)
+
+
+def _test(options: argparse.Namespace) -> int:
+    """Run e2e and conformance on bare kube-apiservers, one a worker, then tests/cluster on a whole cluster."""
+    programs = build(read_pins(), _say)
+    if not options.rest and (status := _pytest({"KUBEBUILDER_ASSETS": str(programs)}, _BARE)):
+        return status
+    with running(_wanted(options), _say, keep=options.keep) as cluster:
+        return _pytest({VARIABLE: str(cluster.folder), "KUBEBUILDER_ASSETS": str(programs)}, options.rest or _WHOLE)
+
+
+def _pytest(environment: dict[str, str], arguments: Sequence[str]) -> int:
+    workers = os.environ.get("WORKERS", str(2 * (os.cpu_count() or 1)))
+    command = [sys.executable, "-m", "pytest", f"--numprocesses={workers}", "--dist=worksteal", *arguments]
+    return subprocess.run(command, env={**os.environ, **environment}, check=False).returncode
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,216 @@
+"""What a cluster consists of: each component with its programs, its kinds, its commands."""
+
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from tools.cluster.processes import Command
+
+LOOPBACK: Final = "127.0.0.1"
+STAGES: Final = Path(__file__).resolve().parent / "stages.yaml"
+
+
+@attrs.frozen
+class Site:
+    """What a component's commands are made of: programs, a folder for its files, the kubeconfig, free ports."""
+
+    programs: Path
+    folder: Path
+    kubeconfig: Path
+    port: Callable[[], int]
+    trusted: Path
+    """Authorities that controllers trust, the registries' own among them."""
+
+
+@attrs.frozen
+class Component:
+    """Something that can be asked for by name.
+
+    `crds` are files of definitions, as (pin, module, pattern in the module's folder); `namespaces` have to be there.
+    """
+
+    name: str
+    pins: Sequence[str]
+    commands: Callable[[Site], Iterator[Command]]
+    crds: Sequence[tuple[str, str, str]] = ()
+    namespaces: Sequence[str] = ()
+
+
+def answers(url: str, *, authority: str = "", token: str = "") -> bool:
+    """Say whether an address answers 200; without its authority any certificate will do."""
+    trust = ssl.create_default_context(cadata=authority) if authority else ssl._create_unverified_context()
+    request = urllib.request.Request(url, headers={"authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, timeout=5, context=trust if url.startswith("https") else None) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return False
+    except OSError:
+        return False
+
+
+def _at_once() -> bool:
+    return True
+
+
+def _kubernetes(site: Site) -> Iterator[Command]:
+    yield _control_plane(
+        site,
+        "kube-controller-manager",
+        f"--service-account-private-key-file={site.folder / 'accounts.key'}",
+        f"--root-ca-file={site.folder / 'authority.crt'}",
+        "--kube-api-qps=200",
+        "--kube-api-burst=400",
+    )
+    yield _control_plane(site, "kube-scheduler")
+
+
+def _control_plane(site: Site, name: str, *flags: str) -> Command:
+    port = site.port()
+    arguments = [
+        str(site.programs / name),
+        f"--kubeconfig={site.kubeconfig}",
+        *flags,
+        "--leader-elect=false",
+        f"--bind-address={LOOPBACK}",
+        f"--secure-port={port}",
+        f"--cert-dir={site.folder / name}",
+    ]
+    return Command(name, arguments, lambda: answers(f"https://{LOOPBACK}:{port}/healthz"))
+
+
+def _kwok(site: Site) -> Iterator[Command]:
+    port = site.port()
+    yield Command(
+        "kwok",
+        [
+            str(site.programs / "kwok"),
+            f"--kubeconfig={site.kubeconfig}",
+            f"--config={STAGES}",
+            "--manage-all-nodes=true",
+            "--node-lease-duration-seconds=40",
+            "--cidr=10.1.0.0/16",
+            f"--server-address={LOOPBACK}:{port}",
+        ],
+        lambda: answers(f"http://{LOOPBACK}:{port}/healthz"),
+    )
+
+
+def _flux(site: Site) -> Iterator[Command]:
+    storage = site.port()
+    served = f"{LOOPBACK}:{storage}"
+    source = (
+        f"--storage-path={_made(site.folder / 'artifacts')}",
+        f"--storage-addr={served}",
+        f"--storage-adv-addr={served}",
+    )
+    yield _flux_controller(site, "source-controller", *source)
+    yield _flux_controller(site, "helm-controller")
+
+
+def _flux_controller(site: Site, name: str, *flags: str) -> Command:
+    health, metrics = site.port(), site.port()
+    return Command(
+        name,
+        [
+            str(site.programs / name),
+            "--watch-all-namespaces=true",
+            "--log-level=debug",
+            f"--health-addr={LOOPBACK}:{health}",
+            f"--metrics-addr={LOOPBACK}:{metrics}",
+            *flags,
+        ],
+        lambda: answers(f"http://{LOOPBACK}:{health}/readyz"),
+        {
+            "KUBECONFIG": str(site.kubeconfig),
+            "RUNTIME_NAMESPACE": "flux-system",
+            "SSL_CERT_FILE": str(site.trusted),
+            "HOME": str(_made(site.folder / name)),
+            "TMPDIR": str(_made(site.folder / name)),
+        },
+    )
+
+
+def _argo(site: Site) -> Iterator[Command]:
+    yield Command(
+        "workflow-controller",
+        [
+            str(site.programs / "argo-workflows"),
+            f"--kubeconfig={site.kubeconfig}",
+            "--namespace=argo",
+            "--executor-image=registry.example.com/argoexec:1",
+        ],
+        lambda: answers(f"http://{LOOPBACK}:6060/healthz"),
+        {"LEADER_ELECTION_DISABLE": "true"},
+    )
+
+
+def _snapshots(site: Site) -> Iterator[Command]:
+    port = site.port()
+    yield Command(
+        "snapshot-controller",
+        [
+            str(site.programs / "snapshot-controller"),
+            f"--kubeconfig={site.kubeconfig}",
+            f"--http-endpoint={LOOPBACK}:{port}",
+        ],
+        lambda: answers(f"http://{LOOPBACK}:{port}/metrics"),
+    )
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+_FLUX_CRDS: Final = "config/crd/bases/*.yaml"
+COMPONENTS: Final[Mapping[str, Component]] = {
+    component.name: component
+    for component in (
+        Component("kubernetes", ("etcd", "kubernetes"), _kubernetes),
+        Component("kwok", ("kwok",), _kwok),
+        Component(
+            "flux",
+            ("source-controller", "helm-controller", "registry"),
+            _flux,
+            (
+                ("source-controller", "github.com/fluxcd/source-controller", _FLUX_CRDS),
+                ("helm-controller", "github.com/fluxcd/helm-controller", _FLUX_CRDS),
+            ),
+            ("flux-system",),
+        ),
+        Component(
+            "argo",
+            ("argo-workflows",),
+            _argo,
+            (
+                (
+                    "argo-workflows",
+                    "github.com/argoproj/argo-workflows/v3",
+                    "manifests/base/crds/full/*.argoproj.io_*.yaml",
+                ),
+            ),
+            ("argo",),
+        ),
+        Component(
+            "snapshots",
+            ("snapshot-controller",),
+            _snapshots,
+            (
+                (
+                    "snapshot-controller",
+                    "github.com/kubernetes-csi/external-snapshotter/client/v8",
+                    "config/crd/*snapshot.storage.k8s.io_*.yaml",
+                ),
+            ),
+        ),
+    )
+}
+ALWAYS: Final = ("kubernetes", "kwok")
+CHOICE: Final = tuple(name for name in COMPONENTS if name not in ALWAYS)

@@ -1,0 +1,170 @@
+"""A cluster of real controllers, up while a block lasts."""
+
+import json
+import secrets
+import ssl
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import yaml
+
+from tools.cluster.build import Say, build, module_folder
+from tools.cluster.components import ALWAYS, COMPONENTS, LOOPBACK, Component, Site, answers
+from tools.cluster.front import Addresses, serving
+from tools.cluster.pins import read_pins
+from tools.cluster.processes import Command, Processes
+from vworkspace_apiserver.http.authority import certificates_for
+from vworkspace_apiserver.http.serving import kubeconfig
+from vworkspace_kit.kube_apiserver import (
+    Assets,
+    apiserver_command,
+    etcd_command,
+    free_ports,
+    write_credentials,
+)
+
+VARIABLE: Final = "VWORKSPACE_CLUSTER"
+"""The environment variable that names the folder of a running cluster, for tests."""
+NODES: Final = 2
+_SERVED: Final = 120.0
+"""Seconds until definitions are served."""
+
+
+@attrs.frozen
+class Cluster:
+    """What a user of a running cluster needs; `cluster.json` of its folder holds the same."""
+
+    folder: Path
+    kubeconfig: Path
+    operator_kubeconfig: Path
+    registries: Addresses | None
+    components: tuple[str, ...]
+
+    @classmethod
+    def load(cls, folder: Path) -> "Cluster":
+        """Return the cluster that runs with this folder."""
+        held = json.loads((folder / "cluster.json").read_text(encoding="utf-8"))
+        registries = Addresses(**held["registries"]) if held["registries"] else None
+        places = (folder, folder / "kubeconfig", folder / "operator.kubeconfig")
+        return cls(*places, registries, tuple(held["components"]))
+
+    def process(self, name: str) -> int:
+        """Return the id that a process has now: one that is killed starts again with another."""
+        return int(json.loads((self.folder / "processes.json").read_text(encoding="utf-8"))[name])
+
+    def log(self, name: str) -> str:
+        """Return everything that a process has logged."""
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+
+@contextmanager
+def running(wanted: Sequence[str], say: Say, *, keep: bool = False, audit: str = "") -> Iterator[Cluster]:
+    """Bring a cluster up with what is wanted of `CHOICE`, and take it down. Raises CannotBuild, CannotStart.
+
+    `keep` leaves its folder, with data and logs; `audit` is a policy by which kube-apiserver writes `audit.log`.
+    """
+    components = [COMPONENTS[name] for name in (*ALWAYS, *wanted)]
+    programs = build(dict.fromkeys(pin for component in components for pin in component.pins), say)
+    with ExitStack() as stack:
+        folder = _folder(stack, keep)
+        processes = Processes(folder)
+        stack.callback(processes.end)
+        began = time.monotonic()
+        _start_api(processes, programs, folder, audit)
+        site = Site(programs, folder, folder / "kubeconfig", _port, folder / "trusted.crt")
+        registries = _registries(stack, processes, site) if "flux" in wanted else None
+        _install(components, programs, folder)
+        for component in components:
+            for command in component.commands(site):
+                processes.start(command)
+        held = {"registries": registries and attrs.asdict(registries), "components": list(wanted)}
+        (folder / "cluster.json").write_text(json.dumps(held, indent=1), encoding="utf-8")
+        say(f"the cluster is up after {time.monotonic() - began:.0f} s: {', '.join((*ALWAYS, *wanted))}")
+        yield Cluster.load(folder)
+
+
+def _folder(stack: ExitStack, keep: bool) -> Path:
+    if keep:
+        return Path(tempfile.mkdtemp(prefix="vworkspace-cluster-"))
+    return Path(
+        stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-cluster-", ignore_cleanup_errors=True))
+    )
+
+
+def _port() -> int:
+    return free_ports(1)[0]
+
+
+def _start_api(processes: Processes, programs: Path, folder: Path, audit: str) -> None:
+    """Start etcd and kube-apiserver, and write the kubeconfigs of an administrator and of the operator."""
+    certificates = certificates_for(("localhost", LOOPBACK), datetime.now(UTC))
+    token, operator = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
+    write_credentials(folder, certificates, token, operator)
+    (folder / "authority.crt").write_bytes(certificates.authority)
+    assets = Assets(programs / "etcd", programs / "kube-apiserver")
+    client, peer, port = free_ports(3)
+    health = f"http://{LOOPBACK}:{client}/health"
+    processes.start(Command("etcd", etcd_command(assets, folder / "etcd", client, peer), lambda: answers(health)))
+    url, authority = f"https://{LOOPBACK}:{port}", certificates.authority
+    flags = [flag for flag in apiserver_command(assets, folder, port, client) if "admission-plugins" not in flag]
+    if audit:
+        (folder / "policy.yaml").write_text(audit, encoding="utf-8")
+        flags += [f"--audit-log-path={folder / 'audit.log'}", f"--audit-policy-file={folder / 'policy.yaml'}"]
+    ready = lambda: answers(f"{url}/readyz", authority=authority.decode(), token=token)  # noqa: E731
+    processes.start(Command("kube-apiserver", flags, ready))
+    _write_private(folder / "kubeconfig", kubeconfig(url, token, authority=authority))
+    _write_private(folder / "operator.kubeconfig", kubeconfig(url, operator, authority=authority))
+
+
+def _write_private(path: Path, content: dict[str, Any]) -> None:
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+
+
+def _registries(stack: ExitStack, processes: Processes, site: Site) -> Addresses:
+    port = _port()
+    ready = lambda: answers(f"http://{LOOPBACK}:{port}/v2/")  # noqa: E731
+    processes.start(Command("registry", [str(site.programs / "registry"), f"-port={port}"], ready))
+    registries = stack.enter_context(serving(port))
+    known = ssl.get_default_verify_paths().cafile
+    public = Path(known).read_text(encoding="utf-8") if known and Path(known).is_file() else ""
+    site.trusted.write_text(public + registries.authority, encoding="utf-8")
+    return registries
+
+
+def _install(components: Iterable[Component], programs: Path, folder: Path) -> None:
+    """Apply namespaces, definitions and nodes."""
+    pins, kubectl = read_pins(), [str(programs / "kubectl"), f"--kubeconfig={folder / 'kubeconfig'}"]
+    files = [
+        file
+        for component in components
+        for pin, module, pattern in component.crds
+        for file in sorted(module_folder(pins[pin], module).glob(pattern))
+    ]
+    objects = [_namespace(name) for component in components for name in component.namespaces]
+    objects += [_node(number) for number in range(NODES)]
+    _kubectl([*kubectl, "apply", "--server-side", "-f", "-"], yaml.safe_dump_all(objects))
+    if files:
+        _kubectl([*kubectl, "apply", "--server-side", *(f"--filename={file}" for file in files)])
+        _kubectl([*kubectl, "wait", "--for=condition=Established", f"--timeout={_SERVED:.0f}s", "crd", "--all"])
+
+
+def _kubectl(command: list[str], given: str = "") -> None:
+    subprocess.run(command, input=given, check=True, capture_output=True, text=True)
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _node(number: int) -> dict[str, Any]:
+    name = f"node-{number}"
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "type": "kwok"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
