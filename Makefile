@@ -11,8 +11,12 @@ SITE := build/docs-site
 # How long `make test-long` begins new tests, and what it draws from; without SEED it draws one.
 MINUTES ?= 60
 SEED ?=
+# COUNTED=1 counts the branches that tests take, for `make coverage-report`.
+PYTEST = PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python $(if $(COUNTED),-m coverage run) -m pytest --numprocesses $(WORKERS) --dist worksteal
+# For `make cluster` and `make test-cluster`: --with flux,argo, --keep.
+CLUSTER_ARGS ?=
 
-.PHONY: help setup demo test test-all test-long coverage test-pure test-install lint types contracts check manifests docs-site bench soak clean
+.PHONY: help setup demo test test-all test-slow test-long coverage coverage-report test-pure test-install cluster test-cluster lint types contracts check manifests docs-site bench soak clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -35,10 +39,13 @@ demo: $(VENV)/.operator  ## set up and run the main job, end to end, over real H
 	@$(BIN)/vworkspace-operator demo
 
 test: $(VENV)/.dev  ## set up and run the tests: all that PYTEST_ARGS names, else all but the slow ones
-	@PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	@$(PYTEST) $(PYTEST_ARGS)
 
 test-all: $(VENV)/.dev  ## the same with the slow ones, which start processes or wait for time to pass
-	@PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --everything
+	@$(PYTEST) --everything
+
+test-slow: $(VENV)/.dev  ## the slow ones alone: what `make test` leaves out of `make test-all`
+	@$(PYTEST) -m "slow and not installs"
 
 test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed; MINUTES and SEED set both
 	@$(COMPILED) $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
@@ -47,12 +54,21 @@ test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed;
 
 coverage: $(VENV)/.dev  ## all tests, the slow ones too, with the branches counted that they take; fails below the gate of pyproject.toml
 	@$(BIN)/python -m coverage erase
-	@PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python -m coverage run -m pytest --numprocesses $(WORKERS) --dist worksteal --everything
+	@$(MAKE) --no-print-directory test-all COUNTED=1
+	@$(MAKE) --no-print-directory coverage-report
+
+coverage-report: $(VENV)/.dev  ## what runs with COUNTED=1 have counted since the last report; fails below the gate of pyproject.toml
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report
 
 test-pure:  ## prove that core and in-memory fake stand alone: tests/property and tests/unit with nothing else installed
 	@scripts/test-pure $(PYTHON)
+
+cluster: $(VENV)/.dev  ## a cluster of real controllers on this machine, built with Go: prints its kubeconfig and waits
+	@$(BIN)/python -m tools.cluster up $(CLUSTER_ARGS)
+
+test-cluster: $(VENV)/.dev  ## the tests that want a real kube-apiserver or real controllers, on such a cluster; needs Go
+	@$(BIN)/python -m tools.cluster test $(CLUSTER_ARGS) -- $(PYTEST_ARGS)
 
 test-install: $(VENV)/.dev  ## install the package and the image's wheel into fresh environments, and start them
 	@$(BIN)/python -m pytest -m installs tests/packaging $(PYTEST_ARGS)

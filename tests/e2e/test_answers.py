@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from tests.support.cluster_environment import _RBAC as RBAC
+from tests.support.cluster_environment import RIGHTS
 from tests.support.e2e_world import (
     CLUSTER,
     INSTANCE,
@@ -226,8 +226,8 @@ def test_a_forgotten_Role_is_told_with_the_command_that_prints_it_U2() -> None:
         assert command in message
         assert FOREIGN in message
         for role in printed("--namespace", FOREIGN):
-            if role["kind"] in RBAC:
-                world.create_object(role, RBAC[role["kind"]])
+            if role["kind"] in RIGHTS:
+                world.create_object(role, RIGHTS[role["kind"]])
         await world.until(lambda: says(world, ref, "Ready")[0] == "True", "Ready once the Role is there")
         assert says(world, ref, "Blocked")[:2] == ("False", "Unblocked")
         world.delete_object(ref)

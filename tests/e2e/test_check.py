@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_least_privilege import kubeconfig_of
-from tests.support.cluster_environment import _RBAC as RBAC
+from tests.support.cluster_environment import RIGHTS
 from tests.support.commands import run
 from tests.support.e2e_world import NS, VELERO_NS, World
 from tests.support.servers import ENVIRONMENT
@@ -39,7 +39,7 @@ def test_every_printed_right_is_asked_for_and_one_that_is_taken_away_is_named_SE
         assert points["CRD ApplicationInstance"].verdict is Verdict.OK
         assert points["Flux"].verdict is Verdict.OK
         assert points["engine velero"].verdict is Verdict.OPTIONAL, "this world has no engines"
-        role = ObjectRef(RBAC["RoleBinding"], NS, "vworkspace-operator")
+        role = ObjectRef(RIGHTS["RoleBinding"], NS, "vworkspace-operator")
         world.hands.do(lambda api: api.delete(role))
         lacking = (await found(world))[f"rights in {NS}"]
         assert lacking.verdict is Verdict.FAILED

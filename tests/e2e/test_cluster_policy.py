@@ -17,8 +17,10 @@ def have_cluster(world: World, name: str, **policy: Any) -> None:
 
 
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
-@pytest.mark.parametrize("theirs", [f"{CLUSTER}-a", f"{CLUSTER}-z"])
-def test_an_administrator_s_policy_counts_beside_the_operator_s_own_object_D6(face: Face, theirs: str) -> None:
+@pytest.mark.parametrize("suffix", ["a", "z"])
+def test_an_administrator_s_policy_counts_beside_the_operator_s_own_object_D6(face: Face, suffix: str) -> None:
+    theirs = f"{CLUSTER}-{suffix}"  # not as an id: each worker draws a name of its own for the cluster
+
     async def story(world: World) -> None:
         have_cluster(world, f"{CLUSTER}-m")  # as the operator makes it for itself: with no policy
         await world.ready(FIRST)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tests.support.cluster_environment import _RBAC as RBAC
+from tests.support.cluster_environment import RIGHTS
 from tests.support.e2e_world import NS, SUFFIX, World
 from tests.support.operation_requests import Operating, operations_story
 from tests.support.rights import printed
@@ -95,8 +95,8 @@ def victim(world: World) -> Iterator[None]:
     world.have({**NAMESPACE.manifest(VICTIM), "metadata": {"name": VICTIM, "labels": labels}}, NAMESPACE)
     if world.reached is not None:
         for role in printed("--namespace", VICTIM):
-            if role["kind"] in RBAC:
-                world.have(role, RBAC[role["kind"]])
+            if role["kind"] in RIGHTS:
+                world.have(role, RIGHTS[role["kind"]])
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     world.create_object({**PERSISTENT_VOLUME_CLAIM.manifest(LEDGER, VICTIM), "spec": spec}, PERSISTENT_VOLUME_CLAIM)
     try:

@@ -27,13 +27,14 @@ from vworkspace_kube import KubeApiClient, load_config
 
 __all__ = ["environment_world", "grant", "leave"]
 
-_RBAC: Final = {
-    kind: Kind("rbac.authorization.k8s.io", "v1", kind, plural, namespaced=namespaced)
-    for kind, plural, namespaced in (
-        ("ClusterRole", "clusterroles", False),
-        ("ClusterRoleBinding", "clusterrolebindings", False),
-        ("Role", "roles", True),
-        ("RoleBinding", "rolebindings", True),
+RIGHTS: Final = {
+    kind: Kind(group, "v1", kind, plural, namespaced=namespaced)
+    for group, kind, plural, namespaced in (
+        ("", "ServiceAccount", "serviceaccounts", True),
+        ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", False),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", False),
+        ("rbac.authorization.k8s.io", "Role", "roles", True),
+        ("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", True),
     )
 }
 _LEFT: Final = (*(kind for kind in known.ALL_KINDS if kind.namespaced),)
@@ -98,12 +99,14 @@ async def _prepare(cluster: Reached, api: KubeApi) -> None:
 async def grant(api: KubeApi, velero_namespace: str = "", *, agent: bool = True) -> None:
     """Give the operator the rights that are printed for it, in namespaces that are there."""
     options = InstallOptions(namespace=OWN_NS, velero_namespace=velero_namespace, agent=agent)
-    for role in _rights((*installation(options), *tenant(NS, options))):
-        await api.apply(role, kind=_RBAC[role["kind"]], field_manager="e2e", force=True)
+    await apply_rights((*installation(options), *tenant(NS, options)), api)
 
 
-def _rights(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
-    return (manifest for manifest in manifests if manifest["kind"] in _RBAC)
+async def apply_rights(manifests: Iterable[Manifest], api: KubeApi) -> None:
+    """Apply the roles and bindings among what is printed, and the accounts that they name."""
+    for manifest in manifests:
+        if (kind := RIGHTS.get(manifest["kind"])) is not None:
+            await api.apply(manifest, kind=kind, field_manager="e2e", force=True)
 
 
 def _places(kinds: Collection[Kind]) -> Iterator[tuple[Kind, str | None]]:

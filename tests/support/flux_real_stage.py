@@ -1,0 +1,105 @@
+"""A stage in a cluster of real controllers (`make cluster`): a namespace of its own, and a place in the registries."""
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+from anyio.from_thread import start_blocking_portal
+
+from tests.support.cluster_environment import apply_rights
+from tests.support.flux_stage import NAME, SHOWN, Holds, Stage
+from tests.support.kube_client import RemoteHands, RemoteRecord
+from tests.support.patience import PATIENCE
+from tools.cluster.charts import Repository
+from tools.cluster.up import Cluster
+from vworkspace_app.install import InstallOptions, tenant
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.resources import CORE_EVENT, HELM_RELEASE, NAMESPACE
+from vworkspace_core.ports import WatchEvent
+from vworkspace_kube import KubeApiClient, load_config
+
+_LOOK: Final = 0.1
+
+
+class RealStage(Stage):
+    """Releases are installed with the rights that `manifests --tenant-namespace` prints for them."""
+
+    def __init__(self, hands: RemoteHands, cluster: Cluster, namespace: str) -> None:
+        super().__init__(hands, namespace)
+        assert cluster.registries is not None, "the cluster runs without flux"
+        self.cluster = cluster
+        self.repository = Repository(cluster.registries.trusted, namespace, cluster.registries.authority)
+        self._record = RemoteRecord(hands, [(kind, namespace) for kind in (*SHOWN, CORE_EVENT)])
+        self._seen: list[tuple[Kind, WatchEvent]] = []
+        self._record.start()
+
+    @property
+    def oci(self) -> str:
+        """The trusted listener."""
+        return self.repository.oci
+
+    @property
+    def http(self) -> str:
+        """The trusted listener."""
+        return self.repository.http
+
+    def push(self, chart: str, version: str, **values: Any) -> None:
+        """Push it."""
+        self.digests[self.repository.push(chart, version, values)] = f"{chart} {version}"
+
+    def publish(self, *charts: tuple[str, str]) -> None:
+        """Publish them."""
+        self.repository.publish(*charts)
+
+    def registry_fails(self, status: int) -> None:
+        """Tell the registries' front."""
+        self.repository.fail(status)
+
+    def until(self, holds: Holds, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
+        """Look again and again."""
+        self._until(lambda: (found := self.find(kind, name)) is not None and holds(found), kind, name)
+
+    def until_gone(self, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
+        """Look again and again."""
+        self._until(lambda: self.find(kind, name) is None, kind, name)
+
+    def _until(self, holds: Any, kind: Kind, name: str) -> None:
+        limit = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < limit, f"not within {PATIENCE} s: {self.find(kind, name)}"
+            time.sleep(_LOOK)
+
+    def pause(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)
+
+    def seen(self) -> Sequence[tuple[Kind, WatchEvent]]:
+        """Everything, in the order of the server."""
+        self._seen += self._record.fresh()
+        self._seen.sort(key=lambda item: int(item[1].object["metadata"]["resourceVersion"]))
+        return self._seen
+
+    def stop(self) -> None:
+        """Watch no longer, and leave nothing."""
+        self._record.stop()
+        self.hands.do(lambda api: api.delete(ObjectRef(NAMESPACE, None, self.namespace)))
+
+
+@contextmanager
+def real_stage(cluster: Cluster) -> Iterator[RealStage]:
+    """Have a namespace with the printed rights in that cluster, while the block lasts."""
+    namespace = f"stage-{secrets.token_hex(3)}"
+    config = load_config(cluster.kubeconfig)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(KubeApiClient(config)) as api:
+        hands = RemoteHands(portal, api)
+        manifest = {**NAMESPACE.manifest(namespace), "metadata": {"name": namespace}}
+        hands.do(lambda found: found.create(manifest, kind=NAMESPACE, field_manager="admin"))
+        hands.do(partial(apply_rights, tenant(namespace, InstallOptions(namespace="vworkspace-system"))))
+        stage = RealStage(hands, cluster, namespace)
+        try:
+            yield stage
+        finally:
+            stage.stop()

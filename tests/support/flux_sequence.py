@@ -1,0 +1,128 @@
+"""What of the states of Flux's objects is compared: the same for real and simulated controllers.
+
+Left out is what differs from run to run (times, sizes, uids). Digests of charts and names of
+sources are replaced by what they stand for, so that the rest can be equal to the character.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from tests.support.flux_stage import SHOWN, Stage
+from vworkspace_core.apimachinery.manifest import Manifest
+
+__all__ = ["Sequences", "differences", "sequences_of"]
+
+Sequences = dict[str, list[dict[str, Any]]]
+"""What each object went through, by kind and name."""
+
+_COPIED: Final = (
+    "observedGeneration",
+    "lastAttemptedGeneration",
+    "lastAttemptedReleaseAction",
+    "lastAttemptedRevision",
+    "lastHandledForceAt",
+    "lastHandledReconcileAt",
+    "lastHandledResetAt",
+    "failures",
+    "installFailures",
+    "upgradeFailures",
+    "helmChart",
+    "storageNamespace",
+    "observedChartName",
+)
+_DURATION: Final = re.compile(r"\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:ms|µs|s)\b")
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def sequences_of(stage: Stage) -> Sequences:
+    """Return the states of every object of a stage: the first whole, of the others what changed, None for what went."""
+    sequences: Sequences = {}
+    latest: dict[str, dict[str, Any]] = {}
+    for kind, manifest in stage.states():
+        if kind not in SHOWN:
+            continue
+        name = _named(manifest["metadata"]["name"], stage)
+        key, state = f"{kind.kind}/{name}", _replaced(_state(manifest), stage)
+        changes = _changes(latest.get(key, {}), state)
+        latest[key] = state
+        if changes:
+            sequences.setdefault(key, []).append(changes)
+    return sequences
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    changed = {field: value for field, value in after.items() if before.get(field) != value}
+    return {**changed, **{field: None for field in before if field not in after}}
+
+
+def _state(manifest: Manifest) -> dict[str, Any]:
+    if manifest.get("gone"):
+        return {"gone": True}
+    meta, status = manifest["metadata"], manifest.get("status") or {}
+    state: dict[str, Any] = {"generation": meta.get("generation"), "finalizers": list(meta.get("finalizers") or ())}
+    if meta.get("deletionTimestamp"):
+        state["deleting"] = True
+    state |= {field: status[field] for field in _COPIED if field in status}
+    if "artifact" in status:
+        state["revision"] = status["artifact"]["revision"]
+    if "conditions" in status:
+        state["conditions"] = [_condition(item) for item in status["conditions"]]
+    if "history" in status:
+        state["history"] = [_snapshot(entry) for entry in status["history"]]
+    return state
+
+
+def _condition(item: Mapping[str, Any]) -> str:
+    head = f"{item['type']}={item['status']}/{item['reason']} of generation {item.get('observedGeneration')}"
+    return f"{head}: {item['message']}"
+
+
+def _snapshot(entry: Mapping[str, Any]) -> str:
+    chart = f"{entry['chartName']}@{entry['chartVersion']}"
+    action = f" by {entry['action']}" if "action" in entry else ""
+    tests = f" tests {sorted(entry['testHooks'])}" if "testHooks" in entry else ""
+    return f"v{entry['version']} {entry['status']} {chart}{action}{tests}"
+
+
+def _replaced(value: Any, stage: Stage) -> Any:
+    if isinstance(value, str):
+        return _named(value, stage)
+    if isinstance(value, list):
+        return [_replaced(item, stage) for item in value]
+    return {key: _replaced(item, stage) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _named(text: str, stage: Stage) -> str:
+    """Return the text with what is drawn in each run replaced by what it stands for."""
+    for actual, meaning in _replacements(stage):
+        text = text.replace(actual, meaning)
+    return _DURATION.sub("<duration>", _DIGEST.sub("<digest>", text))
+
+
+def _replacements(stage: Stage) -> Iterator[tuple[str, str]]:
+    yield stage.oci.removeprefix("oci://"), "<registry>"
+    yield stage.http, "<repository>"
+    for digest, chart in stage.digests.items():
+        yield digest, f"<digest of {chart}>"
+        yield f"+{digest.removeprefix('sha256:')[:12]}", f"+<digest of {chart}>"
+    yield from stage.names.items()
+    yield stage.namespace, "<namespace>"
+
+
+def differences(left: Sequences, right: Sequences) -> Sequence[str]:
+    """Return what differs, object by object, in lines for a person."""
+    return [
+        f"{name} [{position}]\n    {before}\n    {after}"
+        for name in sorted({*left, *right})
+        for position, (before, after) in enumerate(_aligned(left.get(name, []), right.get(name, [])))
+        if before != after
+    ]
+
+
+def _aligned(left: Sequence[Any], right: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    for position in range(max(len(left), len(right))):
+        yield (
+            left[position] if position < len(left) else None,
+            right[position] if position < len(right) else None,
+        )

@@ -1,0 +1,189 @@
+"""A stage on which a scenario of Flux plays: real controllers or simulated ones, the same acts and waits (RUN-8).
+
+A scenario applies what the operator makes of an ApplicationInstance (REC-3, REC-4), so that it shows what the operator
+gets to read. `flux_scenarios` has the scenarios, `flux_sequence` says which part of an object's states is compared.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from tests.support.builders import instance_manifest
+from tests.support.kube_client import Hands
+from vworkspace_core.api.codec import read_application_instance
+from vworkspace_core.apimachinery.errors import NotFound
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, merge_patch
+from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from vworkspace_core.instances.context import Settings
+from vworkspace_core.instances.desired import DesiredObjects, desired_objects
+from vworkspace_core.ports import PatchType, WatchEvent, WatchEventType
+
+__all__ = ["MANAGER", "NAME", "SHOWN", "Holds", "Stage", "conditions", "is_ready", "is_stalled"]
+
+NAME: Final = "shop"
+"""Of the application, its release and its HelmRelease."""
+SHOWN: Final = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART, HELM_RELEASE)
+"""Kinds whose states are compared."""
+MANAGER: Final = "vworkspace-operator"
+_SETTINGS: Final = Settings(cluster_id="stage", interval="10m", timeout="30s")
+
+Holds = Callable[[Manifest], bool]
+
+
+class Stage(ABC):
+    """A namespace, a registry for it, and Flux. `names` says what the names drawn on this stage stand for."""
+
+    def __init__(self, hands: Hands, namespace: str) -> None:
+        self.hands = hands
+        self.namespace = namespace
+        self.names: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
+
+    # --- charts ------------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def oci(self) -> str:
+        """The URL of the OCI registry, as `chart.url` says it."""
+
+    @property
+    @abstractmethod
+    def http(self) -> str:
+        """The URL of the HTTP repository, as `chart.url` says it."""
+
+    @abstractmethod
+    def push(self, chart: str, version: str, **values: Any) -> None:
+        """Push a chart to the OCI registry with these default values: `pod` and `hook` say what becomes of pods."""
+
+    @abstractmethod
+    def publish(self, *charts: tuple[str, str]) -> None:
+        """Have these charts in the HTTP repository, and no others."""
+
+    @abstractmethod
+    def registry_fails(self, status: int) -> None:
+        """Answer every request for a chart of this stage with that HTTP status; 0 ends it."""
+
+    # --- objects -----------------------------------------------------------------------------------------------------
+
+    def want(self, chart: str, version: str, *, url: str = "", patch: Mapping[str, Any] = {}, **spec: Any) -> None:
+        """Apply what the operator makes of an instance with that chart; `patch` is merged into the HelmRelease's spec.
+
+        The HelmRelease comes when its source has been looked at: which controller is faster is no part of a scenario.
+        """
+        desired = self.desired(chart, version, url=url, **spec)
+        for apply in desired.applies:
+            manifest = self._without_owner(apply.manifest)
+            if apply.kind == HELM_RELEASE:
+                manifest["spec"] = merge_patch(manifest["spec"], patch)
+            self.apply(manifest, apply.kind)
+            if apply.kind in (OCI_REPOSITORY, HELM_REPOSITORY):
+                self.until(_is_looked_at, apply.kind, apply.ref.name)
+
+    def desired(self, chart: str, version: str, *, url: str = "", **spec: Any) -> DesiredObjects:
+        """Return what the operator makes of it."""
+        place = url or self.oci
+        kind = "oci" if place.startswith("oci://") else "helm"
+        source = {"sourceType": kind, "url": place, "name": chart, "version": version, **spec.pop("chart_more", {})}
+        metadata = {"uid": "0" * 8, "generation": 1}
+        manifest = instance_manifest(NAME, self.namespace, chart=source, metadata=metadata, **spec)
+        desired = desired_objects(read_application_instance(manifest), None, {}, _SETTINGS)
+        self.names[desired.source.name] = f"source-of-{chart}-{version}" if kind == "oci" else "repository"
+        return desired
+
+    @staticmethod
+    def _without_owner(manifest: Manifest) -> dict[str, Any]:
+        """Return the manifest without what needs an ApplicationInstance in the cluster."""
+        meta = {key: value for key, value in manifest["metadata"].items() if key != "ownerReferences"}
+        return {**manifest, "metadata": meta}
+
+    def apply(self, manifest: Manifest, kind: Kind) -> None:
+        """Apply an object as the operator does."""
+        self.hands.do(lambda api: api.apply(manifest, kind=kind, field_manager=MANAGER, force=True))
+
+    def create(self, kind: Kind, name: str, **body: Any) -> None:
+        """Create an object as a person does."""
+        manifest = {**kind.manifest(name, self.namespace if kind.namespaced else None), **body}
+        self.hands.do(lambda api: api.create(manifest, kind=kind, field_manager="kubectl-create"))
+
+    def patch(self, body: Mapping[str, Any], kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
+        """Merge a patch into an object as a person does."""
+        ref = ObjectRef(kind, self.namespace, name)
+        self.hands.do(lambda api: api.patch(ref, body, patch_type=PatchType.MERGE, field_manager="kubectl-edit"))
+
+    def annotate(self, **tokens: str) -> None:
+        """Set `reconcile.fluxcd.io/<key>` on the HelmRelease."""
+        self.patch({"metadata": {"annotations": {f"reconcile.fluxcd.io/{key}": at for key, at in tokens.items()}}})
+
+    def delete(self, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
+        """Delete an object."""
+        self.hands.do(lambda api: api.delete(ObjectRef(kind, self.namespace, name)))
+
+    def find(self, kind: Kind = HELM_RELEASE, name: str = NAME) -> Manifest | None:
+        """Return an object as it is now, None where there is none."""
+        try:
+            return self.hands.do(lambda api: api.get(ObjectRef(kind, self.namespace, name)))
+        except NotFound:
+            return None
+
+    # --- waits -------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def until(self, holds: Holds, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
+        """Wait until an object that is there satisfies that. Raises AssertionError with its status when it does not."""
+
+    @abstractmethod
+    def until_gone(self, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
+        """Wait until there is no such object."""
+
+    @abstractmethod
+    def pause(self, seconds: float) -> None:
+        """Let time pass where nothing is to happen."""
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def seen(self) -> Sequence[tuple[Kind, WatchEvent]]:
+        """Return every version that objects of this stage have had, in order."""
+
+    def states(self) -> list[tuple[Kind, Manifest]]:
+        """Return every state of an object in order; None as status where it went."""
+        return [
+            (kind, event.object if event.type is not WatchEventType.DELETED else _gone(event.object))
+            for kind, event in self.seen()
+            if event.type is not WatchEventType.BOOKMARK
+        ]
+
+
+def _gone(manifest: Manifest) -> Manifest:
+    return {"metadata": manifest["metadata"], "gone": True}
+
+
+def conditions(manifest: Manifest) -> dict[str, str]:
+    """Return `status/reason` by the type of condition."""
+    found = get_path(manifest, "status", "conditions") or ()
+    return {item["type"]: f"{item['status']}/{item['reason']}" for item in found}
+
+
+def is_ready(manifest: Manifest, version: str = "") -> bool:
+    """Say whether Flux is done with this generation and what it did is Ready; for a release, at that version."""
+    ready = conditions(manifest).get("Ready", "")
+    newest = str(get_path(manifest, "status", "history", 0, "chartVersion") or "")
+    return ready.startswith("True/") and _is_observed(manifest) and newest.partition("+")[0].startswith(version)
+
+
+def is_stalled(manifest: Manifest) -> bool:
+    """Say whether Flux waits for another spec."""
+    return conditions(manifest).get("Stalled", "").startswith("True/") and _is_observed(manifest)
+
+
+def _is_looked_at(source: Manifest) -> bool:
+    """Say whether a source is Ready, or why not."""
+    found = conditions(source)
+    return found.get("Ready", "Unknown").partition("/")[0] != "Unknown" and (
+        found["Ready"].startswith("False/") or _is_observed(source)
+    )
+
+
+def _is_observed(manifest: Manifest) -> bool:
+    observed: Any = get_path(manifest, "status", "observedGeneration")
+    return bool(observed == manifest["metadata"]["generation"] and "Reconciling" not in conditions(manifest))
