@@ -1,6 +1,6 @@
 """A world in the cluster that the environment names: set up before a story, cleaned after it (RUN-8)."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
@@ -28,13 +28,12 @@ from vworkspace_kube import KubeApiClient, load_config
 __all__ = ["environment_world", "grant", "leave"]
 
 RIGHTS: Final = {
-    kind: Kind(group, "v1", kind, plural, namespaced=namespaced)
-    for group, kind, plural, namespaced in (
-        ("", "ServiceAccount", "serviceaccounts", True),
-        ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", False),
-        ("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", False),
-        ("rbac.authorization.k8s.io", "Role", "roles", True),
-        ("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", True),
+    kind: Kind("rbac.authorization.k8s.io", "v1", kind, plural, namespaced=namespaced)
+    for kind, plural, namespaced in (
+        ("ClusterRole", "clusterroles", False),
+        ("ClusterRoleBinding", "clusterrolebindings", False),
+        ("Role", "roles", True),
+        ("RoleBinding", "rolebindings", True),
     )
 }
 _LEFT: Final = (*(kind for kind in known.ALL_KINDS if kind.namespaced),)
@@ -99,13 +98,13 @@ async def _prepare(cluster: Reached, api: KubeApi) -> None:
 async def grant(api: KubeApi, velero_namespace: str = "", *, agent: bool = True) -> None:
     """Give the operator the rights that are printed for it, in namespaces that are there."""
     options = InstallOptions(namespace=OWN_NS, velero_namespace=velero_namespace, agent=agent)
-    await apply_rights((*installation(options), *tenant(NS, options)), api)
+    await apply_printed((*installation(options), *tenant(NS, options)), RIGHTS, api)
 
 
-async def apply_rights(manifests: Iterable[Manifest], api: KubeApi) -> None:
-    """Apply the roles and bindings among what is printed, and the accounts that they name."""
+async def apply_printed(manifests: Iterable[Manifest], kinds: Mapping[str, Kind], api: KubeApi) -> None:
+    """Apply what is of these kinds among what is printed."""
     for manifest in manifests:
-        if (kind := RIGHTS.get(manifest["kind"])) is not None:
+        if (kind := kinds.get(manifest["kind"])) is not None:
             await api.apply(manifest, kind=kind, field_manager="e2e", force=True)
 
 

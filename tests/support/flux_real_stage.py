@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from anyio.from_thread import start_blocking_portal
 
-from tests.support.cluster_environment import apply_rights
+from tests.support.cluster_environment import RIGHTS, apply_printed
 from tests.support.flux_stage import NAME, SHOWN, Holds, Stage
 from tests.support.kube_client import RemoteHands, RemoteRecord
 from tests.support.patience import PATIENCE
@@ -19,6 +19,7 @@ from vworkspace_app.install import InstallOptions, tenant
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import CORE_EVENT, HELM_RELEASE, NAMESPACE
 from vworkspace_core.ports import WatchEvent
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_kube import KubeApiClient, load_config
 
 _LOOK: Final = 0.1
@@ -97,7 +98,8 @@ def real_stage(cluster: Cluster) -> Iterator[RealStage]:
         hands = RemoteHands(portal, api)
         manifest = {**NAMESPACE.manifest(namespace), "metadata": {"name": namespace}}
         hands.do(lambda found: found.create(manifest, kind=NAMESPACE, field_manager="admin"))
-        hands.do(partial(apply_rights, tenant(namespace, InstallOptions(namespace="vworkspace-system"))))
+        printed = tenant(namespace, InstallOptions(namespace="vworkspace-system"))
+        hands.do(partial(apply_printed, printed, {**RIGHTS, SERVICE_ACCOUNT.kind: SERVICE_ACCOUNT}))
         stage = RealStage(hands, cluster, namespace)
         try:
             yield stage

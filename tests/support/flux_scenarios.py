@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from tests.support.flux_stage import Holds, Stage, conditions, is_ready, is_stalled
+from vworkspace_core.apimachinery.resources import OCI_REPOSITORY
 
 __all__ = ["SCENARIOS", "Scenario"]
 
@@ -47,6 +48,7 @@ def version_is_not_there(stage: Stage) -> None:
     stage.push("web", "1.0.0")
     stage.want("web", "9.9.9")
     stage.until(lambda release: conditions(release).get("Ready") == "False/SourceNotReady")
+    stage.until_failed_again(OCI_REPOSITORY)
 
 
 @scenario

@@ -32,22 +32,26 @@ _COPIED: Final = (
     "observedChartName",
 )
 _DURATION: Final = re.compile(r"\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:ms|µs|s)\b")
+_ANSWER: Final = re.compile(r"((?:MANIFEST_UNKNOWN|UNAUTHORIZED|UNAVAILABLE): ).*", re.DOTALL)
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def sequences_of(stage: Stage) -> Sequences:
-    """Return the states of every object of a stage: the first whole, of the others what changed, None for what went."""
+    """Return the states of every object of a stage: the first whole, of the others what changed, None for what went.
+
+    A state that an object was in before is left out: how often a controller tries again is not compared.
+    """
     sequences: Sequences = {}
-    latest: dict[str, dict[str, Any]] = {}
+    known: dict[str, list[dict[str, Any]]] = {}
     for kind, manifest in stage.states():
         if kind not in SHOWN:
             continue
         name = _named(manifest["metadata"]["name"], stage)
         key, state = f"{kind.kind}/{name}", _replaced(_state(manifest), stage)
-        changes = _changes(latest.get(key, {}), state)
-        latest[key] = state
-        if changes:
-            sequences.setdefault(key, []).append(changes)
+        states = known.setdefault(key, [{}])
+        if state not in states:
+            sequences.setdefault(key, []).append(_changes(states[-1], state))
+            states.append(state)
     return sequences
 
 
@@ -97,11 +101,14 @@ def _named(text: str, stage: Stage) -> str:
     """Return the text with what is drawn in each run replaced by what it stands for."""
     for actual, meaning in _replacements(stage):
         text = text.replace(actual, meaning)
-    return _DURATION.sub("<duration>", _DIGEST.sub("<digest>", text))
+    text = _ANSWER.sub(r"\1<what the registry says>", _DIGEST.sub("<digest>", text))
+    return _DURATION.sub("<duration>", text)
 
 
 def _replacements(stage: Stage) -> Iterator[tuple[str, str]]:
-    yield stage.oci.removeprefix("oci://"), "<registry>"
+    place = stage.oci.removeprefix("oci://")
+    yield place, "<registry>"
+    yield f"{place.partition('/')[0]}/v2/{stage.namespace}", "<registry API>"
     yield stage.http, "<repository>"
     for digest, chart in stage.digests.items():
         yield digest, f"<digest of {chart}>"

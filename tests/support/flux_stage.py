@@ -6,6 +6,7 @@ gets to read. `flux_scenarios` has the scenarios, `flux_sequence` says which par
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from tests.support.builders import instance_manifest
@@ -131,6 +132,14 @@ class Stage(ABC):
     def until(self, holds: Holds, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
         """Wait until an object that is there satisfies that. Raises AssertionError with its status when it does not."""
 
+    def until_failed_again(self, kind: Kind) -> None:
+        """Wait until the only object of a kind was Ready=False, something else, and Ready=False again."""
+        while sum(failed for failed, _ in groupby(map(_has_failed, self._states_of(kind)))) < 2:
+            self.pause(0.5)
+
+    def _states_of(self, kind: Kind) -> list[Manifest]:
+        return [state for found, state in self.states() if found == kind]
+
     @abstractmethod
     def until_gone(self, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
         """Wait until there is no such object."""
@@ -182,6 +191,10 @@ def _is_looked_at(source: Manifest) -> bool:
     return found.get("Ready", "Unknown").partition("/")[0] != "Unknown" and (
         found["Ready"].startswith("False/") or _is_observed(source)
     )
+
+
+def _has_failed(manifest: Manifest) -> bool:
+    return conditions(manifest).get("Ready", "").startswith("False/")
 
 
 def _is_observed(manifest: Manifest) -> bool:
