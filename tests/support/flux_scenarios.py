@@ -69,5 +69,5 @@ def upgrade_fails_and_rolls_back(stage: Stage) -> None:
     stage.push("web", "1.1.0", pod="never-ready")
     stage.want("web", "1.0.0")
     stage.until(_ready("1.0.0"))
-    stage.want("web", "1.1.0", patch={"timeout": "5s"})
+    stage.want("web", "1.1.0", patch={"upgrade": {"timeout": "5s"}})
     stage.until(is_stalled)

@@ -17,7 +17,7 @@ from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, H
 from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.flux import FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule
-from vworkspace_fake.flux.behaviour import SourceFault, SourceOutcome, SourceRule
+from vworkspace_fake.flux.behaviour import Action, SourceFault, SourceOutcome, SourceRule
 from vworkspace_fake.flux.crds import flux_crds
 from vworkspace_fake.flux.versions import sha256_of
 
@@ -103,13 +103,13 @@ class SimulatedStage(Stage):
 
 
 def _rules(chart: str, version: str, values: dict[str, Any]) -> list[ReleaseRule]:
-    kind, message = OutcomeKind.SUCCEED, ""
     if chart == "broken":
-        kind, message = OutcomeKind.RENDER_ERROR, ""
+        outcome = FluxOutcome(OutcomeKind.RENDER_ERROR)
     elif values.get("pod") == "never-ready":
-        kind = OutcomeKind.HANG
+        outcome = FluxOutcome(OutcomeKind.HANG)
     elif values.get("hook") == "fails":
-        kind = OutcomeKind.FAIL
-    if kind is OutcomeKind.SUCCEED:
+        outcome = FluxOutcome(OutcomeKind.FAIL)
+    else:
         return []
-    return [ReleaseRule(FluxOutcome(kind, message), chart=chart, version=version)]
+    actions = (Action.INSTALL, Action.UPGRADE)
+    return [ReleaseRule(outcome, action=action, chart=chart, version=version) for action in actions]

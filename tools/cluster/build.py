@@ -27,9 +27,9 @@ class CannotBuild(Exception):
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder that holds the programs of these pins."""
+    """Return the folder that holds what was built, outside the checkout."""
     base = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".cache"
-    return Path(base) / "vworkspace-operator" / "cluster" / hash_of(read_pins())
+    return Path(base) / "vworkspace-operator" / "cluster"
 
 
 def has_go() -> bool:
@@ -38,27 +38,34 @@ def has_go() -> bool:
 
 
 def build(names: Iterable[str], say: Say) -> Path:
-    """Build what the cache lacks of these pins; return the folder of the programs. Raises CannotBuild."""
-    pins, folder = read_pins(), cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
-        for pin in (pins[name] for name in names):
-            if not all((folder / program.name).is_file() for program in pin.programs):
-                _build(pin, folder, say)
+    """Build what the cache lacks of these pins; return a folder with all their programs. Raises CannotBuild."""
+    pins = [read_pins()[name] for name in names]
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = cache / hash_of(*pins)
+    with _alone(cache):
+        folder.mkdir(exist_ok=True)
+        for pin in pins:
+            home = cache / f"{pin.folder.name}-{hash_of(pin)}"
+            if not home.is_dir():
+                _build(pin, home, say)
+            for program in pin.programs:
+                (folder / program.name).unlink(missing_ok=True)
+                (folder / program.name).symlink_to(home / program.name)
     return folder
 
 
-def _build(pin: Pin, folder: Path, say: Say) -> None:
+def _build(pin: Pin, home: Path, say: Say) -> None:
+    """Build the programs of a pin into a folder that is there when all of them are."""
     if not has_go():
         raise CannotBuild(WITHOUT_GO)
     began = time.monotonic()
-    fresh = folder / f".{pin.folder.name}"
+    fresh = home.with_name(f".{home.name}")
     fresh.mkdir(exist_ok=True)
     for program in pin.programs:
-        command = ["build", *FLAGS, f"-ldflags={pin.linker_flags}", f"-o={fresh / program.name}", program.package]
-        _go(command, pin)
-        (fresh / program.name).replace(folder / program.name)
-    fresh.rmdir()
+        flags = [*FLAGS, f"-ldflags={pin.linker_flags}", f"-o={fresh / program.name}"]
+        _go(["build", *flags, program.package], pin)
+    fresh.rename(home)
     say(f"built {pin.folder.name} ({pin.module} {pin.version}) in {time.monotonic() - began:.0f} s")
 
 

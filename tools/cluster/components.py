@@ -137,33 +137,6 @@ def _flux_controller(site: Site, name: str, *flags: str) -> Command:
     )
 
 
-def _argo(site: Site) -> Iterator[Command]:
-    yield Command(
-        "workflow-controller",
-        [
-            str(site.programs / "argo-workflows"),
-            f"--kubeconfig={site.kubeconfig}",
-            "--namespace=argo",
-            "--executor-image=registry.example.com/argoexec:1",
-        ],
-        lambda: answers(f"http://{LOOPBACK}:6060/healthz"),
-        {"LEADER_ELECTION_DISABLE": "true"},
-    )
-
-
-def _snapshots(site: Site) -> Iterator[Command]:
-    port = site.port()
-    yield Command(
-        "snapshot-controller",
-        [
-            str(site.programs / "snapshot-controller"),
-            f"--kubeconfig={site.kubeconfig}",
-            f"--http-endpoint={LOOPBACK}:{port}",
-        ],
-        lambda: answers(f"http://{LOOPBACK}:{port}/metrics"),
-    )
-
-
 def _made(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     return folder
@@ -184,31 +157,6 @@ COMPONENTS: Final[Mapping[str, Component]] = {
                 ("helm-controller", "github.com/fluxcd/helm-controller", _FLUX_CRDS),
             ),
             ("flux-system",),
-        ),
-        Component(
-            "argo",
-            ("argo-workflows",),
-            _argo,
-            (
-                (
-                    "argo-workflows",
-                    "github.com/argoproj/argo-workflows/v3",
-                    "manifests/base/crds/full/*.argoproj.io_*.yaml",
-                ),
-            ),
-            ("argo",),
-        ),
-        Component(
-            "snapshots",
-            ("snapshot-controller",),
-            _snapshots,
-            (
-                (
-                    "snapshot-controller",
-                    "github.com/kubernetes-csi/external-snapshotter/client/v8",
-                    "config/crd/*snapshot.storage.k8s.io_*.yaml",
-                ),
-            ),
         ),
     )
 }

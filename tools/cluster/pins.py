@@ -68,10 +68,11 @@ def read_pins(folder: Path = FOLDER) -> dict[str, Pin]:
     return {path.parent.name: read_pin(path.parent) for path in sorted(folder.glob("*/go.mod"))}
 
 
-def hash_of(pins: dict[str, Pin]) -> str:
+def hash_of(*pins: Pin) -> str:
     """Return what changes whenever something else would be built."""
     digest = hashlib.sha256(" ".join(FLAGS).encode())
-    for name, pin in sorted(pins.items()):
+    for pin in sorted(pins, key=lambda pin: pin.folder):
+        digest.update(pin.linker_flags.encode())
         for file in ("go.mod", "go.sum"):
-            digest.update(name.encode() + (pin.folder / file).read_bytes())
+            digest.update((pin.folder / file).read_bytes())
     return digest.hexdigest()[:16]

@@ -5,6 +5,7 @@ Helm stored is no such error, it is counted and dealt with by the next decision 
 """
 
 from datetime import datetime
+from typing import Final
 
 import attrs
 
@@ -17,6 +18,8 @@ from vworkspace_fake.flux.questions import decide
 from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, last_release, prune, replace
 from vworkspace_fake.simulation.durations import go_duration
 from vworkspace_fake.simulation.effects import PassStep
+
+_HOOKS_FAILED: Final = "hooks failed: "
 
 
 def install(request: HelmRequest) -> PassStep[str]:
@@ -89,7 +92,9 @@ def _ended(
 ) -> tuple[StoredRelease, ...]:
     if outcome.error:
         text = f'Release "{release.name}" failed: {outcome.error}'
-        return (release.with_status(HelmReleaseStatus.FAILED, text),)
+        failed = release.with_status(HelmReleaseStatus.FAILED, text)
+        # Helm writes the former release again when objects were not taken or not ready, and not when a hook failed.
+        return (failed,) if base is None or _HOOKS_FAILED in outcome.error else (failed, base)
     done = release.with_status(HelmReleaseStatus.DEPLOYED, f"{action.value.capitalize()} complete")
     return (done,) if base is None else (done, base.with_status(HelmReleaseStatus.SUPERSEDED))
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_fake.flux.behaviour import (
@@ -23,7 +23,6 @@ from vworkspace_fake.flux.behaviour import (
 from vworkspace_fake.flux.versions import chart_version_of_tag, sha256_of
 
 _STORED_NOTHING: Final = (OutcomeKind.RENDER_ERROR, OutcomeKind.VALUES_ERROR)
-_TIMED_OUT: Final = "context deadline exceeded"
 _LATEST: Final = ("*", "latest", "")
 _DEFAULT_VERSION: Final = "0.1.0"
 
@@ -46,7 +45,7 @@ class Script:
         outcome = self._outcome(action, target)
         seconds = outcome.seconds if outcome.seconds is not None else self.behaviour.seconds_for(action)
         if outcome.kind is OutcomeKind.HANG or seconds > timeout:
-            return ActionAnswer(outcome.message or _TIMED_OUT, timeout, timed_out=True)
+            return ActionAnswer(outcome.message or _timed_out(action, target), timeout, timed_out=True)
         return ActionAnswer(
             _error(outcome, target),
             seconds,
@@ -125,10 +124,23 @@ def _unused(used: int, times: int | None) -> bool:
     return times is None or used < times
 
 
+def _timed_out(action: Action, target: HelmTarget) -> str:
+    """Return what Helm 4 says of an action that did not end in time."""
+    not_ready = f"timeout waiting for: [Deployment/{target.namespace}/{target.release} status: 'InProgress']"
+    match action:
+        case Action.INSTALL | Action.UPGRADE:
+            return not_ready
+        case Action.ROLLBACK:
+            return f"release {target.release} failed: {not_ready}"
+        case Action.UNINSTALL | Action.TEST:
+            return "context deadline exceeded"
+        case _:
+            assert_never(action)
+
+
 _DEFAULT_ERRORS: Final[dict[OutcomeKind, Callable[[HelmTarget], str]]] = {
     OutcomeKind.SUCCEED: lambda _: "",
     OutcomeKind.FAIL: lambda target: f"Deployment/{target.namespace}/{target.release}: progress deadline exceeded",
-    OutcomeKind.HANG: lambda _: _TIMED_OUT,
     OutcomeKind.RENDER_ERROR: lambda target: f"execution error at ({target.chart}/templates/deployment.yaml:1:4): bad",
     OutcomeKind.VALUES_ERROR: lambda target: (
         f"values don't meet the specifications of the schema(s) in the following chart(s):\n{target.chart}:\n"
