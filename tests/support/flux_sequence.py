@@ -33,6 +33,10 @@ _COPIED: Final = (
 )
 _DURATION: Final = re.compile(r"\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:ms|µs|s)\b")
 _ANSWER: Final = re.compile(r"((?:MANIFEST_UNKNOWN|UNAUTHORIZED|UNAVAILABLE): ).*", re.DOTALL)
+_TIME_IS_UP: Final = re.compile(
+    r"timeout waiting for: \[[^]]*\]|context deadline exceeded|client rate limiter Wait .* would exceed context deadline"
+)
+"""What Helm says when an action's time is up depends on what it was just doing."""
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -101,6 +105,7 @@ def _named(text: str, stage: Stage) -> str:
     """Return the text with what is drawn in each run replaced by what it stands for."""
     for actual, meaning in _replacements(stage):
         text = text.replace(actual, meaning)
+    text = _TIME_IS_UP.sub("<the time is up>", text)
     text = _ANSWER.sub(r"\1<what the registry says>", _DIGEST.sub("<digest>", text))
     return _DURATION.sub("<duration>", text)
 
