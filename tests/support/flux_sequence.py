@@ -34,7 +34,7 @@ _COPIED: Final = (
 _DURATION: Final = re.compile(r"\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:ms|µs|s)\b")
 _ANSWER: Final = re.compile(r"((?:MANIFEST_UNKNOWN|UNAUTHORIZED|UNAVAILABLE): ).*", re.DOTALL)
 _TIME_IS_UP: Final = re.compile(
-    r"timeout waiting for: \[[^]]*\]|context deadline exceeded|client rate limiter Wait .* would exceed context deadline"
+    r"timeout waiting for: \[[^]]*\]|context deadline exceeded|client rate limiter Wait .* exceed context deadline"
 )
 """What Helm says when an action's time is up depends on what it was just doing."""
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
