@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_box_run import HUB, INGRESS_OF_SHOP, SHOP, SVC, WEB
+from tests.e2e.test_box_run import AGREES, HUB, INGRESS_OF_SHOP, SHOP, SVC, WEB
 from tests.support.audited_story import Remembered
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
 from tests.support.rights import granted, unused, used
@@ -85,7 +85,8 @@ def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses_L25() 
         await site.namespace(**{"managed-by": "vworkspace"})
         await site.install(registry.crd)
         await grant(site, registry)
-        await site.create(SECRET, "hub-tls", type="kubernetes.io/tls", data={"tls.crt": "YQ==", "tls.key": "YQ=="})
+        data = {"tls.crt": "YQ==", "tls.key": "YQ=="}
+        await site.edit(await site.create(SECRET, "hub-tls", type="kubernetes.io/tls", data=data), AGREES)
         core = ObjectRef(WEB.kind, NS, "hub-core")
         others = (
             ObjectRef(CONFIG_MAP, NS, "hub-config"),

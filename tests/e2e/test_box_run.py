@@ -30,6 +30,9 @@ HUB: dict[str, Any] = {
     ],
 }
 
+AGREES: dict[str, Any] = {"metadata": {"annotations": {"box.vworkspace.io/readers": "registries.example.com"}}}
+"""What a Secret says that lets objects of the kind Registry name it."""
+
 pytestmark = pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
 
 
@@ -84,8 +87,13 @@ def test_a_list_by_key_a_job_and_a_drain_PH_1(face: Face) -> None:
             assert "hub-tls" in await site.until_reason(hub, "WaitingForExternal")
             assert await site.get(core) is None
             tls = {"tls.crt": "YQ==", "tls.key": "YQ=="}
-            await site.create(SECRET, "hub-tls", type="kubernetes.io/tls", data=tls)
+            secret_of_hub = await site.create(SECRET, "hub-tls", type="kubernetes.io/tls", data=tls)
             await site.edit(hub, {"metadata": {"annotations": {"look": "again"}}})  # a Secret is not watched
+            told = await site.until_reason(hub, "Denied")  # a Secret that a parent names has to agree (RUN-12)
+            assert "kubectl annotate --overwrite secrets hub-tls -n team" in told
+            assert await site.get(core) is None
+            await site.edit(secret_of_hub, AGREES)
+            await site.edit(hub, {"metadata": {"annotations": {"look": "once more"}}})
             await site.until_ready(hub)
             first = await site.get(core)
             secret = get_path(await site.get(password), "data", "password")

@@ -6,7 +6,11 @@ import pytest
 
 from tests.e2e.test_box_rights import grant
 from tests.e2e.test_box_run import SHOP, WEB
-from tests.support.box_site import QUICK, BoxSite, example, in_process
+from tests.property.boxes.test_box_tenants import elsewhere
+from tests.support.box_site import NS, QUICK, RIGHTS, BoxSite, Limited, example, in_process
+from tests.support.boxes import box_of, crd
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, NAMESPACE
 
 FORGED = {
     "kinds that exist nowhere": {"box.vworkspace.io/kinds": "Gizmo/gizmos.v1.tenant.example.com Secret/secrets.v1"},
@@ -33,3 +37,33 @@ def test_a_record_that_a_tenant_writes_is_not_believed_and_keeps_no_parent_RUN_1
             await site.until_gone(shop, WEB)
 
     in_process(story, QUICK, rbac=True)
+
+
+@pytest.mark.parametrize("rights", [pytest.param(run, id=name) for name, run in RIGHTS.items()])
+def test_another_tenants_namespace_is_entered_with_its_leave_alone_RUN_12(rights: Limited) -> None:
+    """A namespace that an expression works out has to name the parent's among its peers; taken back, all stays."""
+    box = box_of(elsewhere("${self.metadata.namespace + '-jobs'}"), kind=crd())
+    made = ObjectRef(CONFIG_MAP, f"{NS}-jobs", "a")
+    jobs = ObjectRef(NAMESPACE, None, f"{NS}-jobs")
+
+    async def story(site: BoxSite) -> None:
+        await site.namespace(f"{NS}-jobs")
+        await site.install(box.crd)
+        await grant(site, box)
+        async with site.running(box, resync=86_400.0):
+            shop = await site.create(box.kind, "shop", spec={"image": "i", "parts": []})
+            told = await site.until_reason(shop, "Denied")
+            assert "kubectl annotate --overwrite namespaces team-jobs box.vworkspace.io/peers=team" in told
+            assert await site.get(made) is None
+
+            await site.edit(jobs, {"metadata": {"annotations": {"box.vworkspace.io/peers": f"other,{NS}"}}})
+            await site.until_ready(shop)
+            assert await site.get(made) is not None
+
+            await site.edit(jobs, {"metadata": {"annotations": {"box.vworkspace.io/peers": None}}})
+            await site.until_reason(shop, "Denied")
+            assert await site.get(made) is not None, "what is unknown or refused never removes"
+            await site.admin.delete(shop)
+            await site.until_gone(shop, made)
+
+    rights(story, QUICK)

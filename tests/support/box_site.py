@@ -19,6 +19,7 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
 from tests.support.virtual_time import run as run_in_virtual_time
+from vworkspace_apiserver.http.serving import kubeconfig
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.model.calls import Caller
 from vworkspace_apiserver.server import ApiServer
@@ -40,7 +41,7 @@ from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, JobBehavio
 from vworkspace_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, started
 from vworkspace_kube import KubeApiClient
 
-__all__ = ["FACES", "NS", "QUICK", "BoxSite", "Face", "example", "in_process", "play"]
+__all__ = ["FACES", "NS", "QUICK", "RIGHTS", "BoxSite", "Face", "Limited", "example", "in_process", "play"]
 
 NS: Final = "team"
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples" / "boxes"
@@ -247,4 +248,25 @@ def _config(server: RealServer) -> SingleConfig:
     return config
 
 
+Limited = Callable[[Play, DownstreamBehaviour], None]
+
+
+def _limited(story: Play, behaviour: DownstreamBehaviour) -> None:
+    """A kube-apiserver on which boxes have the rights that the story grants, and no other."""
+    assets = assets_of(os.environ)
+    if isinstance(assets, str):
+        pytest.skip(assets)
+    with started(assets) as server:
+        operator = KubeConfig.from_dict(kubeconfig(server.url, server.operator_token, authority=server.authority)).get()
+        assert operator is not None
+
+        async def main() -> None:
+            await _by_clients(_config(server), operator, story, behaviour)
+            await anyio.sleep(0.25)  # TLS connections say goodbye after they were closed
+
+        anyio.run(main)
+
+
+RIGHTS: Final[Mapping[str, Limited]] = {"in-process": partial(in_process, rbac=True), "kube-apiserver": _limited}
+"""Faces on which roles decide what boxes may do."""
 FACES: Final[Mapping[str, Face]] = {"in-process": in_process, "http": _over_http, "kube-apiserver": _real}

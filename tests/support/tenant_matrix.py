@@ -6,7 +6,7 @@ gated namespace, where `vworkspace-release` and `vworkspace-operation-runner` ar
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vworkspace_core.api.crd import crd_manifest
@@ -28,7 +28,17 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.operations.templates import Template
 
-__all__ = ["VICTIM", "annotated", "attempts", "beyond", "parameter_attempts"]
+__all__ = [
+    "ADMIN",
+    "VICTIM",
+    "annotated",
+    "attempts",
+    "attempts_of",
+    "beyond",
+    "box_annotated",
+    "held_beyond",
+    "parameter_attempts",
+]
 
 VICTIM: Final = "org-victim"
 ADMIN: Final = "cluster-admin"
@@ -61,6 +71,26 @@ def attempts(good: Manifest, cls: type[Any]) -> Iterator[tuple[str, dict[str, An
     """The object with one field of its spec changed, by the field's path; fields come from the CRD."""
     schema = crd_manifest(cls)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     yield from _changed(good, ("spec",), schema)
+
+
+def attempts_of(good: Manifest, schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The object with one field of its spec changed, by the field's path and number; `schema` is that of the spec."""
+    for number, (path, manifest) in enumerate(_changed(good, ("spec",), schema)):
+        yield f"{path}#{number}", manifest
+
+
+def box_annotated(good: Manifest) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The object with one label or annotation: of the engine's, of a tenant's choice, of what it works with."""
+    for name in ("box.vworkspace.io/kinds", "box.vworkspace.io/created", "box.vworkspace.io/peers", "a", "ns"):
+        for value in (
+            VICTIM,
+            ADMIN,
+            f"Secret/secrets.v1 {VICTIM}",
+            f'[{{"node":"a","namespace":"{VICTIM}","name":"x"}}]',
+        ):
+            yield f"{name}={value}", _with(good, ("metadata", "annotations"), {name: value})
+        if "/" not in name:
+            yield f"label {name}", _with(good, ("metadata", "labels"), {name: VICTIM})
 
 
 def parameter_attempts(good: Manifest, template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -188,7 +218,7 @@ def beyond(kind: Kind, manifest: Manifest, namespace: str, velero_namespace: str
         found.append("a registry login with the node's own identity")
     account = RELEASE_ACCOUNT if kind == HELM_RELEASE else RUNNER
     found += _walk(
-        _without_data(kind, manifest), (namespace, velero_namespace if kind in _VELERO else namespace), account
+        _without_data(kind, manifest), (namespace, velero_namespace if kind in _VELERO else namespace), (account,)
     )
     if kind == HELM_RELEASE and get_path(manifest, "spec", "serviceAccountName") != RELEASE_ACCOUNT:
         found.append(f"spec.serviceAccountName {get_path(manifest, 'spec', 'serviceAccountName')}")
@@ -221,21 +251,45 @@ def _unrestricted(pod: Mapping[str, Any]) -> Iterator[str]:
             yield "a container that may run as root"
 
 
-def _walk(value: Any, namespaces: tuple[str, ...], account: str, path: str = "") -> Iterator[str]:
+def held_beyond(live: Manifest, namespace: str, accounts: Collection[str], *, secrets: bool) -> list[str]:
+    """What of an object that a box made a tenant of that namespace could not have made happen by its own roles.
+
+    With `secrets` no Secret that has not agreed may be named.
+    """
+    place = get_path(live, "metadata", "namespace")
+    found = [f"in namespace {place}"] if place not in (namespace, None) else []
+    aside = ("metadata", "status", "apiVersion", "kind", "data")
+    below = {key: value for key, value in live.items() if key not in aside}
+    found += _walk(below, (namespace,), accounts)
+    return [*found, *(_named_secrets(below) if secrets else ())]
+
+
+def _named_secrets(value: Any, path: str = "") -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            yield from _named_secrets(below, f"{path}.{key}")
+    elif isinstance(value, list):
+        for below in value:
+            yield from _named_secrets(below, path)
+    elif value in (VICTIM, ADMIN) and "secret" in path.lower():
+        yield f"{path} {value}"
+
+
+def _walk(value: Any, namespaces: tuple[str, ...], accounts: Collection[str], path: str = "") -> Iterator[str]:
     """Namespaces, accounts and hold on the host, wherever in the object they stand."""
     if isinstance(value, Mapping):
         for key, below in value.items():
             where = f"{path}.{key}"
             if (
                 (key in _HOST and below not in (None, False))
-                or (key == "serviceAccountName" and below != account)
+                or (key == "serviceAccountName" and below not in accounts)
                 or (key.lower().endswith("namespace") and isinstance(below, str) and below not in namespaces)
             ):
                 yield f"{where} {below}"
-            yield from _walk(below, namespaces, account, where)
+            yield from _walk(below, namespaces, accounts, where)
     elif isinstance(value, list):
         for below in value:
-            yield from _walk(below, namespaces, account, path)
+            yield from _walk(below, namespaces, accounts, path)
 
 
 def _without_data(kind: Kind, manifest: Manifest) -> dict[str, Any]:

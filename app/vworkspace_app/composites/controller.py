@@ -13,6 +13,7 @@ from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.pass_log import log_pass
 from vworkspace_app.controller.safety_net import SafetyNet, is_reconciling
 from vworkspace_app.process.entropy import SystemEntropy
+from vworkspace_core.api.labels import names_in
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.composites.composite import Composite
@@ -89,7 +90,7 @@ class CompositeController:
         if not going:
             reading.objects |= self._children(parent)
         await self._add_externals(reading, parent)
-        return snapshot_of(reading, self._namespace(parent))
+        return snapshot_of(reading, self._namespace(parent), self.peers(parent))
 
     def _children(self, parent: Parent) -> dict[ObjectRef, Manifest]:
         uid = parent.metadata.uid
@@ -110,6 +111,11 @@ class CompositeController:
         if not self.composite.namespaces or parent.namespace is None:
             return None
         return self.shared.store(NAMESPACE).get(None, parent.namespace)
+
+    def peers(self, parent: Parent) -> frozenset[str]:
+        """Return the namespaces that let a parent's in, where that is asked."""
+        asks = self.composite.asks_namespaces
+        return self.composite.peers(self.shared.store(NAMESPACE).objects(), parent) if asks else frozenset()
 
     def _is_missing(self, kind: Kind) -> bool:
         """By its definition it is served at once; its informer starts a moment after that appears (REC-12)."""
@@ -133,9 +139,13 @@ class CompositeController:
             yield ObjectRef(self.composite.kind, namespace or None, name)
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Every parent in a namespace whose labels may have changed."""
-        if self.composite.namespaces and self.composite.kind.namespaced:
-            for namespace, name in self.informers.store(self.composite.kind).names(change.ref.name):
+        """Every parent in a namespace whose labels may have changed, or that another lets in, or did."""
+        woken = {change.ref.name} if self.composite.namespaces else set()
+        if self.composite.asks_namespaces:
+            for manifest in (change.object, change.old_object):
+                woken |= names_in(manifest, self.composite.peers_annotation)
+        for one in sorted(woken) if self.composite.kind.namespaced else ():
+            for namespace, name in self.informers.store(self.composite.kind).names(one):
                 yield ObjectRef(self.composite.kind, namespace, name)
 
     def keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:

@@ -140,7 +140,9 @@ class Composites:
         refuse_shared_kinds(composites)
         self._clock = clock
         self._runs_shared = shared is None
-        own = shared_informers(api, clock, options.random, namespaces=any(one.namespaces for one in composites))
+        own = shared_informers(
+            api, clock, options.random, namespaces=any(one.namespaces or one.asks_namespaces for one in composites)
+        )
         self.shared = Informers(own) if shared is None else shared
         self.running = tuple(_running(api, clock, one, events, options, self.shared) for one in composites)
         for one in self.running:

@@ -94,11 +94,13 @@ def of_composite(running: RunningComposite, namespace: str | None, name: str) ->
         for kind in composite.child_kinds
         for live in controller.informers.store(kind).indexed(OWNER, uid)
     }
-    for external, ref in composite.external_refs(composite.read(manifest)):
+    parent = composite.read(manifest)
+    for external, ref in composite.external_refs(parent):
         if external.watch and (live := controller.externals.store(ref.kind).get(ref.namespace, ref.name)) is not None:
             objects[ref] = live
     missing = frozenset(kind for kind in composite.child_kinds if _is_missing(controller.informers, kind))
-    return CachedObject(composite.kind, manifest, objects, composite, Snapshot(None, objects, missing))
+    observed = Snapshot(None, objects, missing, peers=controller.peers(parent))
+    return CachedObject(composite.kind, manifest, objects, composite, observed)
 
 
 def _is_missing(informers: Informers, kind: Kind) -> bool:

@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.decide import external_refs
-from vworkspace_core.boxes.labels import MARKS
+from vworkspace_core.boxes.labels import MARKS, READERS
 from vworkspace_core.boxes.model import ApplyMode, OnDelete
 from vworkspace_core.boxes.schemas import CrdVersions
 from vworkspace_core.composites.parent import STANDARD
@@ -140,7 +140,9 @@ def _world(box: Box, definitions: Sequence[Manifest], example: Manifest) -> tupl
     source = world.parent(ref)
     for external, where in external_refs(box, source):
         for body in _bodies(external.kind == SECRET, external.kind == CONFIG_MAP):
-            manifest = {**external.kind.manifest(where.name, where.namespace), **body}
+            agrees = {"annotations": {READERS: box.kind.crd_name}} if external.must_agree else {}
+            plain = external.kind.manifest(where.name, where.namespace)
+            manifest = {**plain, "metadata": {**plain["metadata"], **agrees}, **body}
             if world.would_be_ready(external, manifest):
                 world.create(manifest, external.kind)
                 break

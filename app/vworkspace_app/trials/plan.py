@@ -145,7 +145,7 @@ def _planned(
 
 def _observations(box: Box, parent: Parent, snapshot: Snapshot, now: datetime) -> Iterator[Observation]:
     """How every object stands after the pass."""
-    evaluation, owner = Evaluation(box, parent.manifest, now), composite_of(box).owner_of(parent)
+    evaluation, owner = Evaluation(box, parent.manifest, now, snapshot), composite_of(box).owner_of(parent)
     if parent.metadata.deletion_timestamp is None:
         found = plan(graph_of(box), owner, snapshot, evaluation.scope())
         yield from found.everything

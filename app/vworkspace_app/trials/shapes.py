@@ -13,9 +13,13 @@ _ALLOCATED: Final = ("clusterIP", "clusterIPs", "ports", "volumeName")
 _STATUS_ASIDE: Final = ("apiVersion", "kind", "metadata", "spec", "status", "data")
 
 
+_ROLL: Final = re.compile(rb'(/roll-hash":")[0-9a-f]+')
+"""Pods are rolled on the versions of Secrets, which differ from world to world."""
+
+
 def shape_of(live: Manifest) -> bytes:
     """An object as far as it is the same in every world. Of a Secret only that it is there."""
-    return _UID.sub(b"uid", canonical_json(_plain(live)))
+    return _ROLL.sub(rb"\1", _UID.sub(b"uid", canonical_json(_plain(live))))
 
 
 def _plain(live: Manifest) -> Mapping[str, Any]:

@@ -137,7 +137,12 @@ def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
 
 def velero_peers(namespace: Manifest | None) -> frozenset[str]:
     """Namespaces that `namespace` lets back it up and restore from and into it; a gate alone lets nobody."""
-    text = get_path(namespace, "metadata", "annotations", VELERO_PEERS)
+    return names_in(namespace, VELERO_PEERS)
+
+
+def names_in(manifest: Manifest | None, annotation: str) -> frozenset[str]:
+    """Return the names, separated by commas, in an annotation by which an object agrees to something."""
+    text = get_path(manifest, "metadata", "annotations", annotation)
     return frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else frozenset()
 
 

@@ -72,6 +72,8 @@ class BoxNode:
     kind: Kind
     place: Place
     template: Template
+    asks_namespace: bool = False
+    """Its namespace is worked out: another than the parent's has to agree (RUN-12)."""
     phase: str = ""
     schema: Schema | None = None
     """Of its kind; None where no schema is known."""
@@ -100,6 +102,9 @@ class ExternalNode:
     place: Place
     name: Template
     """Gives `name`, and `namespace` where one is said."""
+    asks_namespace: bool = False
+    must_agree: bool = False
+    """A Secret that a parent names: it has to name the kind (RUN-12)."""
     schema: Schema | None = None
     ready: tuple[BoxExpression, ...] = ()
     fields: tuple[tuple[str, ...], ...] = ()
@@ -172,6 +177,15 @@ class Box:
     rules: tuple[BoxRule, ...] = ()
     mutations: tuple[CompiledMutation, ...] = ()
     versions: tuple[CompiledVersion, ...] = ()
+
+    @property
+    def asks_namespaces(self) -> bool:
+        """Whether a namespace other than the parent's is worked out somewhere."""
+        drains = (node for phase in self.drains for node in phase)
+        asked = [node.asks_namespace for node in (*self.nodes, *drains)] + [
+            one.asks_namespace for one in self.externals
+        ]
+        return self.kind.namespaced and any(asked)
 
     @property
     def field_manager(self) -> str:

@@ -75,6 +75,7 @@ def composite_of(box: Box) -> Composite:
         externals=box.externals,
         anywhere=frozenset(_anywhere(box)),
         namespaces=box.namespaces,
+        asks_namespaces=box.asks_namespaces,
         references=not box.strict_order,
         resync=box.resync,
         rounds=max(graph_of(box).depth, drains_of(box).depth) + 3,
@@ -101,7 +102,7 @@ def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, Obje
 
 def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) -> Explanation:
     """How every node of the box stands."""
-    evaluation = Evaluation(box, parent.manifest, now)
+    evaluation = Evaluation(box, parent.manifest, now, observed)
     found = plan(graph_of(box), composite_of(box).owner_of(parent), observed, evaluation.scope())
     return Explanation(graph_of(box), found, {node.id: tuple(gate.shown for gate in node.gates) for node in box.nodes})
 
@@ -118,7 +119,7 @@ def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) ->
 
 
 def _wanted(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
-    evaluation = Evaluation(box, parent.manifest, context.now)
+    evaluation = Evaluation(box, parent.manifest, context.now, observed)
     found = plan(graph_of(box), composite.owner_of(parent), observed, evaluation.scope())
     reported = report(box, evaluation, found.scope)
     decision = keeping_up(composite, parent, observed, found)
@@ -135,7 +136,7 @@ def _seconds_until(due: datetime | None, now: datetime) -> float | None:
 def _going(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
     if is_to_be_let_go(parent):
         return letting_go(composite, parent, observed, context.now)
-    evaluation = Evaluation(box, parent.manifest, context.now)
+    evaluation = Evaluation(box, parent.manifest, context.now, observed)
     hooks = Hooks(drains_of(box), evaluation.scope()) if box.drains else None
     return taking_down(
         composite, parent, observed, hooks, context.now, lambda: _seconds_until(evaluation.due, context.now)

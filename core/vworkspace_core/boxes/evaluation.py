@@ -11,6 +11,7 @@ from vworkspace_core.boxes.box import Box
 from vworkspace_core.boxes.expressions import BoxExpression, ExpressionFailure
 from vworkspace_core.boxes.templates import Template
 from vworkspace_core.cel import LIMITS, Budget
+from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.graph import Child, Hold, HoldCause, Knowledge, Scope
 
 PASS_STEPS: Final = 1_000_000
@@ -31,12 +32,14 @@ def variables(expressions: Iterable[BoxExpression]) -> frozenset[str]:
 class Evaluation:
     """The evaluations of one decision. `parent` is `self`.
 
-    `now` is for gates alone: None where nobody asks them. `due`: when the first closed gate opens by itself.
+    `now` is for gates alone: None where nobody asks them. `observed` says who has agreed to what. `due`: when the first
+    closed gate opens by itself.
     """
 
     box: Box
     parent: Manifest
     now: datetime | None = None
+    observed: Snapshot = attrs.field(factory=Snapshot)
     due: datetime | None = None
     _left: int = PASS_STEPS
     _objects: dict[int, tuple[Child, Manifest | None]] = attrs.field(factory=dict)

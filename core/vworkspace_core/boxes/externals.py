@@ -4,13 +4,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.problems import index
 from vworkspace_core.boxes.box import ExternalNode
+from vworkspace_core.boxes.deputies import Deputies
 from vworkspace_core.boxes.entries import is_secret
-from vworkspace_core.boxes.model import BoxExternal
+from vworkspace_core.boxes.form_checks import is_worked_out, stays_at_home
+from vworkspace_core.boxes.model import BoxExternal, Power
+from vworkspace_core.boxes.naming import origin_of
 from vworkspace_core.boxes.problems import Findings
 from vworkspace_core.boxes.schemas import KnownKind
 from vworkspace_core.boxes.scoping import Variables
+from vworkspace_core.boxes.taint import Origin
 from vworkspace_core.boxes.template_compiler import TemplateCompiler
 from vworkspace_core.cel import ITEM, STRING, VariablePath
 
@@ -24,6 +29,7 @@ class Externals:
     """By id, those that are known."""
     variables: Variables
     templates: TemplateCompiler
+    deputies: Deputies
 
     @property
     def _findings(self) -> Findings:
@@ -43,7 +49,9 @@ class Externals:
             self._findings.problem(f"{path}.metadata", f"{field}: an external is found by name and namespace alone")
         if "name" not in external.metadata:
             self._findings.problem(f"{path}.metadata", "name is required")
-        name = self.templates.template(external.metadata, f"{path}.metadata", of_self, wanted=STRING)
+        elsewhere = known.kind.namespaced and not stays_at_home(external.metadata.get("namespace"))
+        judge = self.deputies.of(known.kind, path, elsewhere=elsewhere).judge
+        name = self.templates.template(external.metadata, f"{path}.metadata", of_self, wanted=STRING, judge=judge)
         own = attrs.evolve(self.variables, types={**self.variables.types, external.id: known.type})
         ready = self.templates.conditions(external.ready_when, f"{path}.readyWhen", own)
         return ExternalNode(
@@ -51,18 +59,27 @@ class Externals:
             kind=known.kind,
             place=self._findings.place(path),
             name=name,
+            asks_namespace=is_worked_out(external.metadata.get("namespace")),
+            must_agree=self._must_agree(external, known.kind),
             schema=known.schema,
             ready=ready,
             selector=external.selector,
             watch=not is_secret(known.kind) if external.watch is None else external.watch,
         )
 
+    def _must_agree(self, external: BoxExternal, kind: Kind) -> bool:
+        """Whether a parent names it, and is not trusted with Secrets."""
+        chosen = origin_of(external.metadata.get("name")) is Origin.CHOSEN
+        return is_secret(kind) and chosen and Power.SECRETS not in self.deputies.trusted
+
     def with_fields(self, at: int, external: ExternalNode, read: Iterable[VariablePath]) -> ExternalNode:
         """With what is read of it, by all expressions of the box."""
         said = self.said[at]
         below = {_field_path(one[1:]) for one in read if one[0] == external.id}
         self._check_fields(said, index("spec.externals", at), below)
-        return attrs.evolve(external, fields=tuple(sorted({*below, *(tuple(one.split(".")) for one in said.fields)})))
+        below |= {tuple(one.split(".")) for one in said.fields}
+        below |= {("metadata", "annotations")} if external.must_agree else set()
+        return attrs.evolve(external, fields=tuple(sorted(below)))
 
     def _check_fields(self, external: BoxExternal, path: str, read: Iterable[VariablePath]) -> None:
         if not external.fields:

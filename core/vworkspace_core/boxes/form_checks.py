@@ -13,7 +13,7 @@ from vworkspace_core.boxes.expressions import BoxExpression
 from vworkspace_core.boxes.model import ApplyMode, OwnerMode, PhaseOn
 from vworkspace_core.boxes.problems import Findings, no_such
 from vworkspace_core.boxes.scoping import Variables, read_by
-from vworkspace_core.boxes.templates import Template, whole
+from vworkspace_core.boxes.templates import OPENING, Template, whole
 from vworkspace_core.cel import CelSyntaxError
 
 _SERVERS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
@@ -71,7 +71,7 @@ class FormChecks:
         if kind.namespaced and not parent.namespaced and namespace is None:
             message = f"namespace is required: a {parent.kind} lives in no namespace that could be taken"
             self.findings.problem(path, message)
-        elsewhere = kind.namespaced and namespace is not None and not _is_own_namespace(namespace)
+        elsewhere = kind.namespaced and not stays_at_home(namespace)
         outside = parent.namespaced and (not kind.namespaced or elsewhere)
         if outside and entry.resource.owner is OwnerMode.REFERENCE:
             message = "an owner reference cannot leave the namespace: write `owner: Label` at the resource"
@@ -135,7 +135,15 @@ class FormChecks:
             seen.setdefault(key, entry)
 
 
-def _is_own_namespace(value: Any) -> bool:
+def is_worked_out(namespace: Any) -> bool:
+    """Return whether expressions decide a namespace, other than just the parent's."""
+    return isinstance(namespace, str) and OPENING in namespace and not stays_at_home(namespace)
+
+
+def stays_at_home(value: Any) -> bool:
+    """Return whether a namespace that a template says is the parent's: none is said, or just that."""
+    if value is None:
+        return True
     try:
         piece = whole(value) if isinstance(value, str) else None
     except CelSyntaxError:

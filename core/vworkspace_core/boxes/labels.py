@@ -12,6 +12,8 @@ MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY_VALUE: Final = "vworkspace-box"
 BOX_NAME: Final = f"{DOMAIN}/name"
 """Label of every child: which box it is of."""
+READERS: Final = f"{DOMAIN}/readers"
+"""Annotation of a Secret: the kinds, as `webapps.example.com`, whose objects may name it (RUN-12)."""
 KINDS: Final = f"{DOMAIN}/kinds"
 """Annotation of a parent: the kinds of which it may have children, those of an earlier box included."""
 

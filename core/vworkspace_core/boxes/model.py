@@ -98,6 +98,23 @@ class DeletionOrder(StrEnum):
     STRICT = "Strict"
 
 
+class Power(StrEnum):
+    """What expressions over a parent may decide only where whoever writes parents is trusted with it."""
+
+    NAMESPACES = "Namespaces"
+    """In which namespace an object is, or to which it points."""
+    NAMES = "Names"
+    """Names of objects outside of the parent's namespace."""
+    ACCOUNTS = "Accounts"
+    """As whom something runs."""
+    ROLES = "Roles"
+    """Subjects, references and rules of roles."""
+    HOSTS = "Hosts"
+    """Paths and privileges on nodes."""
+    SECRETS = "Secrets"
+    """Which Secret is read or mounted."""
+
+
 class KeptIn(StrEnum):
     """Where what an old version cannot hold survives a round trip."""
 
@@ -451,6 +468,9 @@ class BoxSpec:
     )
     resync: str = schema_field(
         "How long at most until everything is looked at again.", default="60s", schema={"pattern": GO_DURATION}
+    )
+    trust_parents: tuple[Power, ...] = schema_field(
+        "What expressions over a parent may decide, since whoever writes parents may do that anyway.", default=()
     )
     kinds: tuple[DeclaredKind, ...] = schema_field("Kinds that no CRD file tells about.", default=())
     externals: tuple[BoxExternal, ...] = schema_field("Objects that are read only.", default=())

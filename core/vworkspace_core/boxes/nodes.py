@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.boxes.agreement import closed_namespace, closed_secret
 from vworkspace_core.boxes.box import Box, BoxNode, ExternalNode, Iteration
 from vworkspace_core.boxes.evaluation import Evaluation, evaluation_of, hold_of, variables
 from vworkspace_core.boxes.expressions import BoxExpression, ExpressionFailure
@@ -105,6 +106,11 @@ def _external(external: ExternalNode) -> GraphNode:
         if found is None:
             return Hold(HoldCause.MISSING, "its name is not known yet", external.place)
         namespace, name = found
+        evaluation = evaluation_of(scope)
+        closed = closed_namespace(evaluation, scope, namespace, external.place) if external.asks_namespace else None
+        closed = closed or closed_secret(evaluation, external, ObjectRef(external.kind, namespace, name))
+        if closed is not None:
+            return closed
         return Rendered((Item("", external.kind.manifest(name, namespace)),))
 
     def is_ready(scope: Scope, item: Item, live: Manifest) -> bool | Hold:
@@ -236,9 +242,17 @@ def _renderer(node: BoxNode, touching: _Touching) -> Callable[[Scope], Rendered 
             return hold_of(failure)
         except _Unusable as problem:
             return Hold(HoldCause.FAULT, problem.message, node.place)
+        for item in items if node.asks_namespace else ():
+            if (closed := closed_namespace(evaluation, scope, _namespace(item), node.place)) is not None:
+                return closed
         return Rendered(items, touching.by(evaluation, values))
 
     return render
+
+
+def _namespace(item: Item) -> str | None:
+    namespace = get_path(item.manifest, "metadata", "namespace")
+    return namespace if isinstance(namespace, str) else None
 
 
 class _Unusable(Exception):

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.problems import index
 from vworkspace_core.boxes.box import BoxNode, ExternalNode, Iteration
 from vworkspace_core.boxes.children import ChildNames, list_name
+from vworkspace_core.boxes.deputies import Deputies
 from vworkspace_core.boxes.edges import UNTIL, Target, inferred
 from vworkspace_core.boxes.entries import (
     TAKEN,
@@ -21,7 +23,7 @@ from vworkspace_core.boxes.entries import (
 )
 from vworkspace_core.boxes.expressions import BoxExpression
 from vworkspace_core.boxes.externals import Externals
-from vworkspace_core.boxes.form_checks import FormChecks
+from vworkspace_core.boxes.form_checks import FormChecks, is_worked_out, stays_at_home
 from vworkspace_core.boxes.gating import Gating
 from vworkspace_core.boxes.model import BoxResource, Dependency, OperatorBox
 from vworkspace_core.boxes.ordering import descendants, ordered, within
@@ -52,6 +54,7 @@ class Resources:
     templates: TemplateCompiler
     gating: Gating
     forms: FormChecks
+    deputies: Deputies
     targets: Mapping[str, Target]
     """What can be depended on, by id."""
     reads: dict[str, list[VariablePath]] = attrs.field(factory=dict)
@@ -72,7 +75,9 @@ class Resources:
         templates = TemplateCompiler(findings, expressions)
         names = (*(entry.id for entry in living), *(external.id for external in model.spec.externals))
         forms = FormChecks(findings, crd.stored.kind, frozenset(names))
-        return cls(model, findings, entries, kinds, crd.stored, children, variables, templates, gating, forms, targets)
+        deputies = Deputies(findings, crd.stored.kind, frozenset(model.spec.trust_parents))
+        known = (kinds, crd.stored, children, variables)
+        return cls(model, findings, entries, *known, templates, gating, forms, deputies, targets)
 
     @property
     def expressions(self) -> ExpressionCompiler:
@@ -112,7 +117,7 @@ class Resources:
 
     def observed(self) -> tuple[ExternalNode, ...]:
         """The externals, with what expressions read of them; to be asked last, when all of these are known."""
-        externals = Externals(self.model.spec.externals, self.kinds, self.variables, self.templates)
+        externals = Externals(self.model.spec.externals, self.kinds, self.variables, self.templates, self.deputies)
         found = externals.compiled()
         read = [path for paths in self.reads.values() for path in paths]
         read += [path for made in self.expressions.made for path in paths_of(made, self.variables)]
@@ -143,6 +148,7 @@ class Resources:
             kind=known.kind,
             place=self.findings.place(entry.path),
             template=template,
+            asks_namespace=is_worked_out(get_path(entry.resource.template, "metadata", "namespace")),
             phase=entry.phase.name if entry.phase is not None else "",
             schema=known.schema,
             iteration=iteration,
@@ -201,7 +207,9 @@ class Resources:
         schema = known.schema
         if schema is not None:
             schema = _as_template(schema, entry.resource)
-        return self.templates.template(raw, path, inside, schema=schema, secret_below=below)
+        elsewhere = known.kind.namespaced and not stays_at_home(get_path(raw, "metadata", "namespace"))
+        judge = self.deputies.of(known.kind, path, elsewhere=elsewhere).judge
+        return self.templates.template(raw, path, inside, schema=schema, secret_below=below, judge=judge)
 
     # --- edges --------------------------------------------------------------------------------------------------------
 

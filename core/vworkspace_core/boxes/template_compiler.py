@@ -1,8 +1,8 @@
 """Compiles the templates and whole-value expressions of a box, each against what its place may hold (PH-6)."""
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -13,8 +13,11 @@ from vworkspace_core.boxes.expressions import BoxExpression
 from vworkspace_core.boxes.problems import Findings
 from vworkspace_core.boxes.scoping import ExpressionCompiler, Variables
 from vworkspace_core.boxes.templates import Piece, Template, compile_template, whole
-from vworkspace_core.cel import BOOL, STRING, CelSyntaxError, CelType
+from vworkspace_core.cel import BOOL, STRING, CelSyntaxError, CelType, Program
 from vworkspace_core.schema.node import Schema
+
+Judge: TypeAlias = Callable[[Program, str, int, Variables, Schema | None, bool], None]
+"""Looks at an expression of a template: program, path, place in its text, variables, schema, is it a part of a text."""
 
 
 @attrs.frozen(eq=False)
@@ -50,8 +53,12 @@ class TemplateCompiler:
         schema: Schema | None = None,
         wanted: CelType | None = None,
         secret_below: Sequence[str] = (),
+        judge: Judge | None = None,
     ) -> Template:
-        """A compiled template whose expressions fit the schema; `secret_below` are paths that secret data may fill."""
+        """A compiled template whose expressions fit the schema; `secret_below` are paths that secret data may fill.
+
+        `judge` is told of each expression, with the schema of its place where that is known.
+        """
         leaves = dict(fits.leaves(raw, schema, path)) if schema is not None else {}
 
         def compile_piece(where: str, piece: Piece, in_text: bool) -> BoxExpression | None:
@@ -59,6 +66,8 @@ class TemplateCompiler:
             asked = STRING if in_text else wanted
             made = self.expressions.piece(piece, where, variables, wanted=asked, secret=secret)
             leaf = leaves.get(where)
+            if made is not None and judge is not None:
+                judge(made.program, where, piece.at, variables, leaf, in_text)
             if made is not None and leaf is not None:
                 self._check_leaf(made, leaf, where, piece, in_text=in_text)
             return made

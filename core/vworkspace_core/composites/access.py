@@ -50,7 +50,7 @@ def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
     """What the controllers of all composites use beside their kinds."""
     yield Access(known.CUSTOM_RESOURCE_DEFINITION, FOLLOWED)
     yield Access(known.EVENT, ("create", "patch"))
-    if any(one.namespaces for one in composites):
+    if any(one.namespaces or one.asks_namespaces for one in composites):
         yield Access(known.NAMESPACE, FOLLOWED)
 
 

@@ -7,7 +7,8 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.api.labels import names_in
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.composites.parent import STANDARD, Parent, created_records, read_parent, recorded_kinds
 from vworkspace_core.composites.status_writers import StatusWriter
 from vworkspace_core.controller.decision import Decision, Snapshot
@@ -18,6 +19,11 @@ from vworkspace_core.ports import Entropy
 
 MOST_ROUNDS: Final = 16
 """What is ready at once lets the next wave begin: a pass has as many rounds as there are waves, up to this."""
+
+
+def peers_annotation(marks: Marks) -> str:
+    """Return the annotation by which a namespace lets objects of other namespaces in."""
+    return f"{marks.domain}/peers"
 
 
 class External(Protocol):
@@ -49,7 +55,8 @@ class Composite:
     `word` is what it is for people (`box`), `controller` its name in metrics and logs; `role_command` tells its rights.
     `labels` stand on every child beside the marks; `selector` finds the children of all parents. `fields` are the names
     of what its status holds beside conditions. Children of the kinds in `anywhere` may be in any namespace. Parents are
-    looked after in the namespaces that the selector `namespaces` chooses. Without `references` no child refers to its
+    looked after in the namespaces that the selector `namespaces` chooses; with `asks_namespaces` what their objects are
+    put into is worked out, and has to agree. Without `references` no child refers to its
     parent. `explain` says how every node of a parent stands, where people can be told.
     """
 
@@ -72,6 +79,7 @@ class Composite:
     anywhere: frozenset[Kind] = frozenset()
     namespaces: Mapping[str, Any] | None = None
     references: bool = True
+    asks_namespaces: bool = False
     resync: float = 60.0
     rounds: int = MOST_ROUNDS
     explain: Callable[[Parent, Snapshot, datetime], Explanation] | None = None
@@ -90,6 +98,16 @@ class Composite:
     def kinds_annotation(self) -> str:
         """Annotation of a parent: the kinds of which it may have children, those of an earlier version included."""
         return f"{self.marks.domain}/kinds"
+
+    @property
+    def peers_annotation(self) -> str:
+        """Annotation of a namespace: those whose objects may have objects in it (RUN-12)."""
+        return peers_annotation(self.marks)
+
+    def peers(self, namespaces: Iterable[Manifest], parent: Parent) -> frozenset[str]:
+        """Return the names of the namespaces that let a parent's namespace in."""
+        letting = (one for one in namespaces if parent.namespace in names_in(one, self.peers_annotation))
+        return frozenset(str(metadata(one)["name"]) for one in letting)
 
     @property
     def created_annotation(self) -> str:

@@ -37,12 +37,13 @@ async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Sn
         await add_children(reading, composite, parent, kind)
     for _, ref in composite.external_refs(parent):
         await reading.add(ref)
-    return snapshot_of(reading, await _namespace(reading, composite, parent))
+    namespaces = (await api.list(NAMESPACE)).items if composite.asks_namespaces else ()
+    return snapshot_of(reading, await _namespace(reading, composite, parent), composite.peers(namespaces, parent))
 
 
-def snapshot_of(reading: LiveReads, namespace: Manifest | None) -> Snapshot:
+def snapshot_of(reading: LiveReads, namespace: Manifest | None, peers: frozenset[str]) -> Snapshot:
     """What was read, as a decision looks at it."""
-    return Snapshot(namespace, reading.objects, frozenset(reading.missing), hidden_kinds=reading.hidden)
+    return Snapshot(namespace, reading.objects, frozenset(reading.missing), hidden_kinds=reading.hidden, peers=peers)
 
 
 async def _namespace(reading: LiveReads, composite: Composite, parent: Parent) -> Manifest | None:

@@ -43,7 +43,8 @@ class Snapshot:
     `objects` holds what exists downstream: every object whose name the source wants, and every object of
     a downstream kind that carries its uid. Their order has no meaning. `failures` is what the writes of an
     earlier decision in the same pass met. `hidden_kinds` are kinds of an earlier definition that may not be
-    listed, each with the right that is missing: what exists of them is not known.
+    listed, each with the right that is missing: what exists of them is not known. `peers` are other namespaces
+    that let objects of the source's namespace in.
     """
 
     namespace: Manifest | None = None
@@ -51,6 +52,7 @@ class Snapshot:
     missing_kinds: frozenset[Kind] = frozenset()
     failures: tuple[Failure, ...] = ()
     hidden_kinds: Mapping[Kind, Right] = attrs.field(factory=dict)
+    peers: frozenset[str] = frozenset()
 
 
 class Finalizer(Enum):

@@ -134,6 +134,8 @@ class _NodeJudgement:
         if self.node.kind in self.work.observed.missing_kinds:
             return self._whole(NodeState.MISSING_KIND, "MissingKind", _not_served(self.node.kind))
         place = hold.place if hold.place != NOWHERE else self.node.place
+        if hold.cause is HoldCause.DENIED:
+            return self._whole(NodeState.DENIED, "NotAgreed", hold.message, place=place)
         if hold.cause is not HoldCause.MISSING:
             reason = "LimitExceeded" if hold.cause is HoldCause.LIMIT else "ExpressionFailed"
             return self._whole(NodeState.ERROR, reason, hold.message, place=place)

@@ -76,6 +76,7 @@ class HoldCause(Enum):
     NO = "the answer is no: like False, with a message that says why"
     MISSING = "a value that is not there yet: it is waited for"
     FAULT = "the expression cannot be evaluated on these values: only another content can help"
+    DENIED = "somebody whose leave it takes has not given it: no fault of the content"
     LIMIT = "it takes more than it may: only another content can help"
 
 

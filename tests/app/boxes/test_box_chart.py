@@ -111,9 +111,9 @@ def named(value: Any, names: dict[str, str]) -> Any:
     ],
 )
 def test_its_objects_are_those_of_the_operator(spec: dict[str, Any]) -> None:
-    spec = {**spec, "release": RELEASE}
+    made = by_the_box({**spec, "release": {"name": RELEASE["name"]}})
 
-    assert essence(by_the_box(spec)) == essence(by_the_operator(spec))
+    assert essence(made) == essence(by_the_operator({**spec, "release": RELEASE}))
 
 
 def test_it_takes_no_more_than_sixty_lines() -> None:

@@ -28,6 +28,9 @@ SHOP: Mapping[str, Any] = {
 }
 
 
+AGREES = {"box.vworkspace.io/readers": "registries.example.com"}
+
+
 def settled() -> tuple[BoxWorld, ObjectRef]:
     world = BoxWorld(example("webapp"))
     world.create(SHOP, world.box.kind)
@@ -105,7 +108,12 @@ def test_no_plan_shows_a_secret(form: str, tmp_path: Path) -> None:
     }
     hub = {"apiVersion": "example.com/v1", "kind": "Registry", "metadata": {"name": "hub"}, "spec": spec}
     data = {"tls.crt": "c2VjcmV0LTE=", "tls.key": "c2VjcmV0LTI="}
-    tls = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hub-tls"}, "type": "kubernetes.io/tls"}
+    tls = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "hub-tls", "annotations": AGREES},
+        "type": "kubernetes.io/tls",
+    }
     parent.write_text(yaml.safe_dump(hub), encoding="utf-8")
     live.write_text(yaml.safe_dump({**tls, "data": data}), encoding="utf-8")
 

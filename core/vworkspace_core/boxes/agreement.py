@@ -1,0 +1,55 @@
+"""Who has to agree before a box acts for a parent: other namespaces, and Secrets that a parent names (RUN-12).
+
+Agreement stands on what is at stake, where no tenant but its own may write: as of Velero's peers. Until it is there the
+resource is held as it is, and its message says what to write.
+"""
+
+import shlex
+
+from vworkspace_core.api.labels import names_in
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.places import Place
+from vworkspace_core.apimachinery.resources import NAMESPACE
+from vworkspace_core.boxes.box import ExternalNode
+from vworkspace_core.boxes.evaluation import Evaluation
+from vworkspace_core.boxes.labels import MARKS, READERS
+from vworkspace_core.composites.composite import peers_annotation
+from vworkspace_core.controller.managed_fields import kubectl_name
+from vworkspace_core.graph import Hold, HoldCause, Scope
+
+
+def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None, place: Place) -> Hold | None:
+    """Return why nothing may be done in a namespace that was worked out; None where it is the parent's, or agrees."""
+    own = get_path(evaluation.parent, "metadata", "namespace")
+    if own is None or namespace is None or namespace in (own, *evaluation.observed.peers, *_made(evaluation, scope)):
+        return None
+    annotation = peers_annotation(MARKS)
+    live = evaluation.observed.objects.get(ObjectRef(NAMESPACE, None, namespace))
+    command = _annotate(ObjectRef(NAMESPACE, None, namespace), live, annotation, str(own))
+    return Hold(HoldCause.DENIED, f"namespace {namespace} has not let namespace {own} in: {command}", place)
+
+
+def closed_secret(evaluation: Evaluation, external: ExternalNode, ref: ObjectRef) -> Hold | None:
+    """Return why a Secret that a parent names may not be used; None where it is not there, or names the kind."""
+    live, kind = evaluation.observed.objects.get(ref), evaluation.box.kind
+    if not external.must_agree or live is None or kind.crd_name in names_in(live, READERS):
+        return None
+    command = _annotate(ref, live, READERS, kind.crd_name)
+    return Hold(HoldCause.DENIED, f"{ref} does not let {kind.kind} objects use it: {command}", external.place)
+
+
+def _made(evaluation: Evaluation, scope: Scope) -> set[str]:
+    """Return the names of the namespaces that the box itself makes for this parent."""
+    nodes = (node.id for node in evaluation.box.nodes if node.kind == NAMESPACE)
+    children = (child for name in nodes if name in scope.nodes for child in scope.nodes[name].items)
+    return {child.ref.name for child in children if child.ref is not None}
+
+
+def _annotate(ref: ObjectRef, live: Manifest | None, annotation: str, name: str) -> str:
+    """Return the command by which it agrees, beside what it agrees to already."""
+    names = ",".join(sorted({*names_in(live, annotation), name}))
+    return f"kubectl annotate --overwrite {_quoted(ref)} {shlex.quote(f'{annotation}={names}')}"
+
+
+def _quoted(ref: ObjectRef) -> str:
+    return shlex.join(kubectl_name(ref).split(" "))
