@@ -186,3 +186,107 @@ def test_the_times_of_a_lease_have_six_digits_of_a_second(place: Place, time: st
     patched = place.patch(place.url("coordination.k8s.io/v1", "leases", "a"), {"spec": {"renewTime": time}})
 
     assert patched.status == 422
+
+
+# --- the schedule of a CronJob ---------------------------------------------------------------------------------------
+
+
+def cron_job(place: Place, **spec: Any) -> Answer:
+    return place.create(
+        "batch/v1", "CronJob", "cronjobs", spec={"jobTemplate": {"spec": {"template": {"spec": POD}}}, **spec}
+    )
+
+
+ATOI = 'failed to parse int from {0}: strconv.Atoi: parsing "{0}": {1}'
+NO_ZONE = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+GOOD_SCHEDULES = (
+    "* * * * *", "* * * JAN mon-fri", "*-5 * * * *", "? * * * ?", ", * * * *", "+5 * * * *", "50/70 * * * *",
+    "0 3 * * * ", "\t0 3 * * *", "@daily", "@every 1h30m", "@every -1h", "@every 0", "@every .5s",
+)  # fmt: skip
+SCHEDULES: dict[str, list[str]] = {
+    **{schedule: [] for schedule in GOOD_SCHEDULES},
+    "bad": ["expected exactly 5 fields, found 1: [bad]"],
+    "0 3 * * * *": ["expected exactly 5 fields, found 6: [0 3 * * * *]"],
+    " @daily": ["expected exactly 5 fields, found 1: [@daily]"],
+    "60 * * * *": ["end of range (60) above maximum (59): 60"],
+    "1-70/5 * * * *": ["end of range (70) above maximum (59): 1-70/5"],
+    "* * 0 * *": ["beginning of range (0) below minimum (1): 0"],
+    "* * * * 7": ["end of range (7) above maximum (6): 7"],
+    "5-1 * * * *": ["beginning of range (5) beyond end of range (1): 5-1"],
+    "*/0 * * * *": ["step of range should be a positive number: */0"],
+    "*/-5 * * * *": ["negative number (-5) not allowed: -5"],
+    "1-2-3 * * * *": ["too many hyphens: 1-2-3"],
+    "1/2/3 * * * *": ["too many slashes: 1/2/3"],
+    "*/x * * * *": [ATOI.format("x", "invalid syntax")],
+    "-5 * * * *": [ATOI.format("", "invalid syntax")],
+    "1,2,x * * * *": [ATOI.format("x", "invalid syntax")],
+    "0 3 * * SUNDAY": [ATOI.format("SUNDAY", "invalid syntax")],
+    f"{'9' * 20} * * * *": [ATOI.format("9" * 20, "value out of range")],
+    "@reboot": ["unrecognized descriptor: @reboot"],
+    "@Daily": ["unrecognized descriptor: @Daily"],
+    "@every": ["unrecognized descriptor: @every"],
+    "@every 5": ['failed to parse duration @every 5: time: missing unit in duration "5"'],
+    "@every 5d": ['failed to parse duration @every 5d: time: unknown unit "d" in duration "5d"'],
+    "@every .s": ['failed to parse duration @every .s: time: invalid duration ".s"'],
+    "TZ=UTC 0 3 * * *": [NO_ZONE],
+    "CRON_TZ=Europe/Berlin 0 3 * * *": [NO_ZONE],
+    "TZ= 0 3 * * *": [NO_ZONE],
+    "TZ=Nowhere/X 0 3 * * *": ["provided bad location Nowhere/X: unknown time zone Nowhere/X", NO_ZONE],
+    "TZ=UTC": ["invalid schedule format: runtime error: slice bounds out of range [:-1]", NO_ZONE],
+}  # fmt: skip
+ZONES: dict[str, list[str]] = {
+    **{zone: [] for zone in ("UTC", "Europe/Berlin", "Etc/GMT+5", "US/Eastern")},
+    "": ["timeZone must be nil or non-empty string"],
+    "Local": ["timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"],
+    **{zone: [f"unknown time zone {zone}"] for zone in ("Nowhere", "europe/berlin", "../x", "/UTC", "Europe/Berlin ")},
+}
+
+
+def test_the_schedule_of_a_CronJob_is_read_as_cron_reads_it(place: Place) -> None:
+    """W-39: with the words of the parser, each at its field."""
+    for schedule, problems in SCHEDULES.items():
+        answer = cron_job(place, schedule=schedule)
+        place.wire.send("DELETE", place.url("batch/v1", "cronjobs", "a"))
+
+        if not problems:
+            assert answer.status == 201, schedule
+            continue
+        quoted = schedule.replace("\t", "\\t")
+        assert refused(answer) == [("spec.schedule", f'Invalid value: "{quoted}": {text}') for text in problems]
+
+
+def test_the_zone_of_a_CronJob_is_one_of_the_database(place: Place) -> None:
+    """W-39"""
+    for zone, problems in ZONES.items():
+        answer = cron_job(place, schedule="0 3 * * *", timeZone=zone)
+        place.wire.send("DELETE", place.url("batch/v1", "cronjobs", "a"))
+
+        if not problems:
+            assert answer.status == 201, zone
+            continue
+        assert refused(answer) == [("spec.timeZone", f'Invalid value: "{zone}": {text}') for text in problems]
+
+
+def test_what_else_a_CronJob_is_refused_for(place: Place) -> None:
+    """W-39"""
+    assert refused(cron_job(place))[:1] == [("spec.schedule", "Required value")]
+    assert refused(cron_job(place, schedule="")) == [("spec.schedule", "Required value")]
+    negative = "Invalid value: -1: must be greater than or equal to 0"
+    counts = {"startingDeadlineSeconds": -1, "successfulJobsHistoryLimit": -1, "failedJobsHistoryLimit": -1}
+    assert refused(cron_job(place, schedule="@daily", **counts)) == [(f"spec.{name}", negative) for name in counts]
+    spec = {"schedule": "@daily", "jobTemplate": {"spec": {"parallelism": -1, "template": {"spec": POD}}}}
+    long = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "y" * 53}, "spec": spec}
+    assert refused(place.wire.send("POST", place.url("batch/v1", "cronjobs"), long)) == [
+        ("spec.jobTemplate.spec.parallelism", negative),
+        ("metadata.name", f'Invalid value: "{"y" * 53}": must be no more than 52 characters'),
+    ]
+
+
+def test_a_CronJob_is_judged_again_at_each_change(place: Place) -> None:
+    """W-39"""
+    assert cron_job(place, schedule="0 3 * * *", timeZone="UTC").status == 201
+    url = place.url("batch/v1", "cronjobs", "a")
+
+    assert [field for field, _ in refused(place.patch(url, {"spec": {"schedule": "bad"}}))] == ["spec.schedule"]
+    assert [field for field, _ in refused(place.patch(url, {"spec": {"timeZone": "Nope"}}))] == ["spec.timeZone"]
+    assert place.patch(url, {"spec": {"schedule": "@hourly", "timeZone": None}}).status == 200

@@ -46,7 +46,11 @@ def test_another_version_changes_source_and_release_and_nothing_is_written_SEE_2
         assert f"+    version: {LATER}" in told
         changed = {change.ref for change in found.changes if change.before != change.after}
         assert {INSTANCE, source_of(LATER), RELEASE} <= changed
+        former = source_of(FIRST)
         assert "2 applies" in said(found)
+        assert f"1 delete afterwards (OCIRepository {former.name})" in said(found)
+        assert "0 deletes" not in said(found)
+        assert f"--- {former} now" in told
         assert said(found).endswith("the control plane holds this object: its next job sets it again")
         assert world.get(INSTANCE)["metadata"]["resourceVersion"] == before
         assert world.find(source_of(LATER)) is None

@@ -66,13 +66,18 @@ def load_boxes(
     return [load_text(file, text, known) for file, text in zip(files, texts, strict=True)]
 
 
+def counted(number: int, what: str) -> str:
+    """Return so many of a thing in words: `1 problem`, `2 problems`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
     """The boxes, to be run. Raises CommandError with the first problems where one of them cannot be."""
     boxes: list[Box] = []
     for one in loaded:
         if one.box is None:
             told = "\n".join(map(str, one.problems))
-            raise CommandError(f"{one.file}: {len(one.problems)} problems; see `box check`\n{told}")
+            raise CommandError(f"{one.file}: {counted(len(one.problems), 'problem')}; see `box check`\n{told}")
         boxes.append(one.box)
     return boxes
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from cyclopts import CycloptsError, MissingArgumentError
+from cyclopts import Argument, CycloptsError, MissingArgumentError
 from cyclopts.exceptions import UnusedCliTokensError
 
 _PROGRAM: Final = "vworkspace-operator"
@@ -16,11 +16,16 @@ def misuse(error: BaseException) -> str | None:
     return f"{_problem(error)} (see {chain} --help)"
 
 
+def _named(argument: Argument) -> str:
+    """Return an argument as the help has it: what is given by its place is no option."""
+    return argument.name if argument.index is None else argument.name.lstrip("-").replace("-", "_").upper()
+
+
 def _problem(error: CycloptsError) -> str:
     match error:
         case UnusedCliTokensError(unused_tokens=[*unused]) if unused:
             return f"unexpected argument{'s' * (len(unused) > 1)}: {' '.join(unused)}"
         case MissingArgumentError(argument=argument) if argument is not None and not argument.tokens:
-            return f"{error.keyword}: a value is missing" if error.keyword else f"{argument.name} is missing"
+            return f"{error.keyword}: a value is missing" if error.keyword else f"{_named(argument)} is missing"
         case _:
             return " ".join(str(error).split())

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_app.boxes.installed import installed_definitions, missing_definitions
-from vworkspace_app.boxes.load import LoadedBox, as_json, load_boxes
+from vworkspace_app.boxes.load import LoadedBox, as_json, counted, load_boxes
 from vworkspace_app.process.errors import FAILURE, CommandError
 from vworkspace_app.trials.round_trips import RoundTrips, round_trips
 from vworkspace_core.apimachinery.errors import OperatorError
@@ -80,9 +80,9 @@ def _lines(checked: _Checked) -> Iterable[str]:
     yield from (f"{warning.place}: warning: {warning.message}" for warning in one.warnings)
     yield from (f"{note.place}: note: {note.message}" for note in checked.notes)
     if one.box is None or checked.problems:
-        yield f"{one.file}: {_count(len(checked.problems), 'error')}, {_count(len(one.warnings), 'warning')}"
+        yield f"{one.file}: {counted(len(checked.problems), 'error')}, {counted(len(one.warnings), 'warning')}"
         return
-    typed = f"{_count(one.examination.expressions, 'expression')} typed"
+    typed = f"{counted(one.examination.expressions, 'expression')} typed"
     yield f"{one.file}: ok: {summary(one.box)}, {typed}{waves(one.box)}"
     if told := admitted(one.box):
         yield f"  {told}"
@@ -97,22 +97,18 @@ def _lines(checked: _Checked) -> Iterable[str]:
 def admitted(box: Box) -> str:
     """Who carries out rules, filled fields and versions: the CRD, or the webhook; empty where there are none."""
     rules, defaults = sum(rule.in_crd for rule in box.rules), sum(one.is_default for one in box.mutations)
-    in_crd = [_count(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
+    in_crd = [counted(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
     duties = WebhookDuties.of(box)
     parts = [f"in the CRD: {', '.join(in_crd)}"] if in_crd else []
     return "; ".join([*parts, *([f"by the webhook: {duties}"] if duties else [])])
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def summary(box: Box) -> str:
     """How much there is in a box."""
     drains = sum(map(len, box.drains))
-    parts = [_count(len(box.nodes), "resource")]
-    parts += [_count(len(box.externals), "external")] if box.externals else []
-    parts += [_count(drains, "drain")] if drains else []
+    parts = [counted(len(box.nodes), "resource")]
+    parts += [counted(len(box.externals), "external")] if box.externals else []
+    parts += [counted(drains, "drain")] if drains else []
     return ", ".join(parts)
 
 

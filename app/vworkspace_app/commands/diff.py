@@ -18,7 +18,6 @@ from vworkspace_app.process.yaml_documents import read_documents
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.controller.decision import Decision
 from vworkspace_kube import KubeApiClient
 
 SAME, DIFFERS, FAILED = 0, 1, 2
@@ -105,7 +104,7 @@ def said(found: Difference) -> str:
     """The operator's side of it in a line."""
     if found.changes[0].refused:
         return "the API server would not take it, so that nothing downstream would change"
-    told = plan_output.summary(found.decision, Decision(), found.present)
+    told = plan_output.summary(found.decision, found.afterwards, found.present)
     return f"{told}; the control plane holds this object: its next job sets it again" if found.is_held else told
 
 

@@ -1,8 +1,9 @@
 """`plan`: the Decision for one object and what was observed of the cluster, offline."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from typing import Final
 
 import attrs
 
@@ -11,6 +12,7 @@ from vworkspace_app.commands.plan_input import Given, chosen, cluster_of, note, 
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import Format, dump, parse_yaml, read_documents
+from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance, read_operation, validate_strict
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, cluster_id_of, is_managed
 from vworkspace_core.api.operation import Operation
@@ -18,11 +20,11 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import ValidationProblems
-from vworkspace_core.apimachinery.resources import ALL_KINDS, OPERATION
+from vworkspace_core.apimachinery.resources import ALL_KINDS, HELM_RELEASE, OPERATION
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
-from vworkspace_core.instances.reconcile import reconcile
+from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.identity import target_ref
@@ -102,9 +104,9 @@ def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, col
 
 
 def _decided(question: _Question) -> tuple[Decision, Decision]:
-    """The decision, and for an Operation that it starts the one after it: what is created once the intent stands."""
+    """The decision, and what a later pass does: creates once an intent stands (OPS-1), deletes what is replaced."""
     if question.ref.kind != OPERATION:
-        return _of_instance(question), Decision()
+        return _of_instance(question)
     decision = _of_operation(question)
     if decision.status is None or decision.creates or not get_path(decision.status, "status", "engineRef"):
         return decision, Decision()
@@ -123,18 +125,34 @@ def _note_unknown(manifest: Manifest) -> None:
         note(f"{problem}; an API server drops it, or refuses the object")
 
 
-def _of_instance(question: _Question) -> Decision:
+_WITH_ALL: Final = (
+    "Give everything: kubectl get appinst,helmreleases,ocirepositories,helmrepositories,configmaps -n NAMESPACE -o yaml"
+    " | vworkspace-operator plan - --for NAME"
+)
+
+
+def is_without_downstream(source: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> bool:
+    """Whether an instance has a HelmRelease by its status, of which the files hold nothing."""
+    named = source.status.helm_release_ref
+    return named is not None and ObjectRef(HELM_RELEASE, named.namespace, named.name) not in objects
+
+
+def _of_instance(question: _Question) -> tuple[Decision, Decision]:
     try:
         source = read_application_instance(question.manifest)
     except ValidationProblems as error:
         raise CommandError(f"the ApplicationInstance cannot be read: {told(error)}") from error
     _note_unmanaged(source.metadata)
+    if is_without_downstream(source, question.given.objects):
+        note(f"its {HELM_RELEASE.kind} was not given, and so this plans as if nothing were there. {_WITH_ALL}")
     objects = {ref: manifest for ref, manifest in question.given.objects.items() if ref != question.ref}
     operations = [operation for operation in _acted_on(question) if target_ref(operation) == question.ref]
     override, withdrawn = release_request(source, operations)
     namespace = question.given.namespace(source.metadata.namespace)
     observed = InstanceObserved(namespace, objects, question.missing, override=override, withdrawn=withdrawn)
-    return reconcile(source, observed, Context(Settings(cluster_id=question.cluster_id), question.now))
+    context = Context(Settings(cluster_id=question.cluster_id), question.now)
+    decision = reconcile(source, observed, context)
+    return decision, Decision(deletes=deletes_afterwards(source, observed, context, decision))
 
 
 def _of_operation(question: _Question) -> Decision:

@@ -16,8 +16,8 @@ _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceV
 
 
 def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
-    """The decision, and what the next pass creates once its intent stands in the status (OPS-1)."""
-    later = as_data(Decision(creates=afterwards.creates))
+    """The decision, and what a later pass does: creates once its intent stands (OPS-1), deletes what is replaced."""
+    later = as_data(Decision(creates=afterwards.creates, deletes=afterwards.deletes))
     return {**as_data(decision), **({"then": later} if later else {})}
 
 
@@ -36,9 +36,12 @@ def _downstream(decision: Decision, afterwards: Decision) -> str:
     written = [*(request.ref for request in decision.applies), *(request.ref for request in decision.patches)]
     creates = [request.ref for request in (*decision.creates, *afterwards.creates)]
     deletes = [request.ref for request in decision.deletes]
+    later = [request.ref for request in afterwards.deletes]
     if not (written or creates or deletes):
         return "no apply, no delete" if decision.status is not None or decision.finalizer else ""
-    counts = [_counted("apply", "applies", written), _counted("delete", "deletes", deletes)]
+    counts = [_counted("apply", "applies", written)]
+    counts += [_counted("delete", "deletes", deletes)] if deletes or not later else []
+    counts += [_counted("delete afterwards", "deletes afterwards", later)] if later else []
     return ", ".join([_counted("create", "creates", creates), *counts] if creates else counts)
 
 
@@ -79,7 +82,7 @@ def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, M
     for patch in decision.patches:
         live = _plain(present.get(patch.ref)) or {}
         before_and_after.append((patch.ref, live, overlaid(live, _plain(patch.patch))))
-    for delete in decision.deletes:
+    for delete in (*decision.deletes, *afterwards.deletes):
         before_and_after.append((delete.ref, _plain(present.get(delete.ref)), None))
     return drawn(before_and_after, colour=colour)
 

@@ -276,6 +276,8 @@ class InformerRunner:
                 self._notify(self.store.replace(version))
             case Relist(cause):
                 self._counters.relist(cause)
+            case ReportWatchError(reason, is_usual=True):
+                self._counters.renewed(reason)
             case ReportWatchError(reason):
                 self._counters.trouble(reason, self._state.failures, absent=self.missing)
             case ReadPage() | OpenStream() | Wait():

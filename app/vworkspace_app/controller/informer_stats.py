@@ -118,6 +118,10 @@ class InformerCounters:
         else:
             _log.warning("informer trouble", **fields)
 
+    def renewed(self, reason: str) -> None:
+        """A watch begins again although nothing is known to be wrong."""
+        _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
+
     def defect(self, reason: str, error: Exception) -> None:
         """The port raised what it may not: logged in full, once until it is over."""
         if reason != self.trouble_reason:

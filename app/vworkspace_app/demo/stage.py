@@ -60,7 +60,7 @@ class Stage:
 
     def say(self, text: str) -> None:
         """A plain line, as it is: a command can be copied."""
-        self._console.print(escape(text))
+        self._console.print(text, markup=False)
 
     def act(self, title: str, about: str = "") -> None:
         """The heading of a part of the story."""
@@ -84,7 +84,7 @@ class Stage:
 
     def _show(self, payload: Mapping[str, Any]) -> None:
         text = dump([payload], Format.YAML).rstrip()
-        self._console.print(escape(textwrap.indent(text, " " * _MARGIN)))
+        self._console.print(textwrap.indent(text, " " * _MARGIN), markup=False)
 
     def check(self, what: str, *, wanted: object, actual: object) -> None:
         """Compare what was shown with what it should be, and say so."""

@@ -24,7 +24,7 @@ from vworkspace_core.controller.decision import Apply, Decision
 from vworkspace_core.controller.refused_writes import other_holders
 from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live
-from vworkspace_core.instances.reconcile import reconcile
+from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
 from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.context import OperationContext
 from vworkspace_core.operations.observe import observe_operation_live
@@ -58,6 +58,8 @@ class Difference:
     decision: Decision
     present: Manifest
     is_held: bool = False
+    afterwards: Decision = attrs.field(factory=Decision)
+    """What goes once the change is in use."""
 
 
 @attrs.frozen
@@ -90,7 +92,7 @@ async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime
     wanted = _as_stored(own, now)
     if own.refused:
         return Difference((own,), Decision(), wanted)
-    decision, objects = await _decided(api, kind, wanted, now, box)
+    decision, objects, afterwards = await _decided(api, kind, wanted, now, box)
     manager = FIELD_MANAGER if box is None else box.field_manager
     downstream = [await dry_run.change(apply, objects.get(apply.ref), manager) for apply in decision.applies]
     created = [Change(create.ref, None, create.manifest) for create in decision.creates]
@@ -98,9 +100,9 @@ async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime
         Change(patch.ref, live := objects.get(patch.ref), overlaid(live or {}, patch.patch))
         for patch in decision.patches
     ]
-    deleted = [Change(delete.ref, objects.get(delete.ref), None) for delete in decision.deletes]
+    deleted = [Change(delete.ref, objects.get(delete.ref), None) for delete in (*decision.deletes, *afterwards.deletes)]
     changes = (own, *patched, *downstream, *created, *deleted)
-    return Difference(changes, decision, wanted, _takes_from_control_plane(own))
+    return Difference(changes, decision, wanted, _takes_from_control_plane(own), afterwards)
 
 
 def _takes_from_control_plane(own: Change) -> bool:
@@ -121,21 +123,21 @@ def _as_stored(own: Change, now: datetime) -> Manifest:
 
 async def _decided(
     api: KubeApi, kind: Kind, manifest: Manifest, now: datetime, box: Box | None
-) -> tuple[Decision, Objects]:
+) -> tuple[Decision, Objects, Decision]:
     if box is not None:
         return await _of_box(api, box, manifest, now)
     return await (_of_instance if kind == APPLICATION_INSTANCE else _of_operation)(api, manifest, now)
 
 
-async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> tuple[Decision, Objects]:
+async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
     """What is written at once; what stands behind a gate comes later, and `status --box` tells of it."""
     composite = composite_of(box)
     parent = composite.read(manifest)
     observed = await observe_children(api, composite, parent)
-    return composite.decide(parent, observed, now), observed.objects
+    return composite.decide(parent, observed, now), observed.objects, Decision()
 
 
-async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects]:
+async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
     source = read_application_instance(manifest)
     observed = await observe_live(api, source)
     page = await api.list(OPERATION, namespace=source.metadata.namespace)
@@ -146,10 +148,12 @@ async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple
     ]
     override, withdrawn = release_request(source, mine)
     observed = attrs.evolve(observed, override=override, withdrawn=withdrawn)
-    return reconcile(source, observed, Context(Settings(cluster_id=_cluster_of(manifest)), now)), observed.objects
+    context = Context(Settings(cluster_id=_cluster_of(manifest)), now)
+    decision = reconcile(source, observed, context)
+    return decision, observed.objects, Decision(deletes=deletes_afterwards(source, observed, context, decision))
 
 
-async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects]:
+async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
     """The decision of its first pass, with what the next one creates once the intent stands (OPS-1)."""
     cluster_id = _cluster_of(manifest)
     # What a claim is checked with is nobody's to read who only wants to compare: it counts as not configured.
@@ -158,10 +162,10 @@ async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tupl
     observed = await observe_operation_live(api, source, context)
     decision = reconcile_operation(source, observed, context)
     if decision.status is None or decision.creates or not get_path(decision.status, "status", "engineRef"):
-        return decision, observed.objects
+        return decision, observed.objects, Decision()
     started = read_operation({**manifest, "status": decision.status["status"]})
     again = reconcile_operation(started, observed, context)
-    return attrs.evolve(decision, creates=again.creates), observed.objects
+    return attrs.evolve(decision, creates=again.creates), observed.objects, Decision()
 
 
 def _cluster_of(manifest: Manifest) -> str:

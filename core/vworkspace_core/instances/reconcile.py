@@ -236,13 +236,32 @@ def _prunes(
 
     Until then a few stay, to go back to: an instance that is changed again and again and never ready makes no more.
     """
-    if observed.objects.keys() <= desired.refs:
+    if not (unwanted := _unwanted(source, desired, observed)):
         return ()
-    owned = controlled(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS)
-    unwanted = {ref: live for ref, live in owned if ref not in desired.refs}
     by_age = sorted(unwanted, key=lambda ref: (str(metadata(unwanted[ref]).get("creationTimestamp", "")), ref))
     oldest = by_age if in_use else by_age[:-_KEPT_UNUSED]
     return taking_down([Doomed(ref, unwanted[ref]) for ref in sorted(oldest)], (), nothing_before).deletes
+
+
+def _unwanted(
+    source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved
+) -> dict[ObjectRef, Manifest]:
+    if observed.objects.keys() <= desired.refs:
+        return {}
+    owned = controlled(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS)
+    return {ref: live for ref, live in owned if ref not in desired.refs}
+
+
+def deletes_afterwards(
+    source: ApplicationInstance, observed: InstanceObserved, context: Context, decision: Decision
+) -> tuple[Delete, ...]:
+    """Return what goes once that which `decision` applies is in use: until then the former source stays (REC-14)."""
+    if not decision.applies:
+        return ()
+    override = effective_override(source, observed.override, observed.withdrawn)
+    in_force, _ = permitted_override(source, override, context.settings.policy)
+    desired = desired_objects(source, in_force, observed.objects, context.settings)
+    return _prunes(source, desired, observed, in_use=True)
 
 
 def _fields(

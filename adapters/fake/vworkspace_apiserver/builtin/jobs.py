@@ -1,9 +1,10 @@
 """Job and CronJob."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from vworkspace_apiserver.builtin.build import built_in
+from vworkspace_apiserver.builtin.cron import schedule_causes
 from vworkspace_apiserver.builtin.job_status import check_job_status
 from vworkspace_apiserver.builtin.pod_defaults import filled, pod_template
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation
@@ -79,18 +80,27 @@ def _update_job(new: Manifest, old: Manifest) -> Manifest:
 
 
 def _check_job(manifest: Manifest) -> list[StatusCause]:
-    spec = manifest["spec"]
+    return _check_job_spec(manifest["spec"], "spec")
+
+
+def _check_job_spec(spec: Mapping[str, Any], path: str) -> list[StatusCause]:
     policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
     causes = []
     if policy is None:
-        causes.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+        causes.append(required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
     elif policy not in ("OnFailure", "Never"):
-        causes.append(not_supported("spec.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
-    for key in ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds"):
-        value = spec.get(key)
-        if value is not None and value < 0:
-            causes.append(invalid_value(f"spec.{key}", value, "must be greater than or equal to 0"))
-    return causes
+        causes.append(not_supported(f"{path}.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
+    counts = ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
+    return causes + _negative(spec, path, counts)
+
+
+def _negative(spec: Mapping[str, Any], path: str, counts: Iterable[str]) -> list[StatusCause]:
+    values = [(key, spec.get(key)) for key in counts]
+    return [
+        invalid_value(f"{path}.{key}", value, "must be greater than or equal to 0")
+        for key, value in values
+        if isinstance(value, int) and value < 0
+    ]
 
 
 def _check_job_update(new: Manifest, old: Manifest) -> list[StatusCause]:
@@ -139,6 +149,29 @@ def _read_cron_job(manifest: Manifest) -> Manifest:
     return filled({**manifest, "spec": spec}, status={})
 
 
+def _check_cron_job(manifest: Manifest) -> list[StatusCause]:
+    """On creation; a longer name would leave no room for the time in the names of its Jobs."""
+    name = str(manifest["metadata"].get("name", ""))
+    causes = _cron_job_causes(manifest)
+    if len(name) > _LONGEST_NAME:
+        causes.append(invalid_value("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters"))
+    return causes
+
+
+def _check_cron_job_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    return _cron_job_causes(new, old)
+
+
+def _cron_job_causes(new: Manifest, old: Manifest | None = None) -> list[StatusCause]:
+    spec = new["spec"]
+    schedule = schedule_causes(spec, None if old is None else old["spec"])
+    counts = ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+    job = (spec.get("jobTemplate") or {}).get("spec") or {}
+    own = schedule if spec["schedule"] else [required("spec.schedule")]
+    return [*own, *_negative(spec, "spec", counts), *_check_job_spec(job, "spec.jobTemplate.spec")]
+
+
+_LONGEST_NAME: Final = 52
 _SKELETON: Final = {"spec": {"template": {"metadata": {}, "spec": {"containers": None}}}, "status": {}}
 
 JOBS: Final = (
@@ -167,6 +200,8 @@ JOBS: Final = (
             unconditional_update=True,
             read=_read_cron_job,
             on_create=lambda manifest: {**manifest, "status": {}},
+            check=_check_cron_job,
+            check_update=_check_cron_job_update,
         ),
         short_names=("cj",),
         categories=("all",),

@@ -261,7 +261,7 @@ def _went_quiet(state: InformerState, moment: InformerContext) -> InformerStep:
     silences = state.silences + 1
     expected = state.bookmarked or silences < moment.policy.believe_silence
     quiet = attrs.evolve(state, silences=silences, bookmarks=expected)
-    return pause(quiet, moment, ReportWatchError("the stream went quiet"))
+    return pause(quiet, moment, ReportWatchError("the stream went quiet", is_usual=True))
 
 
 def _broken(state: InformerState, error: Unavailable, moment: InformerContext) -> InformerStep:

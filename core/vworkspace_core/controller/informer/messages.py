@@ -165,9 +165,13 @@ class Relist:
 
 @attrs.frozen
 class ReportWatchError:
-    """Something failed and will be tried again; for the statistics and the log."""
+    """Something failed and will be tried again; for the statistics and the log.
+
+    `is_usual`: it happens on a cluster where nothing changes, and is no trouble of anything.
+    """
 
     reason: str
+    is_usual: bool = False
 
 
 InformerCommand: TypeAlias = ReadPage | OpenStream | Wait

@@ -1,0 +1,115 @@
+"""What `status` prints: each obstacle, command and Event once, and no command cut (SEE-1)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vworkspace_app.commands.status import fleet_text, object_text
+from vworkspace_app.overview.reading import Fleet, Surroundings
+from vworkspace_core.api.headline import headline
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, HELM_RELEASE
+from vworkspace_core.apimachinery.timestamps import format_time
+from vworkspace_core.overview.remedy import commands_in, parts_of
+from vworkspace_core.overview.summary import OverviewState, summary_of_child
+
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
+COMMAND = (
+    "kubectl patch helmreleases.helm.toolkit.fluxcd.io shop -n team --type=json -p '[" + '{"op":"test"},' * 9 + "]'"
+)
+OBSTACLE = 'HelmRelease team/shop: field manager "bob" holds .spec.interval. To hand it back: '
+
+
+def condition(type_: str, reason: str, message: str = "") -> Condition:
+    return Condition(type_, ConditionStatus.TRUE, reason, message, format_time(NOW), 1)
+
+
+def instance(*conditions: Condition, **chart: str) -> Manifest:
+    manifest = APPLICATION_INSTANCE.manifest("shop", "team")
+    manifest["metadata"] |= {"uid": "u-1", "generation": 1}
+    told = [condition_json(each) for each in conditions]
+    status = {"observedGeneration": 1, "conditions": told, **headline(APPLICATION_INSTANCE, conditions), **chart}
+    return {**manifest, "spec": {"chart": {"name": "shop", "version": "6.8.0"}}, "status": status}
+
+
+def event(reason: str, message: str, seconds: float = 60) -> Manifest:
+    at = format_time(NOW - timedelta(seconds=seconds))
+    return {"reason": reason, "message": message, "involvedObject": {"uid": "u-1"}, "lastTimestamp": at}
+
+
+def around(manifest: Manifest, *events: Manifest) -> Surroundings:
+    return Surroundings(APPLICATION_INSTANCE, manifest, {}, events)
+
+
+CONFLICT = instance(condition("Ready", "HelmReleaseReady"), condition("Blocked", "FieldConflict", OBSTACLE + COMMAND))
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 400])
+def test_the_obstacle_and_its_command_are_printed_once_and_whole(width: int) -> None:
+    events = (event("FieldConflict", f"Blocked is True: {OBSTACLE}{COMMAND}"),)
+    for text in (
+        fleet_text(Fleet(((APPLICATION_INSTANCE, CONFLICT),)), None, NOW, width=width),
+        object_text(around(CONFLICT, *events), None, NOW, width=width),
+    ):
+        assert text.count(COMMAND) == 1
+        assert " ".join(text.split()).count("holds .spec.interval") == 1
+        assert f"{COMMAND}\n" in text, "on a line of its own, to be copied"
+
+
+def test_events_that_say_the_same_are_one_line() -> None:
+    failed = "Helm upgrade failed"
+    stalled = instance(condition("Stalled", "RetriesExceeded", failed))
+    events = [
+        event("HelmReleaseFailed", f"Ready is False: {failed}"),
+        event("HelmReleaseFailed", f"Degraded is True: {failed}"),
+        event("RetriesExceeded", f"Stalled is True: {failed}"),
+        event("EngineNotStarted", "Running is False", 30),
+    ]
+    lines = object_text(around(stalled, *events), None, NOW).splitlines()
+    assert [line.split(maxsplit=1)[1] for line in lines[lines.index("Last events:") + 1 :]] == [
+        "HelmReleaseFailed, RetriesExceeded: as above",
+        "EngineNotStarted",
+    ]
+
+
+def test_what_is_wanted_and_deployed_is_said_where_it_differs_with_who_asked() -> None:
+    override: dict[str, Any] = {
+        "deployedChart": {"name": "shop", "version": "6.8.1"},
+        "releaseOverride": {"operation": "upgrade", "version": "6.8.1"},
+    }
+    text = object_text(around(instance(condition("Ready", "HelmReleaseReady"), **override)), None, NOW)
+    assert "wanted: 6.8.0; deployed: 6.8.1 (requested by Operation upgrade)" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (59, "operator: at work without leader election, last heartbeat 59s ago"),
+        (1200, "operator: NONE SEEN (no Lease, last heartbeat 20m ago); check with: vworkspace-operator check"),
+        (None, "operator: NONE SEEN (no Lease and no heartbeat); check with: vworkspace-operator check"),
+    ],
+)
+def test_the_heartbeat_is_a_sign_of_life_where_no_lease_is(seconds: float | None, told: str) -> None:
+    beat = {} if seconds is None else {"lastHeartbeat": format_time(NOW - timedelta(seconds=seconds))}
+    cluster = {**CLUSTER.manifest("here"), "status": beat}
+    assert fleet_text(Fleet(((CLUSTER, cluster),)), None, NOW).splitlines()[-1] == told
+
+
+def test_a_release_that_is_suspended_is_not_on_the_way() -> None:
+    release = {**HELM_RELEASE.manifest("shop", "team"), "spec": {"suspend": True}}
+    assert summary_of_child(HELM_RELEASE, release).state is OverviewState.SUSPENDED
+
+
+words = st.text(alphabet="ab :.-", max_size=12)
+
+
+@given(st.lists(st.tuples(words, st.sampled_from(["", "kubectl get pods", "flux resume hr x -n y"])), max_size=4))
+def test_a_message_in_pieces_has_all_of_its_text_and_its_very_commands(drawn: list[tuple[str, str]]) -> None:
+    message = "".join(f"{text}{command}. And " if command else text for text, command in drawn)
+    parts = parts_of(message)
+    assert [text for text, is_command in parts if is_command] == list(commands_in(message))
+    assert "".join(text for text, _ in parts).strip(" .") == message.strip(" .")

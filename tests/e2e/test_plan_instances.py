@@ -1,0 +1,47 @@
+"""`plan` for ApplicationInstances, on what was given of a cluster (REC-6, REC-14)."""
+
+from pathlib import Path
+
+from tests.e2e.test_plan_operations import decision, planned
+from tests.support.instance_worlds import (
+    NAMESPACE,
+    RELEASE,
+    SOURCE,
+    applied,
+    decide,
+    deployed,
+    fetched,
+    instance_manifest,
+    written,
+)
+from vworkspace_core.instances.context import InstanceObserved
+
+
+def test_a_plan_of_an_instance_alone_says_that_its_release_was_not_given_REC_6(tmp_path: Path) -> None:
+    """`kubectl get appinst NAME -o yaml | plan -` of a healthy instance: two applies, as if nothing were there."""
+    first = instance_manifest()
+    objects = applied(first)
+    objects[RELEASE]["status"], objects[SOURCE]["status"] = deployed(), fetched()
+    healthy = written(first, decide(first, InstanceObserved(NAMESPACE, objects)))
+
+    alone = planned(tmp_path, healthy)
+    assert "its HelmRelease was not given, and so this plans as if nothing were there" in alone.err
+    assert "kubectl get appinst,helmreleases,ocirepositories,helmrepositories,configmaps -n NAMESPACE" in alone.err
+    whole = planned(tmp_path, healthy, *objects.values())
+    assert "was not given" not in whole.err.replace("no Namespace was given", "")
+    assert not decision(whole).get("applies")
+
+
+def test_what_an_upgrade_replaces_goes_afterwards_and_the_plan_says_so_REC_14(tmp_path: Path) -> None:
+    first = instance_manifest()
+    objects = applied(first)
+    objects[RELEASE]["status"], objects[SOURCE]["status"] = deployed(), fetched()
+    healthy = written(first, decide(first, InstanceObserved(NAMESPACE, objects)))
+    chart = {**healthy["spec"]["chart"], "version": "6.7.0"}
+    upgraded = {**healthy, "spec": {**healthy["spec"], "chart": chart}}
+
+    decided = decision(planned(tmp_path, upgraded, *objects.values()))
+
+    assert len(decided["apply"]) == 2
+    assert "delete" not in decided
+    assert [each["object"]["name"] for each in decided["then"]["delete"]] == [SOURCE.name]
