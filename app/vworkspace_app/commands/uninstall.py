@@ -1,15 +1,19 @@
 """`uninstall`: take the operator out of a cluster, telling each step; the applications with it, or without them."""
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import anyio
 import attrs
 
 from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.process.errors import USAGE, CommandError
-from vworkspace_app.uninstall import Inventory, Stuck, steps_of, take_inventory
-from vworkspace_core.apimachinery.manifest import get_path
+from vworkspace_app.uninstall import Inventory, Stuck, Waiting, listed, steps_of, take_inventory
+from vworkspace_core.api.labels import ABANDON
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
+from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.overview.replicas import is_held
 from vworkspace_core.ports import KubeApi
 
@@ -35,12 +39,15 @@ async def _run(options: UninstallOptions, api: KubeApi) -> None:
     inventory = await take_inventory(api, options.system_namespace)
     if inventory.is_empty:
         print("nothing of the operator is installed here")
+        _print_kept(options, inventory)
         return
     if not options.dry_run:
         _refuse_without_operator(options, inventory)
         _confirm(options, inventory)
     await _carry_out(api, options, inventory)
-    _tell_what_stays(options, inventory)
+    left = inventory if options.dry_run else await take_inventory(api, options.system_namespace)
+    _print_kept(options, left)
+    _print_other_remains(options, inventory)
 
 
 def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) -> None:
@@ -52,31 +59,38 @@ def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) ->
         since = max(str(get_path(lease, "spec", "renewTime") or "") for lease in inventory.leases) or "a while"
         raise CommandError(
             f"no operator runs in {options.system_namespace} (its Lease was last renewed at {since}), and without one "
-            f"nobody uninstalls {_applications(inventory)}: start it again, or give --keep-applications"
+            f"{_counted(inventory.applications)} cannot be uninstalled: start it again, or use --keep-applications"
         )
 
 
 def _confirm(options: UninstallOptions, inventory: Inventory) -> None:
     if options.yes:
         return
-    what, is_single = _applications(inventory), len(inventory.applications) == 1
-    if options.keep_applications:
-        question = f"The operator goes, and {what} {'stays' if is_single else 'stay'} with Flux alone."
-    else:
-        question = (
-            f"The operator goes, and {what} {'is' if is_single else 'are'} UNINSTALLED, with what the charts delete."
-        )
+    question = _question(options, inventory)
     if not sys.stdin.isatty():
         raise CommandError(
-            f"{question} Nobody can be asked here, so nothing was done: give --yes; --dry-run shows each step",
+            f"{question} No terminal to confirm on; nothing was changed. Use --yes, or --dry-run to preview",
             status=USAGE,
         )
-    if input(f"{question} Go on? [y/N] ").strip().lower() not in ("y", "yes"):
-        raise CommandError("nothing was done")
+    if input(f"{question} Continue? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise CommandError("nothing was changed")
+
+
+def _question(options: UninstallOptions, inventory: Inventory) -> str:
+    if options.keep_applications:
+        staying = (*inventory.applications, *inventory.abandoned)
+        return f"The operator is removed. {_counted(staying)} {_verb(staying, 'stays', 'stay')} with Flux alone."
+    going, marked = inventory.applications, inventory.abandoned
+    are, were = _verb(going, "is", "are"), _verb(marked, "is", "are")
+    question = f"The operator is removed. {_counted(going)} {are} UNINSTALLED, with what the charts delete."
+    if marked:
+        question += f" {_counted(marked)} {were} marked {ABANDON} and {_verb(marked, 'stays', 'stay')}."
+    return question
 
 
 async def _carry_out(api: KubeApi, options: UninstallOptions, inventory: Inventory) -> None:
-    steps = steps_of(api, inventory, keep_applications=options.keep_applications, patience=options.timeout, now=now)
+    waiting = Waiting(options.timeout, now, anyio.sleep)
+    steps = steps_of(api, inventory, waiting, keep_applications=options.keep_applications)
     for number, step in enumerate(steps, 1):
         print(f"{number}. {'would ' if options.dry_run else ''}{step.title}", flush=True)
         if options.dry_run:
@@ -85,27 +99,34 @@ async def _carry_out(api: KubeApi, options: UninstallOptions, inventory: Invento
             await step.act()
         except Stuck as error:
             raise CommandError(
-                f"step {number} is stuck, and nothing after it was done: {error}. Run the same command again "
-                "when that is mended"
+                f"step {number} did not finish, and no later step was started: {error}. Then run the same command again"
             ) from error
 
 
-def _tell_what_stays(options: UninstallOptions, inventory: Inventory) -> None:
-    stays = []
-    if options.keep_applications and inventory.applications:
-        stays.append(f"the HelmReleases and sources of {_applications(inventory)}")
-    if options.keep_applications and inventory.release_rights:
-        stays.append(
-            "the accounts that Flux installs them as: " + ", ".join(map(str, sorted(inventory.release_rights)))
-        )
+def _print_kept(options: UninstallOptions, inventory: Inventory) -> None:
+    """What runs on, and the rights that it needs."""
+    stays = "would stay" if options.dry_run else "stays"
+    if releases := inventory.kept_releases(keep_applications=options.keep_applications):
+        names = [f"{ref.namespace}/{ref.name}" for ref in releases]
+        print(f"{stays}: {listed(HELM_RELEASE, names)}, with their sources; Flux runs them on")
+    if rights := inventory.needed_rights(keep_applications=options.keep_applications):
+        print(f"{stays}: what HelmReleases are installed as: {', '.join(map(str, sorted(rights)))}")
+
+
+def _print_other_remains(options: UninstallOptions, inventory: Inventory) -> None:
+    stays = "would stay" if options.dry_run else "stays"
     if inventory.gated:
-        stays.append("the label managed-by=vworkspace on " + ", ".join(inventory.gated))
+        print(f"{stays}: the label managed-by=vworkspace on {', '.join(inventory.gated)}")
     if inventory.namespace is None:
-        stays.append(f"namespace {inventory.system_namespace} with its Secrets: `manifests` did not make it")
-    for what in stays:
-        print(f"{'would stay' if options.dry_run else 'stays'}: {what}")
+        print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: `manifests` did not make it")
+    elif inventory.namespace_to_delete(keep_applications=options.keep_applications) is None:
+        print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: a HelmRelease lives in it")
 
 
-def _applications(inventory: Inventory) -> str:
-    count = len(inventory.applications)
+def _counted(instances: Sequence[Manifest]) -> str:
+    count = len(instances)
     return "no application" if count == 0 else "1 application" if count == 1 else f"{count} applications"
+
+
+def _verb(instances: Sequence[Manifest], one: str, several: str) -> str:
+    return one if len(instances) == 1 else several

@@ -34,8 +34,8 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
     )
 
 
-async def leases_of(api: KubeApi, namespace: str, base: str) -> tuple[Manifest, ...]:
-    """Those by which the replicas of an operator take turns: one, and with shards one of each (RUN-13)."""
+async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:
+    """Return the Leases by which replicas take turns: one, and with shards one of each (RUN-13). None: anywhere."""
     return tuple(
         lease
         for lease in await all_of(api, LEASE, namespace=namespace)

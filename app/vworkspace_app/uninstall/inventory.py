@@ -1,23 +1,33 @@
 """What there is to uninstall, read from the cluster before anything is changed."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 import attrs
 
 from vworkspace_app.controller.lookups import all_of, find, leases_of
-from vworkspace_app.install.options import COMPONENT, INSTANCE_LABELS, NAME, RELEASE_ACCOUNT
-from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_app.install.options import INSTANCE_LABELS, NAME
+from vworkspace_core.api.codec import read_meta
+from vworkspace_core.api.labels import (
+    FINALIZER,
+    NAMESPACE_GATE,
+    NAMESPACE_GATE_VALUE,
+    is_abandoned,
+    is_managed,
+)
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
+    HELM_RELEASE,
     NAMESPACE,
     OPERATION,
     OWN_KINDS,
 )
+from vworkspace_core.controller.ownership import is_controlled_by
+from vworkspace_core.install.release_rights import named_by_releases
 from vworkspace_core.ports import KubeApi
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
@@ -48,7 +58,10 @@ _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
 
 @attrs.frozen
 class Inventory:
-    """Everything of the operator's in a cluster, as manifests. `leases` is empty where no replica ever took turns."""
+    """Everything of the operator's in a cluster, and every HelmRelease.
+
+    `leases` holds those of all namespaces; it is empty where no replica ever took turns.
+    """
 
     system_namespace: str
     operations: tuple[Manifest, ...] = ()
@@ -56,27 +69,59 @@ class Inventory:
     webhooks: tuple[ObjectRef, ...] = ()
     deployments: tuple[ObjectRef, ...] = ()
     """One, or one of each shard."""
-    rights: tuple[ObjectRef, ...] = ()
+    rights: Mapping[ObjectRef, Manifest] = attrs.field(factory=dict)
     beside: tuple[ObjectRef, ...] = ()
     definitions: tuple[ObjectRef, ...] = ()
     namespace: ObjectRef | None = None
     """The operator's own, where `manifests` made it."""
     gated: tuple[str, ...] = ()
     leases: tuple[Manifest, ...] = ()
-    release_rights: frozenset[ObjectRef] = frozenset()
-    """Accounts that Flux installs as, and their roles: of use as long as an application runs."""
+    releases: tuple[Manifest, ...] = ()
 
     @property
     def applications(self) -> tuple[Manifest, ...]:
         """Instances that the operator holds: what is deployed for them goes with them."""
         return tuple(
-            manifest for manifest in self.instances if FINALIZER in (metadata(manifest).get("finalizers") or ())
+            manifest
+            for manifest in self.instances
+            if FINALIZER in (metadata(manifest).get("finalizers") or ()) and not is_abandoned(read_meta(manifest))
         )
 
     @property
+    def abandoned(self) -> tuple[Manifest, ...]:
+        """Instances whose applications stay in any case: somebody marked them."""
+        return tuple(manifest for manifest in self.instances if is_abandoned(read_meta(manifest)))
+
+    def staying(self, *, keep_applications: bool) -> tuple[Manifest, ...]:
+        """Return the HelmReleases that are there afterwards, those of other people included."""
+        going = () if keep_applications else self.applications
+        uids = [str(metadata(instance)["uid"]) for instance in going]
+        return tuple(release for release in self.releases if not any(is_controlled_by(release, uid) for uid in uids))
+
+    def kept_releases(self, *, keep_applications: bool) -> tuple[ObjectRef, ...]:
+        """Return those of them that were made for an instance."""
+        return tuple(
+            ref_of(release, HELM_RELEASE)
+            for release in self.staying(keep_applications=keep_applications)
+            if is_managed(read_meta(release))
+        )
+
+    def needed_rights(self, *, keep_applications: bool) -> frozenset[ObjectRef]:
+        """Return accounts, roles and bindings that Flux needs afterwards."""
+        return named_by_releases(self.rights, self.staying(keep_applications=keep_applications))
+
+    def namespace_to_delete(self, *, keep_applications: bool) -> ObjectRef | None:
+        """Return the operator's own namespace; None where `manifests` did not make it, or a release lives in it."""
+        staying = self.staying(keep_applications=keep_applications)
+        is_used = any(metadata(release)["namespace"] == self.system_namespace for release in staying)
+        return None if is_used else self.namespace
+
+    @property
     def is_empty(self) -> bool:
-        """Whether there is nothing of the operator's here."""
-        return not (self.definitions or self.deployments or self.rights or self.webhooks or self.namespace)
+        """Whether there is nothing of the operator's here but what living HelmReleases need."""
+        rights = self.rights.keys() - self.needed_rights(keep_applications=True)
+        namespace = self.namespace_to_delete(keep_applications=True)
+        return not (self.definitions or self.deployments or self.webhooks or rights or namespace)
 
 
 async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
@@ -87,7 +132,6 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
         if await find(api, ref := ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
     ]
     labelled = {kind: await all_of(api, kind, selector=_SELECTOR) for kind in (*_WEBHOOKS, *_RIGHTS)}
-    rights = [(ref_of(manifest, kind), manifest) for kind in _RIGHTS for manifest in labelled[kind]]
     return Inventory(
         system_namespace,
         operations=await all_of(api, OPERATION),
@@ -98,7 +142,7 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
             for manifest in await all_of(api, DEPLOYMENT, namespace=system_namespace)
             if _SHARD_OR_WHOLE.fullmatch(str(metadata(manifest)["name"]))
         ),
-        rights=tuple(ref for ref, _ in rights),
+        rights={ref_of(manifest, kind): manifest for kind in _RIGHTS for manifest in labelled[kind]},
         beside=tuple([ref async for ref in _beside(api, system_namespace)]),
         definitions=tuple(definitions),
         namespace=await _own_namespace(api, system_namespace),
@@ -106,10 +150,8 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
             str(metadata(manifest)["name"])
             for manifest in await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
         ),
-        leases=await leases_of(api, system_namespace, NAME),
-        release_rights=frozenset(
-            ref for ref, manifest in rights if get_path(manifest, "metadata", "labels", COMPONENT) == RELEASE_ACCOUNT
-        ),
+        leases=await leases_of(api, None, NAME),
+        releases=await all_of(api, HELM_RELEASE),
     )
 
 

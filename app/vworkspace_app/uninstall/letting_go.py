@@ -1,52 +1,109 @@
-"""Letting go of an object so that what is deployed for it stays: owner references, finalizer, then the object."""
+"""Deleting objects of ours so that what is deployed for them stays, beside any operator, killed at any point (RUN-7).
 
+Expected flow
+    marked as abandoned, with our finalizer → deleted, to be orphaned → what they made is let go of → looked at again,
+    until nothing is left to let go of → the finalizers come off.
+Guarantees
+    A living operator agrees from the first step on: it lets go of what is marked and being deleted, and takes nothing
+    up for it. Nothing it decided before has an effect after: its writes carry the resourceVersion that they were
+    decided on, and every object that they could be about has changed since. The owner exists until no object names it.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
-from vworkspace_app.controller.lookups import all_of
-from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
-from vworkspace_core.apimachinery.errors import NotFound
+from vworkspace_app.controller.lookups import all_of, find
+from vworkspace_core.api.codec import read_meta
+from vworkspace_core.api.labels import ABANDON, FIELD_MANAGER, FINALIZER, is_abandoned
+from vworkspace_core.apimachinery.errors import NotFound, Stale
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.graph.once import UNRECORDED
+from vworkspace_core.controller.decision import MergePatch
+from vworkspace_core.controller.ownership import owners_without
+from vworkspace_core.graph.once import unlocked_finalizers
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
+from vworkspace_core.instances.ownership import letting_go
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.ports import KubeApi, PatchType
+from vworkspace_core.ports import KubeApi, PatchType, Propagation
 
 _BENEATH: Final = {APPLICATION_INSTANCE: DOWNSTREAM_KINDS, OPERATION: engine_kinds()}
+_HOLDING: Final = (FINALIZER, "orphan")
+"""Finalizers that have no more to do once everything is let go of; a server without a collector leaves the second."""
 
 
-async def let_go(api: KubeApi, manifest: Manifest, kind: Kind) -> None:
-    """Delete one object of ours and nothing else: neither we nor a garbage collector take down what it made."""
-    meta = metadata(manifest)
-    uid = str(meta["uid"])
-    for beneath in _BENEATH[kind]:
-        for downstream in await all_of(api, beneath, namespace=str(meta["namespace"])):
-            if change := _without(downstream, uid):
-                await _merge(api, ref_of(downstream, beneath), change)
-    left = [name for name in meta.get("finalizers") or () if name != FINALIZER]
-    ref = ref_of(manifest, kind)
-    await _merge(api, ref, {"metadata": {"uid": uid, "finalizers": left}})
-    if not meta.get("deletionTimestamp"):
-        with suppress(NotFound):
-            await api.delete(ref, uid=uid)
+async def let_go(api: KubeApi, kind: Kind, manifests: Sequence[Manifest]) -> None:
+    """Bring the deletion of these objects as far as it goes at once; to be repeated until they have gone."""
+    owners = [owner for manifest in manifests if (owner := await _marked(api, kind, manifest)) is not None]
+    if await _disowned(api, kind, owners):
+        for owner in owners:
+            await _without_finalizers(api, ObjectRef(kind, owner.namespace, owner.name), owner.uid)
 
 
-def _without(live: Manifest, uid: str) -> dict[str, Any]:
-    """The patch that takes an owner, and our own finalizer, off an object; empty where neither is on it."""
-    owners = get_path(live, "metadata", "ownerReferences") or []
-    finalizers = get_path(live, "metadata", "finalizers") or []
-    if all(get_path(owner, "uid") != uid for owner in owners):
-        return {}
-    return {
-        "metadata": {
-            "resourceVersion": metadata(live)["resourceVersion"],
-            "ownerReferences": [owner for owner in owners if get_path(owner, "uid") != uid],
-            "finalizers": [name for name in finalizers if name != UNRECORDED],
-        }
+async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | None:
+    """Abandon it, then delete exactly that copy. None where it has changed meanwhile, or has gone."""
+    ref, meta = ref_of(manifest, kind), read_meta(manifest)
+    try:
+        if not is_abandoned(meta) or (FINALIZER not in meta.finalizers and not meta.deletion_timestamp):
+            missing = () if FINALIZER in meta.finalizers or meta.deletion_timestamp else (FINALIZER,)
+            change = {"annotations": {ABANDON: "true"}, "finalizers": [*meta.finalizers, *missing]}
+            pinned = {"resourceVersion": meta.resource_version, **change}
+            meta = read_meta(await _merge(api, MergePatch(ref, {"metadata": pinned})))
+        if not meta.deletion_timestamp:
+            await api.delete(ref, uid=meta.uid, resource_version=meta.resource_version, propagation=Propagation.ORPHAN)
+    except (NotFound, Stale):
+        return None
+    return meta
+
+
+async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> bool:
+    """Let go of what they have. True where a look at everything finds nothing left to let go of."""
+    by_namespace: dict[str, list[ObjectMeta]] = {}
+    for owner in owners:
+        by_namespace.setdefault(owner.namespace, []).append(owner)
+    patches = [
+        patch
+        for namespace, there in by_namespace.items()
+        for beneath in _BENEATH[kind]
+        for live in await all_of(api, beneath, namespace=namespace)
+        for patch in _letting_go(kind, ref_of(live, beneath), live, there)
+    ]
+    for patch in patches:
+        with suppress(NotFound, Stale):
+            await _merge(api, patch)
+    return not patches
+
+
+def _letting_go(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[ObjectMeta]) -> Iterator[MergePatch]:
+    """At most one patch: the next look finds what is left for another owner."""
+    for owner in owners:
+        patch = letting_go(ref, live, owner) if kind == APPLICATION_INSTANCE else _unlocking(ref, live, owner.uid)
+        if patch is not None:
+            yield patch
+            return
+
+
+def _unlocking(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch | None:
+    """What an Operation has made runs on by itself: its owner and our lock come off."""
+    if all(get_path(owner, "uid") != uid for owner in metadata(live).get("ownerReferences") or ()):
+        return None
+    change = {
+        "resourceVersion": metadata(live)["resourceVersion"],
+        "ownerReferences": owners_without(live, uid),
+        "finalizers": unlocked_finalizers(live),
     }
+    return MergePatch(ref, {"metadata": change})
 
 
-async def _merge(api: KubeApi, ref: ObjectRef, change: dict[str, Any]) -> None:
-    with suppress(NotFound):
-        await api.patch(ref, change, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
+async def _without_finalizers(api: KubeApi, ref: ObjectRef, uid: str) -> None:
+    meta = read_meta(await find(api, ref) or {})
+    left = [name for name in meta.finalizers if name not in _HOLDING]
+    if meta.uid == uid and len(left) < len(meta.finalizers):
+        pinned = {"resourceVersion": meta.resource_version, "finalizers": left}
+        with suppress(NotFound, Stale):
+            await _merge(api, MergePatch(ref, {"metadata": pinned}))
+
+
+async def _merge(api: KubeApi, patch: MergePatch) -> Manifest:
+    return await api.patch(patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)

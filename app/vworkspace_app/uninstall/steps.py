@@ -1,34 +1,38 @@
-"""The steps of an uninstallation, in order: each can be told before it is done, and done again after it failed.
+"""The steps of an uninstallation, in order: each can be printed before it is done, and repeated after it failed.
 
 With applications: while the operator still runs, Operations end, then instances, whose releases Flux uninstalls;
-nothing else is touched before they are gone. Without: the operator goes first, so that nobody acts on what is let go.
+nothing else is touched before they are gone. Without: the operator goes first, wherever it runs.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-import anyio
 import attrs
 
 from vworkspace_app.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import NAME
 from vworkspace_app.uninstall.inventory import Inventory
 from vworkspace_app.uninstall.letting_go import let_go
-from vworkspace_core.api.labels import FIELD_MANAGER, UNINSTALL
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, UNINSTALL
 from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OPERATION
+from vworkspace_core.controller.lease.record import holder_of
+from vworkspace_core.install.release_rights import named_by_releases
 from vworkspace_core.overview.replicas import is_held
 from vworkspace_core.ports import KubeApi, PatchType
 
 _POLL_SECONDS: Final = 0.5
+_LAST_PODS_SECONDS: Final = 120.0
+"""Within this time the pods of a Deployment that is gone already have ended, and their Lease has run out."""
+_OURS: Final = (OPERATION, APPLICATION_INSTANCE)
 
 
 class Stuck(Exception):
-    """Something does not go; the message says what it says of itself."""
+    """A step that does not get on; the message says what holds it up, and what to do."""
 
 
 @attrs.frozen
@@ -39,74 +43,85 @@ class Step:
     act: Callable[[], Awaitable[None]] = attrs.field(repr=False)
 
 
-def steps_of(
-    api: KubeApi, inventory: Inventory, *, keep_applications: bool, patience: float, now: Callable[[], datetime]
-) -> Iterator[Step]:
-    """What there is to do in that cluster. `patience`: seconds for each thing that is waited for; `now`: in UTC."""
-    work = _Work(api, inventory, patience, now)
+@attrs.frozen
+class Waiting:
+    """How long one thing is waited for, in seconds, and by which clock (UTC)."""
+
+    patience: float
+    now: Callable[[], datetime]
+    sleep: Callable[[float], Awaitable[None]] = attrs.field(repr=False)
+
+    def limit(self, longest: float | None = None) -> datetime:
+        """Return the end of a wait that begins now."""
+        return self.now() + timedelta(seconds=self.patience if longest is None else min(longest, self.patience))
+
+
+def steps_of(api: KubeApi, inventory: Inventory, waiting: Waiting, *, keep_applications: bool) -> Iterator[Step]:
+    """What there is to do in that cluster."""
+    work = _Work(api, inventory, waiting, keep_applications)
     yield from work.keeping() if keep_applications else work.with_applications()
-    yield from work.the_rest(keep_applications=keep_applications)
+    yield from work.the_rest()
 
 
 @attrs.frozen
 class _Work:
     api: KubeApi
     inventory: Inventory
-    patience: float
-    now: Callable[[], datetime]
+    waiting: Waiting
+    keep: bool
 
     # --- the two beginnings ------------------------------------------------------------------------------------------
 
     def with_applications(self) -> Iterator[Step]:
-        for kind, manifests in (
-            (OPERATION, self.inventory.operations),
-            (APPLICATION_INSTANCE, self.inventory.instances),
-        ):
-            if manifests:
-                words = "uninstall, by Flux, and delete" if kind == APPLICATION_INSTANCE else "delete"
-                yield Step(f"{words} {_listed(kind, manifests)}", partial(self._delete_all, kind))
+        for kind, manifests in self._ours():
+            words = "uninstall, by Flux, and delete" if kind == APPLICATION_INSTANCE else "delete"
+            yield Step(f"{words} {_listed(kind, manifests)}", partial(self._delete_all, kind))
         yield from self._stop()
 
     def keeping(self) -> Iterator[Step]:
         yield from self._stop()
-        for kind, manifests in (
-            (OPERATION, self.inventory.operations),
-            (APPLICATION_INSTANCE, self.inventory.instances),
-        ):
+        for kind, manifests in self._ours():
+            left = "; their HelmReleases stay with Flux" if kind == APPLICATION_INSTANCE else ""
+            yield Step(f"let go of and delete {_listed(kind, manifests)}{left}", partial(self._let_go, kind))
+
+    def _ours(self) -> Iterator[tuple[Kind, tuple[Manifest, ...]]]:
+        for kind, manifests in zip(_OURS, (self.inventory.operations, self.inventory.instances), strict=True):
             if manifests:
-                left = "; their HelmReleases stay with Flux" if kind == APPLICATION_INSTANCE else ""
-                yield Step(f"let go of and delete {_listed(kind, manifests)}{left}", partial(self._let_go, kind))
+                yield kind, manifests
 
     def _stop(self) -> Iterator[Step]:
         for ref in self.inventory.webhooks:
             yield Step(f"delete {ref}", partial(self._delete, ref))
-        if self.inventory.deployments:
-            named = ", ".join(map(str, self.inventory.deployments))
-            yield Step(f"delete {named}, and wait until no replica leads any more", self._stop_operator)
+        deleting = "".join(f"delete {ref}, " for ref in self.inventory.deployments)
+        if deleting or self.inventory.leases:
+            yield Step(
+                f"{deleting}{'and ' if deleting else ''}wait until no replica leads any more", self._stop_operator
+            )
 
     # --- what is the same for both -----------------------------------------------------------------------------------
 
-    def the_rest(self, *, keep_applications: bool) -> Iterator[Step]:
+    def the_rest(self) -> Iterator[Step]:
         for ref in self.inventory.definitions:
             yield Step(f"delete {ref}", partial(self._delete_definition, ref))
-        for ref in (*self.inventory.beside, *self.inventory.rights):
-            if not (keep_applications and ref in self.inventory.release_rights):
-                yield Step(f"delete {ref}", partial(self._delete, ref))
-        if self.inventory.namespace is not None:
+        needed = self.inventory.needed_rights(keep_applications=self.keep)
+        for ref in self.inventory.beside:
+            yield Step(f"delete {ref}", partial(self._delete, ref))
+        for ref in self.inventory.rights:
+            if ref not in needed:
+                yield Step(f"delete {ref}", partial(self._delete_right, ref))
+        if (namespace := self.inventory.namespace_to_delete(keep_applications=self.keep)) is not None:
             words = "with the credential of this cluster in it"
-            yield Step(f"delete {self.inventory.namespace}, {words}", self._delete_namespace)
+            yield Step(f"delete {namespace}, {words}", partial(self._delete_namespace, namespace))
 
     # --- doing it ----------------------------------------------------------------------------------------------------
 
     async def _delete_all(self, kind: Kind) -> None:
-        """And whatever somebody made meanwhile, until there is none."""
-        limit = anyio.current_time() + self.patience
+        """And whatever was made meanwhile, until there is none."""
+        limit = self.waiting.limit()
         while left := await all_of(self.api, kind):
             for manifest in left:
                 await self._want_gone(manifest, kind)
-            if anyio.current_time() >= limit:
-                raise Stuck(f"{_listed(kind, left)}: not gone within {self.patience:g} seconds; {_said(left[0])}")
-            await anyio.sleep(_POLL_SECONDS)
+            await self._pause(limit, f"{_listed(kind, left)}: not gone; {_said(left[0])}")
 
     async def _want_gone(self, manifest: Manifest, kind: Kind) -> None:
         ref = ref_of(manifest, kind)
@@ -119,59 +134,75 @@ class _Work:
                 await self.api.patch(ref, change, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
 
     async def _let_go(self, kind: Kind) -> None:
-        for manifest in await all_of(self.api, kind):
-            await let_go(self.api, manifest, kind)
-        await self._until_gone(lambda: all_of(self.api, kind), kind.crd_name)
+        """Also of whatever is made meanwhile, until there is none."""
+        limit = self.waiting.limit()
+        while left := await all_of(self.api, kind):
+            await let_go(self.api, kind, left)
+            await self._pause(limit, f"{_listed(kind, left)}: not gone{_held_by_others(left)}")
 
     async def _stop_operator(self) -> None:
         for deployment in self.inventory.deployments:
             await self._delete(deployment)
+        limit = self.waiting.limit(None if self.inventory.deployments else _LAST_PODS_SECONDS)
+        while held := await self._held_leases():
+            holders = ", ".join(sorted({holder_of(lease) for lease in held}))
+            named = ", ".join("{namespace}/{name}".format_map(metadata(lease)) for lease in held)
+            await self._pause(
+                limit,
+                f"{holders} still renews Lease {named}: an operator runs that no Deployment here started. Stop it",
+            )
 
-        async def leading() -> tuple[Manifest, ...]:
-            leases = await leases_of(self.api, self.inventory.system_namespace, NAME)
-            return tuple(lease for lease in leases if is_held(lease, self.now()))
-
-        await self._until_gone(leading, "the leader's Lease is still renewed: a replica runs somewhere else")
+    async def _held_leases(self) -> tuple[Manifest, ...]:
+        leases = await leases_of(self.api, None, NAME)
+        return tuple(lease for lease in leases if is_held(lease, self.waiting.now()))
 
     async def _delete_definition(self, ref: ObjectRef) -> None:
-        left = await self._objects_of(ref)
-        if left:
-            raise Stuck(f"{left} of {ref.name} came meanwhile: pause the control plane, and run this again")
+        """With applications kept, also an instance that was made a moment ago is let go of before it goes with it."""
+        kind = next((kind for kind in _OURS if kind.crd_name == ref.name), None)
+        if kind is not None and self.keep:
+            await self._let_go(kind)
+        elif kind is not None and (left := await all_of(self.api, kind)):
+            raise Stuck(f"{len(left)} of {ref.name} came meanwhile: pause the control plane")
         await self._delete(ref)
-        await self._until_gone(lambda: self._there(ref), str(ref))
+        limit = self.waiting.limit()
+        while await find(self.api, ref) is not None:
+            if kind is not None and self.keep:
+                await let_go(self.api, kind, await all_of(self.api, kind))
+            await self._pause(limit, f"{ref}: not gone")
 
-    async def _objects_of(self, ref: ObjectRef) -> int:
-        for kind in (OPERATION, APPLICATION_INSTANCE):
-            if kind.crd_name == ref.name:
-                return len(await all_of(self.api, kind))
-        return 0
-
-    async def _delete_namespace(self) -> None:
-        assert self.inventory.namespace is not None
-        ref = self.inventory.namespace
-        await self._delete(ref)
-        await self._until_gone(
-            lambda: self._there(ref), f"{ref}: kubectl describe namespace {ref.name} says what is left"
-        )
-
-    async def _there(self, ref: ObjectRef) -> tuple[Manifest, ...]:
+    async def _delete_right(self, ref: ObjectRef) -> None:
+        """Unless a HelmRelease names it by now."""
         live = await find(self.api, ref)
-        return () if live is None else (live,)
+        rights = {**self.inventory.rights, **({} if live is None else {ref: live})}
+        if ref not in named_by_releases(rights, await all_of(self.api, HELM_RELEASE, namespace=ref.namespace)):
+            await self._delete(ref)
+
+    async def _delete_namespace(self, ref: ObjectRef) -> None:
+        if releases := await all_of(self.api, HELM_RELEASE, namespace=ref.name):
+            raise Stuck(f"{_listed(HELM_RELEASE, releases)} would be deleted with {ref}: move or delete it first")
+        await self._delete(ref)
+        limit = self.waiting.limit()
+        while await find(self.api, ref) is not None:
+            await self._pause(limit, f"{ref}: not gone; kubectl describe namespace {ref.name} says what is left")
 
     async def _delete(self, ref: ObjectRef) -> None:
         with suppress(NotFound):
             await self.api.delete(ref)
 
-    async def _until_gone(self, look: Callable[[], Awaitable[Iterable[Manifest]]], what: str) -> None:
-        limit = anyio.current_time() + self.patience
-        while await look():
-            if anyio.current_time() >= limit:
-                raise Stuck(f"{what}: not gone within {self.patience:g} seconds")
-            await anyio.sleep(_POLL_SECONDS)
+    async def _pause(self, limit: datetime, obstacle: str) -> None:
+        """Wait a moment before the next look. Raises Stuck with the obstacle when the time is up."""
+        if self.waiting.now() >= limit:
+            raise Stuck(obstacle)
+        await self.waiting.sleep(_POLL_SECONDS)
 
 
 def _listed(kind: Kind, manifests: Iterable[Manifest]) -> str:
     names = [f"{metadata(manifest).get('namespace')}/{metadata(manifest)['name']}" for manifest in manifests]
+    return listed(kind, names)
+
+
+def listed(kind: Kind, names: list[str]) -> str:
+    """Return a count and the first names."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     plural = kind.kind if len(names) == 1 else f"{kind.kind}s"
     return f"{len(names)} {plural} ({', '.join(names[:10])}{more})"
@@ -183,3 +214,9 @@ def _said(manifest: Manifest) -> str:
         if get_path(condition, "type") in ("Deleting", "Running") and get_path(condition, "status") == "True":
             return str(get_path(condition, "message"))
     return "it says nothing: is the operator running?"
+
+
+def _held_by_others(manifests: Iterable[Manifest]) -> str:
+    """Name the finalizers of others, which only they may take off."""
+    names = {name for manifest in manifests for name in metadata(manifest).get("finalizers") or ()} - {FINALIZER}
+    return f", because of finalizers that are not the operator's: {', '.join(sorted(names))}" if names else ""

@@ -30,13 +30,14 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path,
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
 from vworkspace_core.apimachinery.secret_material import safe
 from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
-from vworkspace_core.controller.ownership import controlled, owners_without
+from vworkspace_core.controller.ownership import controlled
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.graph.removal import Doomed, next_wave, taking_down
 from vworkspace_core.instances.conditions import uninstalling
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.observed_release import condition_of, message_of
+from vworkspace_core.instances.ownership import letting_go
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
 from vworkspace_core.ports import KubernetesEvent
 
@@ -65,8 +66,9 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
 
 def _let_go(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
     """Our owner references come off first, or the garbage collector would delete the release, and Flux uninstall it."""
-    left = tuple(controlled(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS))
-    if not left or namespace_is_terminating(observed.namespace):
+    downstream = sorted((ref, live) for ref, live in observed.objects.items() if ref.kind in DOWNSTREAM_KINDS)
+    patches = [patch for ref, live in downstream if (patch := letting_go(ref, live, source.metadata)) is not None]
+    if not patches or namespace_is_terminating(observed.namespace):
         return Decision(finalizer=Finalizer.REMOVE, events=(_abandoned(source, observed),))
     failed = {failure.ref for failure in observed.failures}
     refused = refusal_told(observed.failures)
@@ -74,20 +76,12 @@ def _let_go(source: ApplicationInstance, observed: InstanceObserved, context: Co
         f"; {failure.verb} {failure.ref}: {failure.error.message}; trying again" for failure in observed.failures
     )
     decision = Decision(
-        patches=tuple(_disown(ref, live, source.metadata.uid) for ref, live in left if ref not in failed),
+        patches=tuple(patch for patch in patches if patch.ref not in failed),
         requeue=Requeue.REFUSED if refused else Requeue.BACKOFF if failed else Requeue.NO,
         only_if_current=True,
     )
-    message = f"letting go of {', '.join(str(ref) for ref, _ in left)}{refusals}"
+    message = f"letting go of {', '.join(str(patch.ref) for patch in patches)}{refusals}"
     return _told(decision, source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context, refused=refused)
-
-
-def _disown(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch:
-    """Without the owner reference it is nobody's. A release that is going already is suspended, so that Flux leaves
-    alone what it runs."""
-    meta = {"resourceVersion": metadata(live)["resourceVersion"], "ownerReferences": owners_without(live, uid)}
-    going = ref.kind == HELM_RELEASE and metadata(live).get("deletionTimestamp")
-    return MergePatch(ref, {"metadata": meta, **({"spec": {"suspend": True}} if going else {})})
 
 
 def _not_meant(source: ApplicationInstance, context: Context) -> Decision:

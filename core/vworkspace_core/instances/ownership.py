@@ -7,13 +7,16 @@ from vworkspace_core.api.labels import (
     APPLICATION_INSTANCE,
     CLUSTER_ID,
     INSTANCE_UID,
+    KEPT_FROM,
     MANAGED_BY,
     MANAGED_BY_VALUE,
     marks_of,
 )
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE as KIND
+from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.controller import ownership
 from vworkspace_core.controller.decision import MergePatch
 
@@ -27,6 +30,27 @@ def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) 
     """What nobody controls becomes this instance's."""
     labels = {INSTANCE_UID: bounded_name(instance.metadata.uid)}
     return ownership.adoption(ref, manifest, owner_reference(instance), labels)
+
+
+def letting_go(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> MergePatch | None:
+    """Return the patch after which an object outlives its instance; None where nothing is left to do.
+
+    The owner reference comes off. What the instance does not own yet, but may be about to take up, is changed as well:
+    an apply that was decided on before is then refused as Stale, so that it names no owner that has gone. A release
+    that is going already is suspended, so that Flux leaves alone what it runs.
+    """
+    meta, owners = metadata(live), ownership.owners_without(live, instance.uid)
+    is_owned = len(owners) < len(meta.get("ownerReferences") or ())
+    is_marked = get_path(live, "metadata", "annotations", KEPT_FROM) == instance.uid
+    if not is_owned and (is_marked or not ownership.belongs_to(live, instance.uid, lambda: marks_of(instance))):
+        return None
+    change = {
+        "resourceVersion": meta["resourceVersion"],
+        "annotations": {KEPT_FROM: instance.uid},
+        "ownerReferences": owners,
+    }
+    is_going = is_owned and ref.kind == HELM_RELEASE and meta.get("deletionTimestamp")
+    return MergePatch(ref, {"metadata": change, **({"spec": {"suspend": True}} if is_going else {})})
 
 
 def owner_reference(instance: ApplicationInstance) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""Rights that Flux needs for living HelmReleases: without them it can neither upgrade nor uninstall them (RUN-7)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+
+_Account: TypeAlias = tuple[str | None, str]
+"""Namespace and name."""
+
+
+def named_by_releases(rights: Mapping[ObjectRef, Manifest], releases: Iterable[Manifest]) -> frozenset[ObjectRef]:
+    """Return those of `rights` that HelmReleases name: service accounts, what binds them, and the roles bound."""
+    accounts = {
+        (metadata(release).get("namespace"), str(name))
+        for release in releases
+        if (name := get_path(release, "spec", "serviceAccountName"))
+    }
+    bindings = [
+        (ref, manifest)
+        for ref, manifest in rights.items()
+        if not accounts.isdisjoint(_subjects(manifest, ref.namespace))
+    ]
+    roles = {_role(manifest, ref.namespace) for ref, manifest in bindings}
+    return frozenset(
+        {ref for ref, _ in bindings}
+        | {ref for ref in rights if (ref.kind.kind, ref.namespace, ref.name) in roles}
+        | {ref for ref in rights if ref.kind.kind == "ServiceAccount" and (ref.namespace, ref.name) in accounts}
+    )
+
+
+def _subjects(binding: Manifest, namespace: str | None) -> Iterator[_Account]:
+    for subject in binding.get("subjects") or ():
+        if get_path(subject, "kind") == "ServiceAccount":
+            yield get_path(subject, "namespace") or namespace, str(get_path(subject, "name"))
+
+
+def _role(binding: Manifest, namespace: str | None) -> tuple[Any, str | None, Any]:
+    kind, name = get_path(binding, "roleRef", "kind"), get_path(binding, "roleRef", "name")
+    return kind, namespace if kind == "Role" else None, name
