@@ -15,6 +15,9 @@ from tests.support.instance_worlds import CLUSTER
 from tests.support.simulation import HELM, NS
 from tests.support.source_names import fragment_name, source_ref
 from vworkspace_core.api.labels import (
+    APPLICATION_INSTANCE as APPLICATION_INSTANCE_LABEL,
+)
+from vworkspace_core.api.labels import (
     CLUSTER_ID,
     FIELD_MANAGER,
     FINALIZER,
@@ -102,13 +105,30 @@ def check_others(before: Snapshot, after: Snapshot, instance: Manifest) -> None:
             if now is not None and now["metadata"]["uid"] == uid:
                 _check_source(was, now)
             continue
-        adopted = controller_uid(was) == "" and get_path(was, "metadata", "labels", INSTANCE_UID) == uid
-        if controller_uid(was) != uid and not adopted:
+        if controller_uid(was) != uid and not _may_be_taken_up(was, instance):
             assert now == was, f"REC-4: {ref} is not controlled by {instance['metadata']['name']}, yet it changed"
         elif now is not None and now["metadata"]["uid"] == was["metadata"]["uid"]:
             assert now.get("status") == was.get("status"), f"REC-6: the status of {ref} is Flux's"
             lost = {} if deleting else _lost(was, now)
             assert not lost, f"REC-6 (a): {ref} lost fields of others: {lost}"
+
+
+def _may_be_taken_up(manifest: Manifest, instance: Manifest) -> bool:
+    """Whether nobody controls an object whose labels name the instance: what was orphaned, or let go of (REC-4).
+
+    By `kubectl delete --cascade=orphan` people keep a release in order to have it again under the next instance of that
+    name, as they keep the pods of a StatefulSet; an instance of another name never gets it.
+    """
+    meta = manifest["metadata"]
+    labels, name = meta.get("labels") or {}, instance["metadata"]["name"]
+    cluster = get_path(instance, "metadata", "labels", CLUSTER_ID)
+    is_named = (labels.get(APPLICATION_INSTANCE_LABEL), labels.get(CLUSTER_ID)) == (name, cluster)
+    is_of_ours = labels.get(MANAGED_BY) == MANAGED_BY_VALUE
+    return (
+        not controller_uid(manifest)
+        and is_of_ours
+        and (is_named or labels.get(INSTANCE_UID) == instance["metadata"]["uid"])
+    )
 
 
 def _check_source(was: Manifest, now: Manifest) -> None:

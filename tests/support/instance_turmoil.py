@@ -32,7 +32,7 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.reconcile import ReconcileResult
-from vworkspace_core.controller.requeue import Requeue, RequeuePace
+from vworkspace_core.controller.requeue import REFUSED_SECONDS, Requeue, RequeuePace
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.ports import ListPage, PatchType, Propagation
@@ -463,7 +463,9 @@ class Turmoil(Simulation):
                 waits.append(min(2.0**entry.failures, 300.0))
             case RequeuePace.SLOW:
                 waits.append(60.0)
-            case RequeuePace.NONE | RequeuePace.REFUSED | RequeuePace.UNDECIDED:
+            case RequeuePace.REFUSED:
+                waits.append(REFUSED_SECONDS)
+            case RequeuePace.NONE | RequeuePace.UNDECIDED:
                 pass
         due = min((wait for wait in waits if wait is not None), default=None)
         entry.due = None if due is None else self.now + timedelta(seconds=due)

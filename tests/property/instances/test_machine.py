@@ -815,3 +815,36 @@ def test_a_flux_reconcile_by_hand_while_suspended_does_not_stand_in_the_way_of_a
         machine.people_run_flux_reconcile()
         machine.people_ask_for_a_retry()
         machine.world.run(40)
+
+
+def test_what_was_orphaned_is_taken_up_by_the_next_instance_of_its_name_REC_4() -> None:
+    """`SEED=12347583254591155987` found it: the oracle forbade what decision 88 says."""
+    with life() as machine:
+        machine.people_delete_the_instance(Propagation.ORPHAN, INSTANCE, 1)
+        machine.the_garbage_collector_comes_by()
+        machine.the_instance_is_watched()
+        release = machine.world.look(HELM)
+        machine.submit_anything({**PLAIN, "version": "6.7.0"}, 40)
+        assert get_path(machine.world.look(HELM), "metadata", "uid") == get_path(release, "metadata", "uid")
+
+
+def test_what_was_orphaned_is_not_taken_up_by_a_twin_that_wants_its_release_REC_4() -> None:
+    """`SEED=12347583254591155987` found it, too: with a twin in wait for the release."""
+    with life() as machine:
+        machine.submit_a_twin(PLAIN, 5, stays=True)
+        machine.people_delete_the_instance(Propagation.ORPHAN, INSTANCE, 1)
+        machine.the_garbage_collector_comes_by()
+        machine.the_instance_is_watched()
+        release = machine.world.look(HELM)
+        machine.everybody_works(61)
+        assert machine.world.look(HELM) == release
+        assert machine.world.condition(TWIN, "Blocked") == ("True", "NameTaken")
+        machine.submit_anything({**PLAIN, "version": "6.7.0"}, 40)
+        assert get_path(machine.world.look(HELM), "metadata", "uid") == get_path(release, "metadata", "uid")
+
+
+def test_a_right_that_comes_back_is_noticed_without_a_change_REC_13() -> None:
+    """`SEED=12347583254591155987` found it: the world of these tests did not come back to what was refused."""
+    with life(source_type="oci") as machine:
+        machine.a_registry_is_going_to_fail(SourceFault.INVALID_URL, 1, "6.7.0", 15)
+        machine.permissions_are_missing({"helmreleases", "ocirepositories"}, "6.6.0", 15, stays=False)
