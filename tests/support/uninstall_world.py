@@ -30,7 +30,7 @@ from vworkspace_core.apimachinery.resources import (
     NAMESPACE,
     OWN_KINDS,
 )
-from vworkspace_core.apimachinery.timestamps import microtime
+from vworkspace_core.apimachinery.timestamps import format_time, microtime
 from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.reconcile import run_pass
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
@@ -104,7 +104,9 @@ class Actor:
     error: Exception | None = None
 
     def step(self) -> None:
-        """Make the request that it stands before, and go on to the next."""
+        """Make the request that it stands before, and go on to the next; nothing where it is over."""
+        if self.is_over:
+            return
         try:
             self.work.send(None)
         except StopIteration:
@@ -115,9 +117,9 @@ class Actor:
     def finish(self) -> None:
         """Make all requests that are left, with nobody else between."""
         for _ in range(20_000):
+            self.step()
             if self.is_over:
                 return
-            self.step()
         raise AssertionError("it does not come to an end")
 
     def kill(self) -> None:
@@ -211,6 +213,13 @@ class Uninstalling(Simulation):
             ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, crd["metadata"]["name"])
             if self.look(ref) is None:
                 self.create_definition(crd)
+
+    def touch_releases(self) -> None:
+        """Flux writes to each of them."""
+        for name in APPLICATIONS:
+            ref, change = ObjectRef(HELM_RELEASE, NS, name), {"touched": format_time(self.now)}
+            self.now += timedelta(seconds=1)
+            self.edit(ref, {"metadata": {"annotations": change}}, manager="flux")
 
     def take_owners_off(self, name: str) -> None:
         """Somebody edits the HelmRelease."""

@@ -6,13 +6,13 @@ the command has refused; and what a HelmRelease names to be installed as is neve
 """
 
 import sys
-from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.support.attack import attack, in_chunks
-from tests.support.uninstall_world import APPLICATIONS, LAPTOP, Actor, Uninstalling
+from tests.support.uninstall_world import ACCOUNT, APPLICATIONS, LAPTOP, Actor, Uninstalling
 from vworkspace_app.uninstall import Stuck
 from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 
@@ -44,8 +44,7 @@ class UninstallMachine(RuleBasedStateMachine):
         if self.command is None or self.command.is_over:
             self.command = self.world.uninstalling(keep_applications=True)
         for _ in range(requests):
-            if not self.command.is_over:
-                self.command.step()
+            self.command.step()
 
     @precondition(lambda self: self.command is not None and not self.command.is_over)
     @rule()
@@ -77,8 +76,7 @@ class UninstallMachine(RuleBasedStateMachine):
 
     def _work(self, work: Actor, requests: int) -> None:
         for _ in range(requests):
-            if not work.is_over:
-                work.step()
+            work.step()
         self.passes = [work for work in self.passes if not work.is_over]
 
     @rule()
@@ -212,8 +210,110 @@ def test_uninstall_keeps_every_release_whoever_is_at_work(chunk: int, runs: int)
     attack(UninstallMachine, chunk, runs, steps=40)
 
 
-def story(**options: Any) -> UninstallMachine:
-    """A machine that has begun, to be told what happens step by step."""
+# --- what was thought of before it was found ------------------------------------------------------------------------
+
+
+def begun(*, collects: bool = True, leads: bool = False) -> UninstallMachine:
+    """A machine whose applications run; the garbage collector works at once, or when the test says so."""
     machine = UninstallMachine()
-    machine.begin(**{"collects": True, "leads": False, **options})
+    machine.begin(collects=collects, leads=leads)
     return machine
+
+
+def finished(machine: UninstallMachine) -> None:
+    """The command comes to its end beside nobody, and then whatever was on its way arrives."""
+    command = machine.world.uninstalling(keep_applications=True)
+    command.finish()
+    assert command.error is None
+    machine.every_release_keeps_its_uid()
+    machine._settle()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("requests", range(0, 24, 2))
+def test_uninstall_beside_a_pass_that_decided_before_and_writes_after(requests: int) -> None:
+    machine = begun()
+    machine.world.ask_for("one", "6.7.0")
+    machine.a_pass_begins_on_the_newest_copy("one", requests)
+    finished(machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("requests", range(0, 24, 2))
+def test_uninstall_beside_a_pass_that_takes_up_what_was_kept(requests: int) -> None:
+    """The release has no owner that could be taken off, and the pass gives it one that has gone meanwhile."""
+    machine = begun()
+    finished(machine)
+    machine.world.install_again()
+    machine.world.ask_for("one")
+    machine.a_pass_begins_on_the_newest_copy("one", requests)
+    finished(machine)
+
+
+@pytest.mark.slow
+def test_uninstall_killed_at_any_request_and_repeated() -> None:
+    machine = begun()
+    command = machine.world.uninstalling(keep_applications=True)
+    requests = 0
+    while not command.is_over:
+        command.kill()
+        command, requests = machine.world.uninstalling(keep_applications=True), requests + 1
+        for _ in range(requests):
+            command.step()
+        machine.every_release_keeps_its_uid()
+    assert requests > 20
+    machine._settle()
+    assert not machine.world.has_definitions()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("collects", [True, False])
+def test_uninstall_beside_writes_of_flux_between_any_two_requests(collects: bool) -> None:
+    """What is let go of has changed since it was listed: it is looked at again before its owner goes."""
+    machine = begun(collects=collects)
+    command = machine.world.uninstalling(keep_applications=True)
+    for request in range(400):
+        command.step()
+        if not request % 5:
+            machine.world.touch_releases()
+        machine.every_release_keeps_its_uid()
+    command.finish()
+    assert command.error is None
+    machine._settle()
+
+
+def test_uninstall_refuses_while_a_replica_leads_and_says_where() -> None:
+    machine = begun(leads=True)
+    command = machine.world.uninstalling(keep_applications=True)
+    command.finish()
+    assert str(command.error) == (
+        "laptop_1f2e still renews Lease vworkspace-system/vworkspace-operator: "
+        "an operator runs that no Deployment here started. Stop it"
+    )
+    assert len(machine.world.instances()) == len(APPLICATIONS)
+    machine.every_release_keeps_its_uid()
+
+
+def test_uninstall_deletes_no_account_that_a_release_names_and_lists_the_release() -> None:
+    """`--keep-applications`, installed again, and a plain `uninstall`: Flux could not even remove the releases."""
+    machine = begun()
+    finished(machine)
+    machine.world.install_again()
+    inventory = machine.world.inventory()
+    assert [ref.name for ref in inventory.kept_releases(keep_applications=False)] == sorted(APPLICATIONS)
+    assert {ref.name for ref in inventory.needed_rights(keep_applications=False)} == {ACCOUNT}
+    command = machine.world.uninstalling(keep_applications=False)
+    command.finish()
+    assert command.error is None
+    machine.every_release_keeps_its_uid()
+    assert machine.world.inventory().is_empty
+
+
+def test_uninstall_deletes_the_account_that_no_release_names_any_more() -> None:
+    machine = begun()
+    command = machine.world.uninstalling(keep_applications=False)
+    while not command.is_over:
+        command.step()
+        machine.world.works(rounds=1)
+    assert command.error is None
+    assert machine.world.inventory().rights == {}
