@@ -124,7 +124,10 @@ class Simulation:
         return attrs.evolve(ref, name=(used or ours or [ref.name])[-1])
 
     def _read_by_release(self, kind: Kind) -> list[str]:
-        spec = get_path(self.get(HELM), "spec") or {}
+        try:
+            spec = get_path(self.get(HELM), "spec") or {}
+        except NotFound:
+            return []  # the kind itself has gone
         told = [spec.get("chartRef"), get_path(spec, "chart", "spec", "sourceRef"), *(spec.get("valuesFrom") or ())]
         return [one["name"] for one in told if one and one["kind"] == kind.kind]
 
