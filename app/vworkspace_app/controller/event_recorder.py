@@ -34,7 +34,8 @@ LOOK_SECONDS: Final = 0.25
 class BackgroundEvents:
     """`EventSink` that writes through `api` while `run` runs. `instance` names this process in every Event.
 
-    While `is_backlogged` an Event waits, for ten seconds at most and with two hundred others at most.
+    While `is_backlogged` an Event waits, for ten seconds at most and with two hundred others at most; a warning is
+    written within a quarter of a second. What waits is lost when the process is killed.
     """
 
     def __init__(

@@ -205,13 +205,18 @@ class Timed(Troubled):
 
 
 @given(
-    st.lists(st.floats(0, 30).map(lambda at: round(at, 3)), min_size=1, max_size=15),
+    st.lists(
+        st.tuples(st.floats(0, 30).map(lambda at: round(at, 3)), st.sampled_from(("Normal", "Normal", "Warning"))),
+        min_size=1,
+        max_size=15,
+    ),
     st.lists(st.tuples(st.floats(0, 30), st.floats(0.5, 30)), max_size=3),
 )
-@example([1.0], [(0.0, 40.0)])
-@example([1.0], [(0.0, 3.0)])
-def test_an_event_waits_for_what_is_more_urgent_and_not_for_ever_RUN_5(
-    emits: list[float], backlogs: list[tuple[float, float]]
+@example([(1.0, "Normal")], [(0.0, 40.0)])
+@example([(1.0, "Normal")], [(0.0, 3.0)])
+@example([(1.0, "Normal"), (2.0, "Warning")], [(0.0, 40.0)])
+def test_an_event_waits_for_what_is_more_urgent_and_not_for_ever_and_a_warning_never_RUN_5(
+    emits: list[tuple[float, str]], backlogs: list[tuple[float, float]]
 ) -> None:
     """Of events each about an object of its own, whenever others have more urgent work."""
     api, began = Timed(), 0.0
@@ -225,18 +230,22 @@ def test_an_event_waits_for_what_is_more_urgent_and_not_for_ever_RUN_5(
         sink = BackgroundEvents(api, VirtualClock(), instance="operator-0", is_backlogged=is_backlogged)
         async with anyio.create_task_group() as group:
             group.start_soon(sink.run)
-            for number, at in enumerate(sorted(emits)):
+            for number, (at, kind) in enumerate(sorted(emits)):
                 await anyio.sleep_until(began + at)
                 about = attrs.evolve(INSTANCE, name=f"instance-{number}")
-                await sink.emit(attrs.evolve(event(str(number)), regarding=about, regarding_uid=f"u-{number}"))
+                told = attrs.evolve(event(str(number)), regarding=about, regarding_uid=f"u-{number}", type=kind)
+                await sink.emit(told)
             await anyio.sleep(40)
             group.cancel_scope.cancel()
 
     run(main)
 
     assert len(api.written) == len(emits), "none is lost, none is written twice"
-    for number, at in enumerate(sorted(emits)):
+    for number, (at, kind) in enumerate(sorted(emits)):
         wrote = api.written[str(number)] - began
+        if kind == "Warning":
+            assert wrote - at <= LOOK_SECONDS + 0.01, "a process that is killed has said what went wrong"
+            continue
         busy = [begin for begin, length in backlogs if begin <= wrote < begin + length]
         assert wrote - at <= LONGEST_HOLD.total_seconds() + LOOK_SECONDS + 0.01
         assert not busy or wrote - at >= LONGEST_HOLD.total_seconds() - 0.01, "nothing more urgent was waiting"

@@ -147,12 +147,15 @@ class EventSeries:
     def take(self, now: datetime, *, waited: timedelta = timedelta(0)) -> Write | None:
         """What is to be written next, of what has waited so long; None for nothing at present.
 
-        The caller owes `wrote` or `failed`.
+        A warning that is news does not wait: it may be the last word of a process that is about to be killed. The
+        caller owes `wrote` or `failed`.
         """
         for event, since in self._due.items():
-            if waited and now - since < waited:
-                return None
-            series, bucket = self._series[event], self._bucket(_about(event), now)
+            series = self._series[event]
+            is_urgent = event.type == "Warning" and not series.written
+            if waited and now - since < waited and not is_urgent:
+                continue
+            bucket = self._bucket(_about(event), now)
             held = series.not_before is not None and now < series.not_before
             if series.wants and not held and bucket.tokens >= series.price:
                 bucket.tokens -= 1.0
