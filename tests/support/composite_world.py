@@ -54,6 +54,10 @@ class CompositeWorld:
         """Somebody changes the object of the composite's kind."""
         run_sync(self.admin.patch(self.ref, patch, patch_type=PatchType.MERGE, field_manager="kubectl"))
 
+    def delete(self) -> None:
+        """Somebody deletes the object of the composite's kind."""
+        run_sync(self.admin.delete(self.ref))
+
     def get(self, ref: ObjectRef) -> Manifest | None:
         """An object; None where there is none."""
         try:

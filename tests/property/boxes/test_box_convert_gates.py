@@ -1,0 +1,102 @@
+"""A condition of a Katalog means the same as a gate of a box, as a mapping and as an expression (PH-4, PH-6)."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from vworkspace_core.boxes.convert.go_expressions import Scope
+from vworkspace_core.boxes.convert.katalog_gates import conditions
+from vworkspace_core.boxes.convert.result import Problems
+from vworkspace_core.boxes.functions import FUNCTIONS
+from vworkspace_core.boxes.gates import expression_of, read_gate
+from vworkspace_core.cel import INT, STRING, Environment, Field, compile_expression
+from vworkspace_core.cel.types import BOOL, DYN, CelType
+
+FIELDS = {"text": Field(STRING), "number": Field(INT), "flag": Field(BOOL)}
+SPEC = CelType("spec", fields=FIELDS)
+PARENT = CelType("parent", fields={"spec": Field(SPEC)})
+ENVIRONMENT = Environment({"self": DYN, "children": DYN}, FUNCTIONS)
+
+TEXTS = st.sampled_from(("", "a", "ab", "web-1", "b"))
+NUMBERS = st.integers(-1, 4)
+OF_TEXT = ("equals", "notEquals", "contains", "notContains", "prefix", "notPrefix", "suffix", "notSuffix", "regex")
+OF_NUMBERS = ("equals", "notEquals", "gt", "gte", "lt", "lte", "min", "max", "greaterThan", "lessThanOrEqual")
+LISTS = ("in", "notIn")
+RANGES = ("between", "notBetween")
+
+
+def meant(operator: str, found: Any, value: Any) -> bool:
+    """What Orkestra means by an operator, of a field that is there."""
+    if operator.startswith("not") and operator != "notEquals":
+        return not meant(operator[3].lower() + operator[4:], found, value)
+    match operator:
+        case "equals":
+            return bool(found == value)
+        case "notEquals":
+            return bool(found != value)
+        case "contains":
+            return value in found
+        case "prefix":
+            return str(found).startswith(value)
+        case "suffix":
+            return str(found).endswith(value)
+        case "regex":
+            return re.search(value, found) is not None
+        case "in":
+            return str(found) in value.split(",")
+        case "between":
+            low, high = map(int, value.split(","))
+            return low <= found <= high
+        case "exists":
+            return found != ""
+        case "gt" | "greaterThan":
+            return bool(found > value)
+        case "gte" | "min":
+            return bool(found >= value)
+        case "lt":
+            return bool(found < value)
+        case _:
+            return bool(found <= value)
+
+
+ASKED = st.one_of(
+    st.tuples(st.just("text"), st.sampled_from(OF_TEXT), TEXTS.filter(bool), TEXTS),
+    st.tuples(st.just("number"), st.sampled_from(OF_NUMBERS), NUMBERS, NUMBERS),
+    st.tuples(st.just("text"), st.sampled_from(LISTS), st.just("a,web-1"), TEXTS),
+    st.tuples(st.just("number"), st.sampled_from(LISTS), st.just("1,3"), NUMBERS),
+    st.tuples(st.just("number"), st.sampled_from(RANGES), st.just("1,2"), NUMBERS),
+    st.tuples(st.just("text"), st.sampled_from(("exists", "notExists")), st.just(True), TEXTS),
+    st.tuples(st.just("flag"), st.sampled_from(("equals", "notEquals")), st.booleans(), st.booleans()),
+)
+
+
+def outcomes(raw: Mapping[str, Any], found: Mapping[str, Any]) -> list[bool]:
+    """What the converted gate says, read as a gate of a box and as an expression."""
+    problems = Problems()
+    (condition,) = conditions({"when": [raw]}, "", Scope(PARENT), problems).when
+    assert problems.all() == ()
+    gate = condition.gate
+    text = gate[2:-1] if isinstance(gate, str) else expression_of(read_gate(gate), ("self", "children"))
+    values = {"self": {"spec": found}, "children": {}}
+    return [bool(compile_expression(one, ENVIRONMENT).evaluate(values)) for one in (text, condition.expression)]
+
+
+@given(ASKED, st.booleans(), st.booleans())
+@example(("text", "equals", "a", "a"), True, False)
+@example(("text", "notExists", True, ""), False, True)
+@example(("flag", "equals", False, False), False, True)
+def test_a_converted_gate_is_open_exactly_where_its_condition_held(
+    asked: tuple[str, str, Any, Any], negate: bool, template: bool
+) -> None:
+    field, operator, value, found = asked
+    named = f"{{{{ .spec.{field} }}}}" if template else f"spec.{field}"
+    raw = {"field": named, "operator": operator, "value": value, **({"negate": True} if negate else {})}
+    if operator in ("min", "max") or isinstance(value, bool):
+        del raw["operator"], raw["value"]
+        raw[operator] = value
+
+    expected = meant(operator, found, value) is not negate
+    assert outcomes(raw, {field: found}) == [expected, expected]

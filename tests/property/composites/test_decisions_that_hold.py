@@ -1,0 +1,143 @@
+"""Decisions about boxes and reconcilers that many tests reached and none saw: each is a law here (PH-3, PH-4, REC-13)."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.property.boxes.test_box_laws import SHOP as BOX
+from tests.support.box_world import PureWorld
+from tests.support.boxes import box_of, config
+from tests.support.composite_world import CompositeWorld
+from tests.support.effort import effort
+from tests.support.shop import SHOP, ShopSpec, shop
+from tests.support.shop import config as manifest_of
+from tests.support.simulation import START
+from vworkspace_core.apimachinery.errors import Right
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
+from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
+from vworkspace_core.composites.blocked_pass import blocked_words, stopped
+from vworkspace_core.composites.parent import READY, STALLED
+from vworkspace_core.controller.blocked_pass import BlockedCause, BlockedPass, blocked_status
+from vworkspace_core.reconcilers import Children, Desired, Node, Object, pure_reconciler
+from vworkspace_core.reconcilers.decide_pure import composite_of
+
+# --- readyWhen -------------------------------------------------------------------------------------------------------
+
+ASKED: Final = box_of(
+    config(
+        "settings",
+        data={"image": "${self.spec.image}", "one": "x"},
+        readyWhen=[
+            "${settings.data.image != 'r/false:1'}",
+            "${settings.data[self.spec.?host.orValue('one')] == 'x'}",
+            "${6 / (self.spec.replicas - 3) != 0}",
+        ],
+    ),
+    config("behind", dependsOn=["settings"]),
+)
+"""It is asked for three things: one that may be false, one that may have no value, one that may fail."""
+
+
+@settings(max_examples=effort(0.3))
+@given(st.sampled_from(("r/x:1", "r/false:1")), st.sampled_from(("one", "two")), st.integers(2, 4))
+@example("r/x:1", "one", 2)
+@example("r/x:1", "one", 3)
+@example("r/x:1", "two", 2)
+def test_a_box_is_ready_exactly_where_all_that_ready_when_asks_holds(image: str, host: str, replicas: int) -> None:
+    world = PureWorld(ASKED, {"image": image, "host": host, "replicas": replicas, "parts": []})
+    world.settle()
+    is_ready = image == "r/x:1" and host == "one" and replicas != 3
+
+    assert (world.condition()["status"] == "True") is is_ready
+    assert {ref.name for ref in world.children()} == ({"settings", "behind"} if is_ready else {"settings"})
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_pure_reconciler_is_ready_exactly_where_what_its_node_asks_holds(wanted: bool) -> None:
+    @pure_reconciler(SHOP, owns=["v1/ConfigMap"])
+    def asking(self: Object[Any, Any], children: Children) -> Desired[Any]:
+        first = Node("first", manifest_of("first"), healthy=lambda live: wanted)
+        return Desired([first, Node("behind", manifest_of("behind"), depends_on=[first])], SHOP.status())
+
+    world = CompositeWorld(composite_of(asking), SHOP.crd(), SHOP.spec_json(ShopSpec()))
+    world.settle()
+
+    assert (world.condition()["status"] == "True") is wanted
+    assert {ref.name for ref in world.children()} == ({"first", "behind"} if wanted else {"first"})
+
+
+# --- a pass that was stopped -----------------------------------------------------------------------------------------
+
+CAUSES = st.sampled_from(BlockedCause)
+STANDING = st.none() | st.builds(
+    lambda status: Condition(READY, status, "Before", "it was so", "2026-01-01T00:00:00Z", 1),
+    st.sampled_from(ConditionStatus),
+)
+
+
+@given(CAUSES, STANDING)
+def test_a_blocked_pass_never_says_ready_of_an_object_that_was_not(
+    cause: BlockedCause, before: Condition | None
+) -> None:
+    blocked = BlockedPass(cause, "the box shop may not do it", right=Right("list", "", "secrets"))
+    words = blocked_words(composite_of(shop))
+    standing = () if before is None else (before,)
+    manifest = {**SHOP.kind.manifest("corner", "team"), "status": {"conditions": []}}
+    decision = blocked_status(words, manifest, standing, blocked, START)
+    said = {one["type"]: one for one in get_path(decision.status, "status", "conditions") or ()}
+    ready = said.get(READY)
+    if before is None:
+        assert ready is not None
+        assert ready["status"] in ("False", "Unknown")
+    elif ready is not None:
+        assert ready["status"] == before.status
+    if not blocked.is_transient:
+        assert said[STALLED]["status"] == "True"
+    assert {one.type: one.status for one in stopped({}, blocked)}[READY] != ConditionStatus.TRUE
+
+
+# --- abandon ---------------------------------------------------------------------------------------------------------
+
+ABANDON: Final = {"metadata": {"annotations": {"vworkspace.io/abandon": "true"}}}
+BOX_SPECS = st.builds(
+    lambda replicas, names: {"image": "r/x:1", "replicas": replicas, "parts": [{"name": name} for name in names]},
+    st.integers(0, 2),
+    st.lists(st.sampled_from(("a", "b")), unique=True, max_size=2),
+)
+SHOP_SPECS = st.builds(
+    lambda replicas, names: SHOP.spec_json(ShopSpec(replicas=replicas, parts=tuple(names))),
+    st.integers(1, 2),
+    st.lists(st.sampled_from(("a", "b")), unique=True, max_size=2),
+)
+WORLDS = st.one_of(
+    BOX_SPECS.map(lambda spec: lambda: PureWorld(BOX, spec)),
+    SHOP_SPECS.map(lambda spec: lambda: CompositeWorld(composite_of(shop), SHOP.crd(), spec)),
+)
+
+
+@settings(max_examples=effort(0.3))
+@given(WORLDS, st.booleans())
+def test_an_object_that_is_abandoned_goes_and_all_that_was_made_for_it_stays(
+    made: Callable[[], CompositeWorld], abandoned: bool
+) -> None:
+    world = made()
+    world.settle()
+    before = set(world.children())
+    if abandoned:
+        world.edit(ABANDON)
+    world.delete()
+    world.settle()
+
+    assert world.get(world.ref) is None
+    left = world.children()
+    assert set(left) == (before if abandoned else set())
+    for live in left.values():
+        assert not get_path(live, "metadata", "ownerReferences")
+        assert world.composite.marks.owner_uid not in _labels(live)
+
+
+def _labels(live: Manifest) -> Any:
+    return get_path(live, "metadata", "labels") or {}
