@@ -1,7 +1,7 @@
 """A condition of a Katalog means the same as a gate of a box, as a mapping and as an expression (PH-4, PH-6)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hypothesis import example, given
@@ -28,38 +28,28 @@ LISTS = ("in", "notIn")
 RANGES = ("between", "notBetween")
 
 
+MEANT: Mapping[str, Callable[[Any, Any], bool]] = {
+    "equals": lambda found, value: bool(found == value),
+    "contains": lambda found, value: value in found,
+    "prefix": lambda found, value: str(found).startswith(value),
+    "suffix": lambda found, value: str(found).endswith(value),
+    "regex": lambda found, value: re.search(value, found) is not None,
+    "in": lambda found, value: str(found) in value.split(","),
+    "between": lambda found, value: int(value.split(",")[0]) <= found <= int(value.split(",")[1]),
+    "exists": lambda found, value: found != "",
+    **dict.fromkeys(("gt", "greaterThan"), lambda found, value: bool(found > value)),
+    **dict.fromkeys(("gte", "min"), lambda found, value: bool(found >= value)),
+    **dict.fromkeys(("lt",), lambda found, value: bool(found < value)),
+    **dict.fromkeys(("lte", "max", "lessThanOrEqual"), lambda found, value: bool(found <= value)),
+}
+"""What Orkestra means by its operators, of a field that is there."""
+
+
 def meant(operator: str, found: Any, value: Any) -> bool:
-    """What Orkestra means by an operator, of a field that is there."""
-    if operator.startswith("not") and operator != "notEquals":
+    """What an operator or its negation means."""
+    if operator.startswith("not"):
         return not meant(operator[3].lower() + operator[4:], found, value)
-    match operator:
-        case "equals":
-            return bool(found == value)
-        case "notEquals":
-            return bool(found != value)
-        case "contains":
-            return value in found
-        case "prefix":
-            return str(found).startswith(value)
-        case "suffix":
-            return str(found).endswith(value)
-        case "regex":
-            return re.search(value, found) is not None
-        case "in":
-            return str(found) in value.split(",")
-        case "between":
-            low, high = map(int, value.split(","))
-            return low <= found <= high
-        case "exists":
-            return found != ""
-        case "gt" | "greaterThan":
-            return bool(found > value)
-        case "gte" | "min":
-            return bool(found >= value)
-        case "lt":
-            return bool(found < value)
-        case _:
-            return bool(found <= value)
+    return MEANT[operator](found, value)
 
 
 ASKED = st.one_of(

@@ -1,4 +1,4 @@
-"""Decisions about boxes and reconcilers that many tests reached and none saw: each is a law here (PH-3, PH-4, REC-13)."""
+"""Decisions about boxes and reconcilers that many tests reached and none saw, as laws (PH-3, PH-4, REC-13)."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_core.apimachinery.resources import Kind
+from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.readiness import State, readiness
 
 COUNTS = st.none() | st.integers(0, 3)
