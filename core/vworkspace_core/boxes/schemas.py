@@ -11,7 +11,7 @@ from vworkspace_core.apimachinery.problems import index, join
 from vworkspace_core.apimachinery.resources import ALL_KINDS
 from vworkspace_core.cel import ITEM, CelType
 from vworkspace_core.schema import Schema, SchemaError, compile_schema
-from vworkspace_core.schema.builtin import BUILT_IN, built_in_kind, built_in_schema
+from vworkspace_core.schema.builtin import BUILT_IN, UNTYPED, built_in_names, built_in_schema
 from vworkspace_core.schema.celtypes import type_of_schema
 from vworkspace_core.schema.keyword_types import mistyped_keywords
 from vworkspace_core.schema.node import MISSING, JsonType
@@ -124,21 +124,22 @@ class Schemas:
         """A kind; None for one that nobody tells about."""
         key = (api_version, kind)
         if key not in self._found:
-            built_in = built_in_kind(api_version, kind)
-            schema = None if built_in is None else built_in_schema(api_version, kind)
-            self._found[key] = _OURS.get(key) if built_in is None else KnownKind(built_in.kind, schema)
+            built_in = built_in_names(api_version, kind)
+            schema = built_in_schema(api_version, kind)
+            self._found[key] = _OURS.get(key) if built_in is None else KnownKind(built_in, schema)
         return self._found[key]
 
     def similar(self, kind: str) -> tuple[str, ...]:
         """The group versions that have a kind of that name."""
         found = [key for key, known in self._found.items() if known is not None]
-        return tuple(sorted({version for version, name in (*found, *BUILT_IN) if name == kind}))
+        return tuple(sorted({version for version, name in (*found, *BUILT_IN, *UNTYPED) if name == kind}))
 
     def names(self) -> tuple[str, ...]:
         """Names of all kinds."""
         return tuple(
             sorted(
-                {name for (_, name), known in self._found.items() if known is not None} | {name for _, name in BUILT_IN}
+                {name for (_, name), known in self._found.items() if known is not None}
+                | {name for _, name in (*BUILT_IN, *UNTYPED)}
             )
         )
 

@@ -6,7 +6,12 @@ from vworkspace_core.readiness.result import Readiness, failed, progressing, rea
 
 
 def autoscaler(manifest: Manifest) -> Readiness:
-    """It can scale what it is for. Without metrics it is there and idle: that comes by itself."""
+    """It can scale what it is for. Without metrics it is there and idle: that comes by itself.
+
+    autoscaling/v1 has no conditions: there it is enough that its controller has looked at it.
+    """
+    if text(manifest, "apiVersion") == "autoscaling/v1" and mapping(manifest, "status"):
+        return ready("Observed")
     conditions = Conditions.of(manifest)
     for kind in ("AbleToScale", "ScalingActive"):
         if conditions.status(kind) == "False" and conditions.reason(kind) != "ScalingDisabled":
@@ -53,3 +58,22 @@ def api_service(manifest: Manifest) -> Readiness:
     return progressing(
         conditions.reason("Available") or "NotAvailable", conditions.said("Available", "it does not answer")
     )
+
+
+def service_cidr(manifest: Manifest) -> Readiness:
+    """Addresses are taken from it."""
+    conditions = Conditions.of(manifest)
+    if conditions.holds("Ready"):
+        return ready("Ready")
+    return progressing(conditions.reason("Ready") or "NotReady", conditions.said("Ready", "it is not in use yet"))
+
+
+def signing_request(manifest: Manifest) -> Readiness:
+    """A certificate was issued."""
+    conditions = Conditions.of(manifest)
+    for kind in ("Denied", "Failed"):
+        if conditions.holds(kind):
+            return failed(conditions.reason(kind) or kind, conditions.said(kind, f"the request is {kind}"))
+    if text(mapping(manifest, "status"), "certificate"):
+        return ready("Issued")
+    return progressing("NotIssued", "no certificate was issued yet")

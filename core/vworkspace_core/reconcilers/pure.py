@@ -16,7 +16,7 @@ from vworkspace_core.reconcilers.desired import Children, Desired, Node
 from vworkspace_core.reconcilers.object import Object, Spec, Status
 from vworkspace_core.reconcilers.resource import Resource
 from vworkspace_core.schema import Schema
-from vworkspace_core.schema.builtin import BUILT_IN, built_in_kind
+from vworkspace_core.schema.builtin import BUILT_IN, UNTYPED, built_in_names
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
@@ -141,12 +141,12 @@ def as_kind(given: AnyKind) -> Kind:
     if isinstance(given, Resource):
         return given.kind
     api_version, _, kind = given.rpartition("/")
-    if (known := built_in_kind(api_version, kind)) is not None:
-        return known.kind
+    if (known := built_in_names(api_version, kind)) is not None:
+        return known
     ours = next((one for one in ALL_KINDS if (one.api_version, one.kind) == (api_version, kind)), None)
     if ours is None:
         raise ValueError(
             f"{given!r} is no kind that is known here: write such as apps/v1/Deployment, or give Kind(group, version,"
-            f" kind, plural); known are {', '.join(sorted('/'.join(one) for one in BUILT_IN))}"
+            f" kind, plural); known are {', '.join(sorted('/'.join(one) for one in (*BUILT_IN, *UNTYPED)))}"
         )
     return ours

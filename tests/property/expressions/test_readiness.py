@@ -36,6 +36,7 @@ HEALTHY: dict[tuple[str, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     ("apps", "ReplicaSet"): ({"replicas": 3}, {**SEEN, **FULL}),
     ("apps", "StatefulSet"): ({"replicas": 3}, {**SEEN, **FULL, "currentRevision": "r1", "updateRevision": "r2"}),
     ("apps", "DaemonSet"): ({}, {**SEEN, **NODES}),
+    ("", "ReplicationController"): ({"replicas": 3}, {**SEEN, **FULL}),
     ("", "Pod"): ({}, {"phase": "Running", "conditions": [condition("Ready", "True")]}),
     ("batch", "Job"): ({}, {"succeeded": 1, "conditions": [condition("Complete", "True")]}),
     ("batch", "CronJob"): ({}, {}),
@@ -47,6 +48,7 @@ HEALTHY: dict[tuple[str, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     ),
     ("", "Service"): ({"type": "LoadBalancer", "clusterIP": "10.0.0.1"}, ADDRESS),
     ("networking.k8s.io", "Ingress"): ({}, ADDRESS),
+    ("networking.k8s.io", "ServiceCIDR"): ({}, READY),
     ("autoscaling", "HorizontalPodAutoscaler"): ({}, {"conditions": [condition("AbleToScale", "True")]}),
     ("policy", "PodDisruptionBudget"): ({}, {**SEEN, "currentHealthy": 2, "desiredHealthy": 2}),
     ("", "Namespace"): ({}, {"phase": "Active"}),
@@ -55,6 +57,10 @@ HEALTHY: dict[tuple[str, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"conditions": [condition("NamesAccepted", "True"), condition("Established", "True")]},
     ),
     ("apiregistration.k8s.io", "APIService"): ({}, {"conditions": [condition("Available", "True")]}),
+    ("certificates.k8s.io", "CertificateSigningRequest"): (
+        {},
+        {"certificate": "Y2VydA==", "conditions": [condition("Approved", "True")]},
+    ),
     ("helm.toolkit.fluxcd.io", "HelmRelease"): ({}, {**SEEN, **READY}),
     ("kustomize.toolkit.fluxcd.io", "Kustomization"): ({}, {**SEEN, **READY}),
     **{

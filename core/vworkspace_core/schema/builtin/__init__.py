@@ -8,12 +8,14 @@ from functools import cache
 from importlib import import_module
 from typing import Final
 
+from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.schema.builtin.document import BuiltIn
+from vworkspace_core.schema.builtin.untyped import UNTYPED
 from vworkspace_core.schema.compile import Compiled, compile_schema
 from vworkspace_core.schema.node import Schema
 from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI
 
-__all__ = ["BUILT_IN", "BuiltIn", "built_in_kind", "built_in_schema"]
+__all__ = ["BUILT_IN", "UNTYPED", "BuiltIn", "built_in_kind", "built_in_names", "built_in_schema"]
 
 BUILT_IN: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("v1", "Namespace"): ("configs", "NAMESPACE"),
@@ -76,3 +78,9 @@ def built_in_schema(api_version: str, kind: str) -> Schema | None:
     return compile_schema(
         {**definition.openapi, "type": "object", "properties": fields, "required": required}, _COMPILED
     )
+
+
+def built_in_names(api_version: str, kind: str) -> Kind | None:
+    """Return a built-in kind with its plural and scope, also where no schema of it is known; None for any other."""
+    typed = built_in_kind(api_version, kind)
+    return UNTYPED.get((api_version, kind)) if typed is None else typed.kind

@@ -1,0 +1,67 @@
+"""PH-5: every built-in kind is known by its name, plural and scope, as a kube-apiserver serves it."""
+
+import base64
+import json
+import os
+import ssl
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.boxes.schemas import Schemas
+from vworkspace_core.readiness import State, readiness
+from vworkspace_core.reconcilers.pure import as_kind
+from vworkspace_core.schema.builtin import BUILT_IN, UNTYPED, built_in_names
+from vworkspace_kit.kube_apiserver import assets_of, started
+
+OWNABLE = {"create", "delete", "list", "patch", "watch"}
+"""Verbs of a kind of which a box can make objects."""
+
+
+def served(config: Mapping[str, Any]) -> Iterator[Kind]:
+    """The kinds of a kube-apiserver that a box can make objects of, by its discovery."""
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    trust = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+
+    def get(path: str) -> Any:
+        asked = urllib.request.Request(cluster["server"] + path, headers={"Authorization": f"Bearer {user['token']}"})
+        with urllib.request.urlopen(asked, context=trust) as answer:
+            return json.load(answer)
+
+    groups = [version["groupVersion"] for group in get("/apis")["groups"] for version in group["versions"]]
+    for path in ("/api/v1", *(f"/apis/{version}" for version in groups)):
+        found = get(path)
+        group, _, version = found["groupVersion"].rpartition("/")
+        for one in found["resources"]:
+            if "/" not in one["name"] and set(one["verbs"]) >= OWNABLE:
+                yield Kind(group, version, one["kind"], one["name"], one["namespaced"])
+
+
+@pytest.mark.slow
+def test_every_kind_that_a_kube_apiserver_serves_is_known() -> None:
+    assets = assets_of(os.environ)
+    if isinstance(assets, str):
+        pytest.skip(assets)
+    with started(assets) as server:
+        kinds = set(served(server.kubeconfig()))
+    known = {found for api_version, kind in (*BUILT_IN, *UNTYPED) if (found := built_in_names(api_version, kind))}
+    assert kinds - known == set()
+    assert {kind for kind in known - kinds if (kind.api_version, kind.kind) in UNTYPED} == set()
+
+
+@pytest.mark.parametrize(("api_version", "kind"), sorted((*BUILT_IN, *UNTYPED)))
+def test_a_built_in_kind_can_be_made_by_boxes_and_owned_by_reconcilers(api_version: str, kind: str) -> None:
+    known = Schemas().find(api_version, kind)
+    assert known is not None
+    assert as_kind(f"{api_version}/{kind}") == known.kind == built_in_names(api_version, kind)
+    assert (known.schema is None) == ((api_version, kind) in UNTYPED)
+    assert (api_version, kind) not in BUILT_IN or (api_version, kind) not in UNTYPED
+
+
+def test_an_autoscaler_of_the_first_version_is_ready_once_its_controller_has_looked_at_it() -> None:
+    scaler = {"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"}}
+    assert readiness(scaler).state is State.PROGRESSING
+    assert readiness({**scaler, "status": {"currentReplicas": 1, "desiredReplicas": 1}}).state is State.READY
