@@ -10,7 +10,7 @@ from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.boxes.entries import entries_of
 from vworkspace_core.boxes.model import OperatorBox
-from vworkspace_core.boxes.schemas import CrdProblem, CrdVersions
+from vworkspace_core.boxes.schemas import CrdProblem, CrdVersions, plural_of
 from vworkspace_core.ports import KubeApi
 
 
@@ -26,7 +26,7 @@ def _missing(loaded: LoadedBox, model: OperatorBox) -> Iterator[str]:
         known = None if loaded.schemas is None else loaded.schemas.find(api_version, kind)
         group = api_version.rpartition("/")[0]
         if group and (known is None or known.schema is None):
-            yield known.kind.crd_name if known is not None else f"{_plural(kind)}.{group}"
+            yield known.kind.crd_name if known is not None else f"{plural_of(kind)}.{group}"
 
 
 def _kinds(model: OperatorBox) -> Iterator[tuple[str, str]]:
@@ -35,14 +35,6 @@ def _kinds(model: OperatorBox) -> Iterator[tuple[str, str]]:
     for api_version, kind in (*named, *((one.api_version, one.kind) for one in model.spec.externals)):
         if isinstance(api_version, str) and isinstance(kind, str) and kind:
             yield api_version, kind
-
-
-def _plural(kind: str) -> str:
-    """As `UnsafeGuessKindToResource` of apimachinery has it; `spec.kinds` tells another one."""
-    name = kind.lower()
-    if name.endswith("s"):
-        return f"{name}es"
-    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
 async def installed_definitions(api: KubeApi, names: Sequence[str]) -> list[CrdVersions]:

@@ -87,8 +87,10 @@ def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
     return load_text(file, read_text(file), known)
 
 
-def load_text(file: str, text: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
-    """The box of a text that stands, or would stand, in `file`."""
+def load_text(
+    file: str, text: str, known: Sequence[CrdVersions] = (), beside: Mapping[str, str] | None = None
+) -> LoadedBox:
+    """The box of a text that stands, or would stand, in `file`; so would the texts of `beside`, by their names."""
     try:
         documents = documents_of(file, text)
     except UnreadableFile as error:
@@ -98,11 +100,15 @@ def load_text(file: str, text: str, known: Sequence[CrdVersions] = ()) -> Loaded
         problem = BoxProblem(Place(file=file), f"holds {len(boxes)} boxes; a file holds one {KIND}, and its CRDs")
         return LoadedBox(file, Examination(None, (problem,)))
     inside = [document for document in documents if document is not boxes[0]]
-    return _loaded(file, boxes[0], inside, known)
+    return _loaded(file, boxes[0], inside, known, beside or {})
 
 
 def _loaded(
-    file: str, document: MarkedDocument, inside: Sequence[MarkedDocument], known: Sequence[CrdVersions]
+    file: str,
+    document: MarkedDocument,
+    inside: Sequence[MarkedDocument],
+    known: Sequence[CrdVersions],
+    beside: Mapping[str, str],
 ) -> LoadedBox:
     try:
         model = read_box(document.value)
@@ -111,7 +117,7 @@ def _loaded(
         return LoadedBox(file, Examination(None, _in_order((*document.problems, *problems))))
     problems = list(document.problems)
     crds = [*known, *_crds(inside, problems)]
-    own = _own_crd(model, document, crds, problems)
+    own = _own_crd(model, document, crds, problems, beside)
     schemas = Schemas([*([own] if own is not None else []), *crds], map(_kind, model.spec.kinds))
     found = examine(model, own, schemas, document)
     if own is None and problems:
@@ -134,7 +140,11 @@ def _kind(declared: DeclaredKind) -> Kind:
 
 
 def _own_crd(
-    model: OperatorBox, document: MarkedDocument, crds: Sequence[CrdVersions], problems: list[BoxProblem]
+    model: OperatorBox,
+    document: MarkedDocument,
+    crds: Sequence[CrdVersions],
+    problems: list[BoxProblem],
+    beside: Mapping[str, str],
 ) -> CrdVersions | None:
     source, place = model.spec.crd, document.at("spec.crd")
     if source.name:
@@ -145,7 +155,8 @@ def _own_crd(
         return named[0] if named else None
     path = Path(document.file).parent / source.file
     try:
-        documents = read_marked(str(path))
+        text = beside.get(source.file)
+        documents = read_marked(str(path)) if text is None else documents_of(source.file, text)
     except UnreadableFile as error:
         problems.append(error.problem)
         return None

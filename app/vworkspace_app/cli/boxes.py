@@ -311,28 +311,29 @@ def convert(
     file: Annotated[str, Parameter(name="FILE", help="A YAML file; `-` is standard input.")],
     /,
     *,
+    crds: Crds = None,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write files into this folder instead of printing them.")
     ] = None,
 ) -> int:
-    """Make boxes of a Katalog of Orkestra, or of a ResourceGraphDefinition of kro.
+    """Make boxes of a Katalog of Orkestra, or of a ResourceGraphDefinition of kro, and check them.
 
-    What has no counterpart in a box is told on standard error, with its line, and the exit status is then 1; the boxes
-    are made all the same. A CRD that a Katalog names is read from the file beside it. Examples:
+    What has no counterpart in a box, and what `box check` refuses of the result, is told on standard error with its
+    line, and the exit status is then 1; the boxes are made all the same. A CRD that a Katalog names is read from the
+    file beside it; give the CRDs of other kinds with --crds, or their plurals are guessed. Examples:
 
         vworkspace-operator box convert webapp.katalog.yaml
-        vworkspace-operator box convert webapp.rgd.yaml -o boxes
+        vworkspace-operator box convert webapp.rgd.yaml -o boxes --crds crds/
     """
     from vworkspace_app.commands.box_convert import convert_file, write_files
 
-    found = convert_file(file)
+    found = convert_file(file, crds or ())
     if output is None:
         print("---\n".join(made.text for made in found.files), end="")
     else:
         for path in write_files(found.files, output):
             print(path)
-    for problem in found.problems:
+    for problem in (*found.problems, *found.refused):
         print(problem, file=sys.stderr)
-    told = f"{len(found.problems)} not converted" if found.problems else "everything converted"
-    print(f"convert: {found.boxes} box{'es' * (found.boxes != 1)}, {told}", file=sys.stderr)
-    return int(bool(found.problems))
+    print(found.told, file=sys.stderr)
+    return int(bool(found.problems or found.refused))

@@ -1,7 +1,7 @@
 """`box convert`: boxes from the files of other frameworks, as text to print or files to write."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ import attrs
 import yaml
 
 from vworkspace_app.boxes.document import read_marked
+from vworkspace_app.boxes.load import further_crds, load_text
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import STDIN, Format, dump, read_documents
 from vworkspace_app.process.yaml_places import YamlPlaces
@@ -17,6 +18,7 @@ from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.apimachinery.problems import index, join
 from vworkspace_core.boxes.convert import ConvertedBox, convert, definition_files
 from vworkspace_core.boxes.convert.result import BoxPath
+from vworkspace_core.boxes.schemas import Schemas
 
 _MOST_DOCUMENTS: Final = 100
 
@@ -31,15 +33,29 @@ class Written:
 
 @attrs.frozen
 class ConvertedFile:
-    """What came of a file: the files to write, and a line for each thing that could not be converted."""
+    """What came of a file: the files to write, a line for each thing that could not be converted, and what `box check`
+    says of the rest.
+    """
 
     boxes: int
     files: tuple[Written, ...]
     problems: tuple[str, ...]
+    refused: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """How it went, in a line."""
+        wrong = [f"{len(self.problems)} not converted"] if self.problems else []
+        wrong += [f"{len(self.refused)} to be put right by hand: box check refuses them"] if self.refused else []
+        boxes = f"{self.boxes} box{'es' * (self.boxes != 1)}"
+        return f"convert: {boxes}, {', '.join(wrong) or 'everything converted and checked'}"
 
 
-def convert_file(file: str) -> ConvertedFile:
-    """Everything that a file becomes. Raises CommandError for a file that cannot be read, or one it names."""
+def convert_file(file: str, crds: Sequence[Path] = ()) -> ConvertedFile:
+    """Everything that a file becomes. Raises CommandError for a file that cannot be read, or one it names.
+
+    `crds` tell of further kinds.
+    """
     found = read_marked(file)
     if not found:
         raise CommandError(f"{file}: holds no document")
@@ -49,15 +65,23 @@ def convert_file(file: str) -> ConvertedFile:
     boxes = 0
     files: dict[str, str] = {}
     problems: list[str] = []
+    refused: list[str] = []
+    further = list(further_crds(crds))
     for document in found:
-        conversion = convert(document.value, _definitions(document.value, folder))
+        conversion = convert(document.value, _definitions(document.value, folder), Schemas(further))
         boxes += len(conversion.boxes)
         told = [(problem.place, problem.message) for problem in document.problems]
         told += [(document.at(problem.path), problem.message) for problem in conversion.problems]
         problems += [f"{place}: {message}" for place, message in sorted(told, key=_by_line)]
         for made in conversion.boxes:
-            files.update(_files(made, Path(file).name, folder))
-    return ConvertedFile(boxes, tuple(Written(*entry) for entry in files.items()), tuple(problems))
+            of_box = dict(_files(made, Path(file).name, folder))
+            files |= of_box
+            checked = load_text(f"{made.name}.yaml", of_box[f"{made.name}.yaml"], further, of_box)
+            refused += [str(problem) for problem in checked.problems]
+            further += [checked.crd] if checked.crd is not None else []
+    return ConvertedFile(
+        boxes, tuple(Written(*entry) for entry in files.items()), tuple(problems), tuple(dict.fromkeys(refused))
+    )
 
 
 def _by_line(told: tuple[Place, str]) -> tuple[int, int]:

@@ -168,3 +168,11 @@ def is_certain(schema: Schema, *path: str) -> bool:
             return False
         node = child
     return True
+
+
+def plural_of(kind: str) -> str:
+    """Return the plural that kubectl would guess, as `UnsafeGuessKindToResource` of apimachinery does."""
+    name = kind.lower()
+    if name.endswith("s"):
+        return f"{name}es"
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"

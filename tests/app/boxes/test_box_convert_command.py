@@ -30,7 +30,7 @@ def test_a_katalog_is_printed_as_a_box_with_its_crd(capsys: pytest.CaptureFixtur
     box, crd = documents(printed.out)
     assert read_box(box).metadata.name == "webapp"
     assert crd == yaml.safe_load((HERE / "webapp-crd.yaml").read_text(encoding="utf-8"))
-    assert printed.err == "convert: 1 box, everything converted\n"
+    assert printed.err == "convert: 1 box, everything converted and checked\n"
     assert "  - id: service\n    # a gate holds: what is there stays when it closes" in printed.out
 
 
@@ -73,8 +73,7 @@ def test_what_has_no_counterpart_is_told_with_its_line(tmp_path: Path, capsys: p
         ("a: &x 1\nb: *x\n", "the alias *x stands for a value given elsewhere"),
         ("operatorBox:\n\tcrdFile: x\n", "not valid YAML"),
         ("operatorBox: {crdFile: none.yaml}", "none.yaml: cannot be read: No such file or directory"),
-        ("kind: ResourceGraphDefinition\nmetadata: {name: ../../x}\nspec: {schema: {kind: A}}\n",
-         "'../../x' cannot be the name of a box"),
+        ("spec: {crds: {../../x: {operatorBox: {}}}}\nkind: Katalog\n", "'../../x' cannot be the name of a box"),
         ("---\na: 1\n" * 101, "holds more than 100 documents"),
     ],
 )  # fmt: skip
@@ -119,3 +118,37 @@ def test_by_hand_the_pattern_takes_no_more_lines_than_as_a_katalog() -> None:
         )
         for entry in wanted["resources"]
     ]
+
+
+def test_what_box_check_refuses_of_the_result_is_told_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "k.yaml"
+    file.write_text((HERE / "webapp.rgd.yaml").read_text(encoding="utf-8").replace("readyReplicas", "readyReplica"))
+
+    assert run_command(["box", "convert", str(file), "-o", str(tmp_path / "out")]) == 1
+
+    *told, last = capsys.readouterr().err.splitlines()
+    assert last.startswith("convert: 1 box, ")
+    assert last.endswith(" to be put right by hand: box check refuses them")
+    assert any(
+        line.startswith("webapp.yaml:") and "did you mean readyReplicas?" in line.replace("'", "") for line in told
+    )
+    capsys.readouterr()
+    assert run_command(["box", "check", str(tmp_path / "out" / "webapp.yaml")]) == 1
+
+
+def test_crds_that_are_given_are_no_guess(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, crd = tmp_path / "k.yaml", yaml.safe_load((HERE / "webapp-crd.yaml").read_text(encoding="utf-8"))
+    template = {"apiVersion": f"{crd['spec']['group']}/v1", "kind": crd["spec"]["names"]["kind"]}
+    resource = {"id": "app", "template": {**template, "metadata": {"name": "a"}, "spec": {"image": "x"}}}
+    spec = {"schema": {"apiVersion": "v1", "kind": "Team", "spec": {"a": "string"}}, "resources": [resource]}
+    file.write_text(
+        yaml.safe_dump({"kind": "ResourceGraphDefinition", "metadata": {"name": "team"}, "spec": spec}),
+        encoding="utf-8",
+    )
+
+    assert run_command(["box", "convert", str(file)]) == 0
+    assert "are guesses" in capsys.readouterr().out
+    assert run_command(["box", "convert", str(file), "--crds", str(HERE / "webapp-crd.yaml")]) == 0
+    assert "kinds:" not in capsys.readouterr().out

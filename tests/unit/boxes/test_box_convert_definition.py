@@ -177,7 +177,7 @@ def test_who_refers_to_a_resource_with_ready_when_waits_for_it() -> None:
 
 def test_an_external_is_read_only() -> None:
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${schema.spec.image}-config"}}
-    made = box({"id": "config", "externalRef": reference})
+    made = box({"id": "config", "externalRef": reference}, spec={"image": "string | required=true"})
 
     assert made.box["spec"]["externals"] == [
         {"id": "config", "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${self.spec.image}-config"}}
@@ -190,7 +190,7 @@ def test_an_external_is_read_only() -> None:
         ("[]string", {"r": "${self.spec.list}", "key": "${r}"}),
         ("[]integer", {"r": "${self.spec.list}", "key": "${string(r)}"}),
         ("[]Part", {"r": "${self.spec.list}", "key": "${r.name}"}),
-        ("[]Free", {"r": "${self.spec.list}", "key": "${self.metadata.name + '-' + r.id}"}),
+        ("[]Free", {"r": "${self.spec.list}", "key": "${self.metadata.name + '-' + r.?id.value()}"}),
     ],
 )
 def test_a_collection_goes_by_a_key_of_its_items(items: str, loop: dict[str, str]) -> None:
@@ -256,3 +256,66 @@ def test_texts_and_lists_without_end_are_bounded() -> None:
     assert [found.path for found in many] == ["spec.resources[1000]"]
     field = converted(spec={"field": "string |" + " a=b" * 10_000}).problems
     assert [found.path for found in field] == ["spec.schema.spec.field"]
+
+
+@pytest.mark.parametrize(
+    ("text", "waits"),
+    [
+        ("${schema.spec.image}-x", "${self.spec.?image.value()}-x"),
+        (
+            "${schema.spec.image + schema.spec.part.name}",
+            "${self.spec.?image.value() + self.spec.?part.value().?name.value()}",
+        ),
+        ("${has(schema.spec.image) ? schema.spec.image : 'x'}", "${has(self.spec.image) ? self.spec.image : 'x'}"),
+        ("${schema.spec.?image.orValue('x')}", "${self.spec.?image.orValue('x')}"),
+        ("${schema.spec.size}", "${self.spec.size}"),
+    ],
+)
+def test_what_kro_waits_for_is_waited_for_and_what_is_asked_for_stays(text: str, waits: str) -> None:
+    fields = {"image": "string", "part": {"name": "string"}, "size": "string | default=big"}
+    (made,) = box({"id": "web", "template": {**POD, "metadata": {"name": text}}}, spec=fields).box["spec"]["resources"]
+
+    assert made["template"]["metadata"]["name"] == waits
+
+
+def test_a_resource_is_ready_as_in_kro_and_has_no_owner_where_none_is_legal() -> None:
+    elsewhere = {**POD, "metadata": {"name": "a", "namespace": "other"}}
+    same = {**POD, "metadata": {"name": "b", "namespace": "${ schema.metadata.namespace }"}}
+    wide = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c"}}
+    entries = [{"id": name, "template": template} for name, template in (("a", elsewhere), ("b", same), ("c", wide))]
+    made = box(*entries).box["spec"]["resources"]
+
+    assert [entry.get("owner") for entry in made] == ["Label", None, "Label"]
+    assert {entry["readiness"] for entry in made} == {"Exists"}
+    of_cluster = box(*entries, scope="Cluster").box["spec"]["resources"]
+    assert [entry.get("owner") for entry in of_cluster] == [None, None, None]
+
+
+def test_a_name_with_dots_becomes_one_of_a_box_and_is_noted() -> None:
+    spec = {"schema": {"apiVersion": "v1", "kind": "Shop", "spec": {}}, "resources": [{"id": "web", "template": POD}]}
+    document = {"kind": "ResourceGraphDefinition", "metadata": {"name": "Web.App.kro.run"}, "spec": spec}
+    (made,) = convert(document).boxes
+
+    assert made.name == made.box["metadata"]["name"] == "web-app-kro-run"
+    assert made.box["spec"]["crd"] == "web-app-kro-run-crd.yaml"
+    assert made.notes[("metadata", "name")].startswith("Web.App.kro.run in kro")
+
+
+def test_a_kind_that_nobody_tells_of_is_declared_and_noted_as_a_guess() -> None:
+    policy = {"apiVersion": "iam.services.k8s.aws/v1alpha1", "kind": "Policy", "metadata": {"name": "a"}}
+    made = box({"id": "policy", "template": policy}, {"id": "web", "template": POD})
+
+    declared = {"apiVersion": "iam.services.k8s.aws/v1alpha1", "kind": "Policy", "plural": "policies"}
+    assert made.box["spec"]["kinds"] == [declared]
+    assert "guesses" in made.notes[("spec", "kinds")]
+
+
+def test_a_type_that_is_another_with_markers_brings_them() -> None:
+    types = {"Size": "integer | default=3 minimum=1", "Needed": "string | required=true"}
+    made = box(spec={"size": "Size", "other": "Size | default=5", "name": "Needed"}, types=types)
+
+    assert spec_schema(made)["size"] == {"type": "integer", "default": 3, "minimum": 1}
+    assert spec_schema(made)["other"] == {"type": "integer", "default": 5, "minimum": 1}
+    assert made.crd is not None
+    openapi = made.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert openapi["properties"]["spec"]["required"] == ["name"]

@@ -11,16 +11,19 @@ from vworkspace_core.boxes.convert.katalog import convert_katalog
 from vworkspace_core.boxes.convert.result import Conversion, ConvertedBox
 from vworkspace_core.boxes.convert.rgd import convert_definition
 from vworkspace_core.boxes.read import read_box
+from vworkspace_core.boxes.schemas import Schemas
 
 __all__ = ["Conversion", "ConvertedBox", "convert", "definition_files"]
 
 
-def convert(document: Any, crds: Mapping[str, Mapping[str, Any]] | None = None) -> Conversion:
-    """The boxes of a document. `crds` are the definitions that it names, by the name of their file."""
+def convert(
+    document: Any, crds: Mapping[str, Mapping[str, Any]] | None = None, known: Schemas | None = None
+) -> Conversion:
+    """The boxes of a document. `crds` are the definitions that it names, by the name of their file; `known` others."""
     if not isinstance(document, Mapping):
         return Conversion((), (Problem("", "must be an object"),))
     if document.get("kind") == "ResourceGraphDefinition":
-        return _looked_over(convert_definition(document))
+        return _looked_over(convert_definition(document, Schemas() if known is None else known))
     if "operatorBox" in document or document.get("kind") == "Katalog":
         return _looked_over(convert_katalog(document, crds or {}))
     told = "is neither a Katalog of Orkestra nor a ResourceGraphDefinition of kro"

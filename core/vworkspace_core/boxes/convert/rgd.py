@@ -2,25 +2,29 @@
 
 Its expressions are CEL as here; what differs is told apart: `schema` is `self`, `each` is the resource itself, kro's
 own functions. In kro whoever refers to a resource with `readyWhen` waits until that is ready; here a reference to what
-we render ourselves waits for nothing, so that the box says `dependsOn`.
+we render ourselves waits for nothing, so that the box says `dependsOn`. A resource is ready there once it exists and
+its own `readyWhen` holds, whatever its kind says, and objects are found by labels, whatever their namespace.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.problems import index, join
 from vworkspace_core.boxes.convert.definitions import type_of_definition
 from vworkspace_core.boxes.convert.go_expressions import Scope as PathScope
 from vworkspace_core.boxes.convert.go_expressions import expression_of_path
 from vworkspace_core.boxes.convert.go_template import TemplateError
 from vworkspace_core.boxes.convert.katalog_resources import filled
+from vworkspace_core.boxes.convert.present import Present
 from vworkspace_core.boxes.convert.result import BoxPath, Conversion, ConvertedBox, Problems
 from vworkspace_core.boxes.convert.simple_schema import SimpleSchemas
 from vworkspace_core.boxes.functions import FUNCTIONS
 from vworkspace_core.boxes.model import API_VERSION
-from vworkspace_core.boxes.schemas import Schemas
+from vworkspace_core.boxes.schemas import KnownKind, Schemas, plural_of
 from vworkspace_core.boxes.templates import pieces
 from vworkspace_core.cel import BOOL, DYN, CelSyntaxError, CelType, Environment, compile_expression, list_of
 from vworkspace_core.cel.parser import parse
@@ -28,6 +32,8 @@ from vworkspace_core.cel.signatures import named
 from vworkspace_core.cel.syntax import Bind, Call, Expression, Identifier, Macro, children, dotted
 
 _GROUP: Final = "kro.run"
+_NO_LABEL: Final = re.compile(r"[^a-z0-9]+")
+_LABEL: Final = 63
 _DEEPEST: Final = 64
 _MOST: Final = 1_000
 _LONGEST: Final = 65_536
@@ -41,6 +47,8 @@ _HINTS: Final[Mapping[str, str]] = {
     "runtime.newCondition": "write it under spec.status.conditions",
     "runtime.condition": "write an expression over status.conditions",
 }
+_OPTIONAL: Final = ("or", "orValue")
+"""Methods of optional values that are part of the language."""
 _RENAMED: Final = {"json.marshal": "json"}
 _CONDITION: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -62,8 +70,8 @@ _STATUS: Final[Mapping[str, Any]] = {
 }
 
 
-def convert_definition(document: Mapping[str, Any]) -> Conversion:
-    """The box of a ResourceGraphDefinition, and the definition of its kind."""
+def convert_definition(document: Mapping[str, Any], known: Schemas) -> Conversion:
+    """The box of a ResourceGraphDefinition, and the definition of its kind. `known` are the kinds that CRDs tell of."""
     problems = Problems()
     spec, meta = document.get("spec"), document.get("metadata")
     name = str(meta.get("name", "")) if isinstance(meta, Mapping) else ""
@@ -73,13 +81,19 @@ def convert_definition(document: Mapping[str, Any]) -> Conversion:
     for key in spec:
         if key not in ("schema", "resources"):
             problems.add(join("spec", str(key)), "has no counterpart in a box")
-    return Conversion((_Definition(name or "box", spec, problems).box(),), problems.all())
+    return Conversion((_Definition(name or "box", spec, problems, known).box(),), problems.all())
+
+
+def _label(name: str) -> str:
+    """The name of a box: kro's may have dots."""
+    return _NO_LABEL.sub("-", name.lower())[:_LABEL].strip("-") or "box"
 
 
 class _Definition:
-    def __init__(self, name: str, spec: Mapping[str, Any], problems: Problems) -> None:
-        self._name = name
+    def __init__(self, name: str, spec: Mapping[str, Any], problems: Problems, known: Schemas) -> None:
+        self._name = _label(name)
         self._problems = problems
+        self._known = known
         schema = spec.get("schema")
         self._schema: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
         if not isinstance(schema, Mapping):
@@ -91,8 +105,13 @@ class _Definition:
         self._ids = {entry.id for entry in self._entries}
         self._waited_for = {entry.id for entry in self._entries if entry.raw.get("readyWhen")}
         self._notes: dict[BoxPath, str] = {}
+        if self._name != name:
+            self._notes[("metadata", "name")] = f"{name} in kro; a box is named by a DNS label"
         self._crd = self._definition()
         self._parent = type_of_definition(self._crd)
+        self._kinds = dict(self._typed())
+        self._present = Present({"self": self._parent, **self._types()})
+        self._items: dict[str, CelType] = {}
 
     def box(self) -> ConvertedBox:
         """The box and its definition."""
@@ -106,6 +125,7 @@ class _Definition:
         fields = self._fields()
         spec = filled(
             crd=f"{self._name}-crd.yaml",
+            kinds=self._declared(),
             externals=[external for external in externals if external],
             resources=resources,
             status={"fields": fields} if fields else None,
@@ -124,7 +144,7 @@ class _Definition:
         if not isinstance(kind, str) or not kind.isidentifier():
             self._problems.add("spec.schema.kind", "must be the name of a kind")
             kind = "Box"
-        group, plural = str(raw.get("group", _GROUP)), _plural(kind.lower())
+        group, plural = str(raw.get("group", _GROUP)), _pluralized(kind.lower())
         types = raw.get("types")
         schemas = SimpleSchemas(types if isinstance(types, Mapping) else {}, self._problems)
         spec = schemas.of_object(raw.get("spec", {}), "spec.schema.spec")
@@ -136,7 +156,9 @@ class _Definition:
             "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
             **filled(additionalPrinterColumns=raw.get("additionalPrinterColumns")),
         }
-        version["schema"]["openAPIV3Schema"]["required"] = ["spec"]
+        if "default" not in spec and "required" not in spec:
+            spec["default"] = {}  # kro takes an object without a spec
+        version["schema"]["openAPIV3Schema"]["required"] = ["spec"] if "default" not in spec else []
         names = filled(
             plural=plural,
             singular=kind.lower(),
@@ -167,14 +189,24 @@ class _Definition:
         return self._crd
 
     def _types(self) -> dict[str, CelType]:
-        return {entry.id: list_of(found) if entry.raw.get("forEach") else found for entry, found in self._typed()}
+        types = {entry.id: DYN if known is None else known.type for entry, known in self._kinds.items()}
+        loops = {entry.id for entry in self._kinds if entry.raw.get("forEach")}
+        return {name: list_of(found) if name in loops else found for name, found in types.items()}
 
-    def _typed(self) -> Iterator[tuple["_Entry", CelType]]:
+    def _typed(self) -> Iterator[tuple["_Entry", KnownKind | None]]:
+        """Every entry with its kind; None where nobody tells of it."""
         for entry in self._entries:
-            place = entry.raw.get("template") or entry.raw.get("externalRef") or {}
-            place = place if isinstance(place, Mapping) else {}
-            known = Schemas().find(str(place.get("apiVersion", "")), str(place.get("kind", "")))
-            yield entry, DYN if known is None else known.type
+            yield entry, self._known.find(*_type_meta(entry))
+
+    def _declared(self) -> list[dict[str, Any]]:
+        """The kinds that nobody tells of. kro asks a cluster for them; plurals are what kubectl would guess."""
+        unknown = dict.fromkeys(_type_meta(entry) for entry, known in self._kinds.items() if known is None)
+        said = [(version, kind) for version, kind in unknown if version and kind and "${" not in version + kind]
+        if said:
+            self._notes[("spec", "kinds")] = (
+                "plurals and scopes are guesses, since no CRD of these kinds was given: look, or convert with --crds"
+            )
+        return [{"apiVersion": version, "kind": kind, "plural": plural_of(kind)} for version, kind in said]
 
     def _fields(self) -> dict[str, Any]:
         raw = self._schema.get("status")
@@ -229,8 +261,20 @@ class _Definition:
             forEach=loop,
             dependsOn=waits,
             readyWhen=self._expressions(entry, "readyWhen", bound),
+            readiness="Exists",
+            owner="Label" if self._is_elsewhere(entry) else None,
             template=template,
         )
+
+    def _is_elsewhere(self, entry: "_Entry") -> bool:
+        """Whether no owner reference can be on its objects: they are, or may be, outside of the parent's namespace."""
+        known = self._kinds[entry]
+        meta = get_path(entry.raw, "template", "metadata")
+        namespace = str(get_path(meta, "namespace") or "")
+        away = namespace and re.sub(r"\s", "", namespace) != "${schema.metadata.namespace}"
+        if self._crd["spec"]["scope"] == "Cluster":
+            return False
+        return bool(away) or (known is not None and not known.kind.namespaced)
 
     def _tell_rest(self, entry: "_Entry", read: Sequence[str]) -> None:
         for key in entry.raw:
@@ -261,6 +305,7 @@ class _Definition:
             item = compile_expression(over[2:-1], environment).type.item
         except CelSyntaxError:
             pass
+        self._items[variable] = item
         if item.name in ("string", "int"):
             return f"${{{variable}}}" if item.name == "string" else f"${{string({variable})}}"
         if item.fields is not None and "name" in item.fields and not item.fields["name"].optional:
@@ -317,14 +362,17 @@ class _Definition:
         bound: frozenset[str] = frozenset(),
         renamed: Mapping[str, str] | None = None,
     ) -> str:
-        """A text with its expressions rewritten; as it is where one of them cannot be."""
+        """A text with its expressions rewritten; as it is where one of them cannot be.
+
+        kro waits for a field that is absent; so does a box where the expression says `.?field.value()`.
+        """
         if len(text) > _LONGEST:
             self._problems.add(path, f"has {len(text)} characters; a text has at most {_LONGEST}")
             return text
         try:
             found = pieces(text)
             out = []
-            alone = len(found) == 1
+            alone = len(found) == 1 and not path.endswith("metadata.name")
             for piece in found:
                 if not piece.is_expression:
                     out.append(piece.text.replace("${", "$${"))
@@ -333,7 +381,8 @@ class _Definition:
                 referred |= rewritten.names & self._ids
                 for problem in rewritten.problems:
                     self._problems.add(path, problem)
-                out.append(f"${{{self._whole(rewritten.text) if alone else rewritten.text}}}")
+                said = self._whole(rewritten.text) if alone else rewritten.text
+                out.append(f"${{{self._present.text(said, {name: self._items.get(name, DYN) for name in bound})}}}")
             return "".join(out)
         except CelSyntaxError as error:
             self._problems.add(path, str(error))
@@ -369,11 +418,18 @@ _SCHEMA_KEYS: Final = frozenset(
 
 @attrs.frozen
 class _Entry:
-    """One entry of `resources`."""
+    """One entry of `resources`; its place tells it from others."""
 
     id: str
-    raw: Mapping[str, Any]
+    raw: Mapping[str, Any] = attrs.field(eq=False)
     path: str
+
+
+def _type_meta(entry: _Entry) -> tuple[str, str]:
+    """The apiVersion and kind of an entry, empty where it says none."""
+    place = entry.raw.get("template") or entry.raw.get("externalRef")
+    said = place if isinstance(place, Mapping) else {}
+    return str(said.get("apiVersion") or ""), str(said.get("kind") or "")
 
 
 def _resources(listed: Sequence[Any], problems: Problems) -> Iterator[_Entry]:
@@ -388,7 +444,8 @@ def _resources(listed: Sequence[Any], problems: Problems) -> Iterator[_Entry]:
             problems.add(path, "must be an object with an id")
 
 
-def _plural(name: str) -> str:
+def _pluralized(name: str) -> str:
+    """The plural of the kind of a definition, as kro makes it."""
     if name.endswith(("s", "x", "z", "ch", "sh")):
         return f"{name}es"
     if name.endswith("y") and name[-2:-1] not in "aeiou":
@@ -462,6 +519,8 @@ def _unknown_function(node: Call) -> str:
     count = len(node.arguments)
     if node.target is None:
         return "" if named(FUNCTIONS, node.name, False, count) else node.name
+    if node.name in _OPTIONAL and count == 1:
+        return ""
     full = f"{dotted(node.target)}.{node.name}"
     if _is_namespace(node):
         return "" if named(FUNCTIONS, full, False, count) else full

@@ -38,7 +38,10 @@ class SimpleSchemas:
     _fields: int = 0
 
     def of_object(self, raw: Any, path: str, depth: int = 0) -> dict[str, Any]:
-        """The schema of an object from a mapping of its fields."""
+        """The schema of an object from a mapping of its fields.
+
+        As kro has it, an object that is absent comes to be where a field of it has a default and none is required.
+        """
         if not isinstance(raw, Mapping):
             self.problems.add(path, "must be an object of fields")
             return dict(_TYPES["object"])
@@ -50,7 +53,9 @@ class SimpleSchemas:
                 properties[str(name)] = found[0]
                 required += [str(name)] if found[1] else []
         out: dict[str, Any] = {"type": "object", "properties": properties}
-        return {**out, "required": required} if required else out
+        if required:
+            return {**out, "required": required}
+        return {**out, "default": {}} if any("default" in field for field in properties.values()) else out
 
     def _field(self, raw: Any, path: str, depth: int) -> tuple[dict[str, Any], bool] | None:
         """Schema of a field, and whether it is required."""
@@ -67,11 +72,26 @@ class SimpleSchemas:
             if len(raw) > _LONGEST:
                 raise SimpleSchemaError(f"has {len(raw)} characters; a field has at most {_LONGEST}")
             name, _, markers = raw.partition("|")
-            schema = self._type(name.strip(), path, depth)
-            return self._marked(schema, markers)
+            declared = self.types.get(name.strip())
+            schema, required = (
+                self._alias(name.strip(), declared, path, depth)
+                if isinstance(declared, str)
+                else (self._type(name.strip(), path, depth), False)
+            )
+            marked, itself = self._marked(schema, markers)
+            return marked, required or itself
         except SimpleSchemaError as error:
             self.problems.add(path, str(error))
             return None
+
+    def _alias(self, name: str, declared: str, path: str, depth: int) -> tuple[dict[str, Any], bool]:
+        """The schema of a type that is another one with markers, which the field has too."""
+        if depth > _DEEPEST:
+            raise SimpleSchemaError(f"is nested more than {_DEEPEST} levels deep; does a type contain itself?")
+        found = self._field(declared, path, depth + 1)
+        if found is None:
+            raise SimpleSchemaError(f"the type {name[:40]!r} cannot be read")
+        return found
 
     def _type(self, name: str, path: str, depth: int) -> dict[str, Any]:
         if depth > _DEEPEST:
@@ -86,7 +106,7 @@ class SimpleSchemas:
             raise SimpleSchemaError(f"the type {name[:40]!r} is not known")
         declared = self.types[name]
         if isinstance(declared, str):
-            return self._type(declared.partition("|")[0].strip(), path, depth + 1)
+            return self._alias(name, declared, path, depth + 1)[0]
         return self.of_object(declared, path, depth + 1)
 
     def _marked(self, schema: dict[str, Any], markers: str) -> tuple[dict[str, Any], bool]:
@@ -100,7 +120,7 @@ class SimpleSchemas:
                 _KEYWORDS[key](schema, value)
             else:
                 raise SimpleSchemaError(f"the marker {key[:40]!r} is not known")
-        return schema, required and "default" not in schema
+        return schema, required
 
 
 def _rule(schema: dict[str, Any], rule: str, message: str = "") -> None:
