@@ -23,6 +23,7 @@ PROBES = ("tests/property/controller/test_packing.py", "tests/property/apiserver
 """Plain laws, and a state machine."""
 
 OF_THE_MACHINE = {
+    "KRO_REPOSITORY",
     "CEL_CASES",
     "DOCKER_HOST",
     "E2E_CLUSTER",
