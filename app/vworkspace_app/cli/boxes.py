@@ -312,6 +312,10 @@ def convert(
     /,
     *,
     crds: Crds = None,
+    trust_parents: Annotated[
+        bool,
+        Parameter(help="Let whoever writes the objects decide what the original lets them decide.", negative=""),
+    ] = False,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write files into this folder instead of printing them.")
     ] = None,
@@ -320,14 +324,15 @@ def convert(
 
     What has no counterpart in a box, and what `box check` refuses of the result, is told on standard error with its
     line, and the exit status is then 1; the boxes are made all the same. A CRD that a Katalog names is read from the
-    file beside it; give the CRDs of other kinds with --crds, or their plurals are guessed. Examples:
+    file beside it; give the CRDs of other kinds with --crds, or their plurals are guessed. With --trust-parents the box
+    says `trustParents` for what the original lets an instance decide: namespaces, names, accounts. Examples:
 
         vworkspace-operator box convert webapp.katalog.yaml
         vworkspace-operator box convert webapp.rgd.yaml -o boxes --crds crds/
     """
     from vworkspace_app.commands.box_convert import convert_file, write_files
 
-    found = convert_file(file, crds or ())
+    found = convert_file(file, crds or (), trusting=trust_parents)
     if output is None:
         print("---\n".join(made.text for made in found.files), end="")
     else:

@@ -9,7 +9,7 @@ import attrs
 import yaml
 
 from vworkspace_app.boxes.document import read_marked
-from vworkspace_app.boxes.load import further_crds, load_text
+from vworkspace_app.boxes.load import LoadedBox, further_crds, load_text
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import STDIN, Format, dump, read_documents
 from vworkspace_app.process.yaml_places import YamlPlaces
@@ -18,9 +18,11 @@ from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.apimachinery.problems import index, join
 from vworkspace_core.boxes.convert import ConvertedBox, convert, definition_files
 from vworkspace_core.boxes.convert.result import BoxPath
-from vworkspace_core.boxes.schemas import Schemas
+from vworkspace_core.boxes.schemas import CrdVersions, Schemas
 
 _MOST_DOCUMENTS: Final = 100
+_POWER: Final = re.compile(r"say `trustParents: \[(\w+)\]`")
+"""What `box check` says where a parent would decide with the rights of the box."""
 
 
 @attrs.frozen
@@ -51,10 +53,11 @@ class ConvertedFile:
         return f"convert: {boxes}, {', '.join(wrong) or 'everything converted and checked'}"
 
 
-def convert_file(file: str, crds: Sequence[Path] = ()) -> ConvertedFile:
+def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False) -> ConvertedFile:
     """Everything that a file becomes. Raises CommandError for a file that cannot be read, or one it names.
 
-    `crds` tell of further kinds.
+    `crds` tell of further kinds. `trusting`: whoever writes parents may decide what expressions of the original let
+    them decide.
     """
     found = read_marked(file)
     if not found:
@@ -74,14 +77,29 @@ def convert_file(file: str, crds: Sequence[Path] = ()) -> ConvertedFile:
         told += [(document.at(problem.path), problem.message) for problem in conversion.problems]
         problems += [f"{place}: {message}" for place, message in sorted(told, key=_by_line)]
         for made in conversion.boxes:
-            of_box = dict(_files(made, Path(file).name, folder))
+            of_box, checked = _checked(made, file, folder, further)
+            if trusting and (powers := sorted(set(_POWER.findall("\n".join(map(str, checked.problems)))))):
+                of_box, checked = _checked(_trusting(made, powers), file, folder, further)
             files |= of_box
-            checked = load_text(f"{made.name}.yaml", of_box[f"{made.name}.yaml"], further, of_box)
             refused += [str(problem) for problem in checked.problems]
             further += [checked.crd] if checked.crd is not None else []
     return ConvertedFile(
         boxes, tuple(Written(*entry) for entry in files.items()), tuple(problems), tuple(dict.fromkeys(refused))
     )
+
+
+def _checked(
+    made: ConvertedBox, file: str, folder: Path, further: Sequence[CrdVersions]
+) -> tuple[Mapping[str, str], LoadedBox]:
+    """The files of a box, and what `box check` says of them."""
+    files = dict(_files(made, Path(file).name, folder))
+    return files, load_text(f"{made.name}.yaml", files[f"{made.name}.yaml"], further, files)
+
+
+def _trusting(made: ConvertedBox, powers: Sequence[str]) -> ConvertedBox:
+    note = "whoever writes these objects may decide this, as the original lets them: take away what tenants must not"
+    box = {**made.box, "spec": {**made.box["spec"], "trustParents": list(powers)}}
+    return attrs.evolve(made, box=box, notes={**made.notes, ("spec", "trustParents"): note})
 
 
 def _by_line(told: tuple[Place, str]) -> tuple[int, int]:

@@ -152,3 +152,20 @@ def test_crds_that_are_given_are_no_guess(tmp_path: Path, capsys: pytest.Capture
     assert "are guesses" in capsys.readouterr().out
     assert run_command(["box", "convert", str(file), "--crds", str(HERE / "webapp-crd.yaml")]) == 0
     assert "kinds:" not in capsys.readouterr().out
+
+
+def test_parents_are_trusted_where_somebody_says_so_and_with_no_more_than_the_original_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "k.yaml"
+    template = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "${schema.spec.ns}"}}
+    schema = {"apiVersion": "v1", "kind": "Team", "spec": {"ns": "string | required=true"}}
+    spec = {"schema": schema, "resources": [{"id": "settings", "template": template}]}
+    document = {"kind": "ResourceGraphDefinition", "metadata": {"name": "team"}, "spec": spec}
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+
+    assert run_command(["box", "convert", str(file)]) == 1
+    assert "say `trustParents: [Namespaces]`" in capsys.readouterr().err
+    assert run_command(["box", "convert", str(file), "--trust-parents"]) == 0
+    box, _ = documents(capsys.readouterr().out)
+    assert read_box(box).spec.trust_parents == ("Namespaces",)
