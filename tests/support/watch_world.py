@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.apimachinery.errors import Expired, KindMissing, OperatorError
+from vworkspace_core.apimachinery.errors import Expired, KindMissing, OperatorError, Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.informer.machine import step
@@ -56,6 +56,8 @@ class World:
     served: bool = True
     uids: int = 0
     snapshots: dict[str, tuple[int, list[Manifest]]] = attrs.field(factory=dict)
+    past: dict[int, dict[str, Manifest]] = attrs.field(factory=lambda: {100: {}})
+    edits: int = 0
 
     def write(self, name: str) -> None:
         """Create or change an object."""
@@ -75,9 +77,11 @@ class World:
     def _happen(self, kind: WatchEventType, name: str, uid: str) -> None:
         self.version += 1
         meta = {"name": name, "namespace": "n", "uid": uid, "resourceVersion": str(self.version)}
-        manifest = {"apiVersion": KIND.api_version, "kind": KIND.kind, "metadata": meta}
+        self.edits += 1  # a version may be given again after a restore, to something else
+        manifest = {"apiVersion": KIND.api_version, "kind": KIND.kind, "metadata": meta, "edit": self.edits}
         if kind is not WatchEventType.DELETED:
             self.objects[name] = manifest
+        self.past[self.version] = dict(self.objects)
         self.log.append((self.version, WatchEvent(kind, manifest)))
 
     def compact(self) -> None:
@@ -93,11 +97,10 @@ class World:
         self.served = False
 
     def restore(self, back: int) -> None:
-        """The storage comes back from an old backup: versions start again lower, things written since are gone."""
-        self.version = max(1, self.version - back)
-        self.objects = {
-            name: one for name, one in self.objects.items() if int(one["metadata"]["resourceVersion"]) <= self.version
-        }
+        """The storage comes back from a snapshot: everything is as it was, and versions are given again."""
+        self.version = max(100, self.version - back)
+        self.past = {at: objects for at, objects in self.past.items() if at <= self.version}
+        self.objects = dict(self.past[max(self.past)])
         self.log = [entry for entry in self.log if entry[0] <= self.version]
         self.compacted = min(self.compacted, self.version)
         self.snapshots.clear()
@@ -122,8 +125,10 @@ class World:
             raise Expired("too old resource version")
         return next((event for at, event in self.log if at > int(version)), None)
 
-    def bookmark(self, position: str) -> WatchEvent:
-        """A bookmark for a stream at `position`: never past a change it has not delivered."""
+    def bookmark(self, position: str) -> WatchEvent | None:
+        """A bookmark for a stream at `position`: never past a change it has not delivered, none before its start."""
+        if self.version < int(position):
+            return None
         waiting = any(at > int(position) for at, _ in self.log)
         meta = {"resourceVersion": position if waiting else str(self.version)}
         return WatchEvent(WatchEventType.BOOKMARK, {"kind": KIND.kind, "metadata": meta})
@@ -141,6 +146,8 @@ class Rig:
         self.state = InformerState()
         self.command: InformerCommand = Wait(0)
         self.position = ""
+        self.is_away = False
+        self.is_half_open = False
         self.told: dict[ObjectRef, str] = {}
         self.changes: list[CacheChange] = []
         self.asked: list[float] = []
@@ -161,9 +168,10 @@ class Rig:
 
     def _turn_to(self, command: InformerCommand) -> None:
         self.command = command
+        self.is_half_open = False
         if isinstance(command, OpenStream):
             self.position = command.resource_version
-        if isinstance(command, OpenStream) or command == ReadPage(""):
+        if isinstance(command, OpenStream) or (isinstance(command, ReadPage) and not command.continue_token):
             self.asked.append(self.now)
 
     @property
@@ -179,6 +187,8 @@ class Rig:
                 self.feed(WaitElapsed())
             case ReadPage(token):
                 self.feed(self._answer(lambda: self.world.page(token), ListFailed))
+            case OpenStream() if self.is_half_open:
+                return False
             case OpenStream():
                 event = self._answer(lambda: self.world.next_after(self.position), StreamFailed)
                 if event is None:
@@ -203,10 +213,12 @@ class Rig:
             case Wait():
                 pass
 
-    def bookmark(self) -> None:
-        """Let the server say where it is, if a stream is open."""
-        if self.watching:
-            self.deliver(self.world.bookmark(self.position))
+    def bookmark(self) -> bool:
+        """Let the server say where it is; False where no stream is open or it has nothing to say on it."""
+        bookmark = self.world.bookmark(self.position) if self.watching and not self.is_half_open else None
+        if bookmark is not None:
+            self.deliver(bookmark)
+        return bookmark is not None
 
     def over_stream(self, event: InformerEvent) -> None:
         """Let something happen to the stream, if one is open."""
@@ -221,7 +233,20 @@ class Rig:
         if isinstance(self.command, Wait):
             self.feed(WakeRequested())
 
+    def stay_away(self, seconds: float) -> None:
+        """Let the server answer nothing for so long; streams that are not half open have ended before."""
+        until, self.is_away = self.now + seconds, True
+        while not self.is_half_open and not (
+            isinstance(self.command, Wait) and self.now + self.command.seconds > until
+        ):
+            self.serve()
+        if isinstance(self.command, Wait):
+            self.command = Wait(self.now + self.command.seconds - until)
+        self.now, self.is_away = max(self.now, until), False
+
     def _answer(self, ask: Callable[[], Any], failed: Callable[[OperatorError], InformerEvent]) -> Any:
+        if self.is_away:
+            return failed(Unavailable("connection refused"))
         try:
             return ask()
         except OperatorError as error:
@@ -267,13 +292,20 @@ class Rig:
             command = self.command
             if not self.serve():
                 assert isinstance(command, OpenStream)
-                self.now += 60.0
-                over = self.now - opened >= command.timeout_seconds
-                self.feed(StreamEnded()) if over else self.deliver(self.world.bookmark(self.position))
+                self._pass_a_minute(command, opened)
             if self.command is not command:
                 opened = self.now
         while self.serve():
             pass
+
+    def _pass_a_minute(self, stream: OpenStream, opened: float) -> None:
+        """A minute of an idle stream, at whose end comes a bookmark; without one it is given up before its time."""
+        self.now += 60.0
+        if self.now - opened >= stream.timeout_seconds and not self.is_half_open:
+            self.feed(StreamEnded())
+        elif not self.bookmark() and self.now - opened >= stream.quiet_limit - 60.0:
+            self.now = max(self.now, opened + stream.quiet_limit)
+            self.feed(WentQuiet())
 
 
 def server_state(world: World) -> dict[str, Manifest]:

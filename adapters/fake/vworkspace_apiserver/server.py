@@ -24,6 +24,7 @@ from vworkspace_apiserver.admission.webhooks import CONFIGURATIONS, Webhook, web
 from vworkspace_apiserver.builtin.resources import builtin_resources
 from vworkspace_apiserver.lifecycle.controllers import Controllers
 from vworkspace_apiserver.lifecycle.custom_definitions import CustomDefinitions
+from vworkspace_apiserver.lifecycle.ending_definitions import DEFINITIONS
 from vworkspace_apiserver.lifecycle.namespaces import NAMESPACES, SYSTEM_NAMESPACES, Namespaces
 from vworkspace_apiserver.lifecycle.registry import Registry
 from vworkspace_apiserver.model.calls import (
@@ -45,7 +46,7 @@ from vworkspace_apiserver.storage.listing import EVERYTHING, ListOptions
 from vworkspace_apiserver.storage.reader import Reader
 from vworkspace_apiserver.storage.selection import selection_of
 from vworkspace_apiserver.storage.selectors import name_selected
-from vworkspace_apiserver.storage.store import Store
+from vworkspace_apiserver.storage.store import Snapshot, Store
 from vworkspace_apiserver.storage.streams import Streams
 from vworkspace_apiserver.storage.watch_stream import WatchStream
 from vworkspace_apiserver.writes.metadata import check_common
@@ -242,6 +243,15 @@ class ApiServer:
     def run_gc(self) -> int:
         """Collect garbage and empty terminating namespaces until nothing is left; returns how much was looked at."""
         return self._controllers.run()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Hold what a snapshot of the store holds, as after a restore of etcd: watches end, versions come again.
+
+        A watch from a version that is not reached again yet is accepted, and silent until then (W-15).
+        """
+        self.streams.end()
+        self.store.restore(snapshot)
+        self._definitions.settle(DEFINITIONS, self._delete_all)
 
     @property
     def idle(self) -> bool:

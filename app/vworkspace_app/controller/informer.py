@@ -166,8 +166,8 @@ class InformerRunner:
         command = self._step(Started())
         while True:
             match command:
-                case ReadPage(token):
-                    command = self._step(await self._read_page(token))
+                case ReadPage():
+                    command = self._step(await self._read_page(command))
                 case OpenStream():
                     command = await self._watch(command)
                 case Wait(seconds):
@@ -177,16 +177,18 @@ class InformerRunner:
                 case _:
                     assert_never(command)
 
-    async def _read_page(self, token: str) -> InformerEvent:
+    async def _read_page(self, asked: ReadPage) -> InformerEvent:
         try:
             page = await self._api.list(
                 self.kind,
-                limit=self._limit,
-                continue_token=token,
+                limit=asked.limit or self._limit,
+                continue_token=asked.continue_token,
                 **self._selectors,
             )
         except Exception as error:
             return ListFailed(self._operator_error(error))
+        if asked.limit:
+            return PageRead(page.items, page.resource_version, page.continue_token)
         if page.continue_token and len(page.items) < self._limit:
             self._limit = max(1, len(page.items))  # as many as fit: these objects are large
         else:

@@ -88,8 +88,20 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 
 def looked(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
     """The job looked for itself; where the gate is closed it saw nothing, which does not mean gone."""
-    closed = seen.namespace is not None and not labels.namespace_is_gated(seen.namespace)
-    return (job, ()) if closed else _consider(job, seen.live, at, looked=True)
+    if seen.namespace is not None and not labels.namespace_is_gated(seen.namespace):
+        return job, ()
+    if _is_undone(job, seen.live):
+        return clear(job, stage=JobStage.READY, intent=None, applied=None, latest=None, recheck_at=None), ()
+    return _consider(job, seen.live, at, looked=True)
+
+
+def _is_undone(job: JobState, live: Manifest | None) -> bool:
+    """Whether the object is as it was before the job's effect: its storage was restored from a snapshot (RUN-1)."""
+    if live is None or job.applied is None or _is_gone(job, live):
+        return False
+    if isinstance(job.task, DeleteTask):
+        return not metadata(live).get("deletionTimestamp")
+    return generation(live) < job.applied.generation
 
 
 def _soon(job: JobState, at: JobStepContext) -> JobState:

@@ -39,7 +39,7 @@ class CustomDefinitions:
         self._streams = streams
         self._conversions = conversions
         self._now = now
-        self._generations: dict[str, int] = {}
+        self._generations: dict[str, tuple[str, int]] = {}
         self._touched: dict[str, None] = {}
         self._dying: dict[GroupResource, str] = {}
         store.observe(self._on_change)
@@ -68,7 +68,8 @@ class CustomDefinitions:
 
     def _serve(self, record: Record) -> None:
         crd = record.object()
-        generation = crd["metadata"].get("generation", 1)
+        generation = (record.uid, crd["metadata"].get("generation", 1))
+        self._dying.pop((crd["spec"]["group"], crd["spec"]["names"]["plural"]), None)  # a snapshot brings it back
         if self._generations.get(record.key[1]) == generation:
             return
         known = record.key[1] in self._generations

@@ -29,6 +29,18 @@ class _Table:
     changes: deque[StoredChange] = attrs.field(factory=deque)
 
 
+@attrs.frozen
+class Snapshot:
+    """What a store held at one moment, without its history."""
+
+    version: int
+    objects: Mapping[GroupResource, Mapping[ObjectKey, Record]] = attrs.field(repr=False)
+
+    def of(self, where: GroupResource) -> Mapping[ObjectKey, Record]:
+        """The objects of one resource."""
+        return self.objects.get(where, {})
+
+
 class Store:
     """Objects and history. The only owner of the resourceVersion counter."""
 
@@ -140,6 +152,22 @@ class Store:
             self._forget_oldest()
         self.floor = max(self.floor, bound)
 
+    def snapshot(self) -> Snapshot:
+        """Everything as it is now."""
+        return Snapshot(self.version, {where: dict(table.objects) for where, table in self._tables.items()})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Hold what the snapshot holds and give its versions again; observers are called for what differs."""
+        before = self.snapshot()
+        self._tables = {where: _Table(dict(held), sorted(held)) for where, held in snapshot.objects.items()}
+        self._history.clear()
+        self.version = self.floor = snapshot.version
+        for where in {**before.objects, **snapshot.objects}:
+            was, now = before.of(where), snapshot.of(where)
+            for key in {**was, **now}:
+                if was.get(key) is not now.get(key):
+                    self._notify(where, StoredChange(self.version, was.get(key), now.get(key)))
+
     def _table(self, where: GroupResource) -> _Table:
         return self._tables.setdefault(where, _Table())
 
@@ -148,6 +176,9 @@ class Store:
         self._history.append(table)
         while len(self._history) > self._window:
             self._forget_oldest()
+        self._notify(where, change)
+
+    def _notify(self, where: GroupResource, change: StoredChange) -> None:
         for observer in tuple(self._observers):
             observer(where, change)
 

@@ -75,8 +75,8 @@ class WatchStream:
         return None if event is None else (event[0], self._render(event[1]))
 
     def bookmark(self, version: int, *, initial_events_end: bool = False) -> None:
-        """Queue a BOOKMARK for resourceVersion `version`, if the watch allows bookmarks."""
-        if not self.bookmarks or self.ended:
+        """Queue a BOOKMARK for resourceVersion `version`, if the watch allows bookmarks and began no later (W-15)."""
+        if not self.bookmarks or self.ended or version < self._after:
             return
         meta: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
         if initial_events_end:

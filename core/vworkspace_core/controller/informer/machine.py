@@ -9,10 +9,13 @@ Guarantees
     The store is replaced in one step, never emptied while a list is under way.
     No hot loop: two commands to the server are at least 0.8 s apart, except pages of one list, the watch
     after its list, the first relist after a quiet time, and a watch after one that lasted.
-    A position is never skipped: after any failure the watch goes on where it stopped, or everything is
-    listed again.
+    A position is never skipped. The storage may be restored from a snapshot at any time, and a server accepts a
+    watch from a version of its future and sends nothing (W-15). So after a stream that fell silent, or a gap longer
+    than `resume_within`, everything is listed again; a watch that ended before its time or broke is resumed where it
+    stopped only if a list of one object shows that the server is not behind that position.
 Assumption
-    resourceVersions of one kind are numbers that grow; those that are not numbers are not compared.
+    resourceVersions of one kind are numbers that grow while a server serves; those that are not numbers are not
+    compared. An API server that is stopped for a restore is away for at least three seconds.
 """
 
 from typing import TypeAlias, assert_never
@@ -91,6 +94,22 @@ def pause(
     return waiting, (*effects, *command)
 
 
+def resume_or_relist(
+    state: InformerState, moment: InformerContext, trouble: ReportWatchError, at_least: float = 0.0
+) -> InformerStep:
+    """Wait, then resume the watch of a stream that broke, or list again where the gap is too long for that.
+
+    A stream that lasted was cut by something in between, as load balancers do with idle ones: the first failure.
+    """
+    lasted = moment.now - state.asked_at >= moment.policy.backoff.cap
+    counted = attrs.evolve(state, failures=0) if lasted else state
+    waiting, effects = pause(counted, moment, trouble, at_least=at_least)
+    if waiting.wake_at - moment.now <= moment.policy.resume_within:
+        return attrs.evolve(waiting, in_doubt=True), effects
+    listing = attrs.evolve(waiting, phase=InformerPhase.LISTING, continue_token="")
+    return listing, (DiscardPages(), Relist(RelistCause.INTERRUPTED), *effects)
+
+
 def wait_for(state: InformerState, seconds: float, moment: InformerContext) -> InformerStep:
     """Wait, then go on with the same phase."""
     return attrs.evolve(state, wake_at=moment.now + seconds), (Wait(seconds),)
@@ -102,6 +121,8 @@ def resume(state: InformerState, moment: InformerContext) -> InformerStep:
     match state.phase:
         case InformerPhase.LISTING | InformerPhase.MISSING:
             return attrs.evolve(asking, phase=InformerPhase.LISTING), (ReadPage(state.continue_token),)
+        case InformerPhase.WATCHING if state.in_doubt:
+            return asking, (ReadPage(limit=1),)
         case InformerPhase.WATCHING:
             return asking, (_stream(state, moment),)
         case _:
@@ -127,8 +148,12 @@ def step(
     match event:
         case WatchEvent():
             return _streamed(state, event, moment)
+        case PageRead() if state.phase is InformerPhase.WATCHING:
+            return _compared(attrs.evolve(state, heard_at=now), event, moment)
         case PageRead():
             return _page(attrs.evolve(state, heard_at=now), event, moment)
+        case ListFailed(error) if state.phase is InformerPhase.WATCHING:
+            return _stream_failed(state, error, moment)
         case ListFailed(error):
             return _list_failed(state, error, moment)
         case StreamEnded():
@@ -162,6 +187,13 @@ def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) 
             assert_never(event.type)
 
 
+def _compared(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
+    """Resume the watch, unless the server is behind its position: then it is another history."""
+    if older(page.resource_version, state.resource_version):
+        return relist(state, RelistCause.BACKWARDS, moment)
+    return resume(attrs.evolve(state, in_doubt=False), moment)
+
+
 def _page(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
     if page.continue_token:
         reading = attrs.evolve(state, continue_token=page.continue_token, asked_at=moment.now)
@@ -170,23 +202,20 @@ def _page(state: InformerState, page: PageRead, moment: InformerContext) -> Info
 
 
 def _listed(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
-    """The last page: the buffered objects become the content, unless they are older than what was seen."""
+    """The last page: the buffered objects become the content, also where they are older than what was seen.
+
+    A list without a resourceVersion is the most recent there is (W-01): an older one means restored storage.
+    """
     version = page.resource_version
-    begun = attrs.evolve(state, continue_token="")
-    if older(version, state.resource_version) and state.older_lists < moment.policy.believe_older:
-        doubted = attrs.evolve(begun, older_lists=state.older_lists + 1)
-        return pause(
-            doubted, moment, DiscardPages(), ReportWatchError(f"a list at {version} is older than what was seen")
-        )
     fresh = attrs.evolve(
-        begun,
+        state,
+        continue_token="",
+        in_doubt=False,
         phase=InformerPhase.WATCHING,
         has_synced=True,
         resource_version=version,
         listed_at=moment.now,
         misses=0,
-        older_lists=0,
-        broken=0,
     )
     opened, effects = resume(fresh, moment)
     return opened, (BufferPage(page.items), Replace(version), *effects)
@@ -231,12 +260,13 @@ def _wake_requested(state: InformerState, moment: InformerContext) -> InformerSt
 def _stream_ended(state: InformerState, moment: InformerContext) -> InformerStep:
     policy, lasted = moment.policy, moment.now - state.asked_at
     if lasted < policy.shortest_watch and not state.had_event:
-        return pause(state, moment, ReportWatchError("the watch was closed at once"))
+        return resume_or_relist(state, moment, ReportWatchError("the watch was closed at once"))
     if moment.now - state.listed_at >= policy.relist_after:
         return list_anew(state, RelistCause.PERIODIC, moment)
+    ended = attrs.evolve(state, in_doubt=lasted < policy.watch_timeout)
     if lasted < policy.shortest_watch:
-        return wait_for(state, policy.shortest_watch - lasted, moment)
-    return resume(state, moment)
+        return wait_for(ended, policy.shortest_watch - lasted, moment)
+    return resume(ended, moment)
 
 
 def _stream_failed(state: InformerState, error: OperatorError, moment: InformerContext) -> InformerStep:
@@ -246,27 +276,17 @@ def _stream_failed(state: InformerState, error: OperatorError, moment: InformerC
             return relist(state, RelistCause.EXPIRED, moment, trouble)
         case KindMissing():
             return relist(state, RelistCause.KIND_MISSING, moment, trouble)
-        case Unavailable(status=200 | 500):
-            return _broken(state, error, moment)
         case Unavailable(retry_after=seconds):
-            return pause(state, moment, trouble, at_least=seconds or 0.0)
+            return resume_or_relist(state, moment, trouble, at_least=seconds or 0.0)
         case Forbidden():
-            return pause(state, moment, trouble)
+            return resume_or_relist(state, moment, trouble)
         case _:
             return relist(state, RelistCause.UNREADABLE, moment, trouble)
 
 
 def _went_quiet(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Nobody may be there any more (D22); or the server sends no bookmarks, and then silence says nothing."""
+    """List again: the peer may be gone (D22), or have gone back in time; or the server sends no bookmarks."""
     silences = state.silences + 1
     expected = state.bookmarked or silences < moment.policy.believe_silence
     quiet = attrs.evolve(state, silences=silences, bookmarks=expected)
-    return pause(quiet, moment, ReportWatchError("the stream went quiet", is_usual=True))
-
-
-def _broken(state: InformerState, error: Unavailable, moment: InformerContext) -> InformerStep:
-    """The server is there, but what it says cannot be used: after a few times the position itself is doubted."""
-    trouble, broken = ReportWatchError(error.message), state.broken + 1
-    if broken >= moment.policy.believe_broken:
-        return relist(attrs.evolve(state, broken=0), RelistCause.UNREADABLE, moment, trouble)
-    return pause(attrs.evolve(state, broken=broken), moment, trouble, at_least=error.retry_after or 0.0)
+    return relist(quiet, RelistCause.QUIET, moment, ReportWatchError("the stream went quiet", is_usual=True))

@@ -17,11 +17,15 @@ class RelistCause(StrEnum):
     EXPIRED = "expired"
     """410: the position is older than the server's memory."""
     BACKWARDS = "backwards"
-    """A resourceVersion smaller than one already seen: the server's storage was restored, or it is stale."""
+    """A resourceVersion smaller than one already seen: the server's storage was restored."""
+    INTERRUPTED = "interrupted"
+    """The server was away for too long to resume the watch: its storage may have been restored meanwhile."""
+    QUIET = "quiet"
+    """The stream brought neither events nor bookmarks: the peer is gone, or the position is in its future."""
     KIND_MISSING = "kind_missing"
     """The watch met a kind that is not served."""
     UNREADABLE = "unreadable"
-    """Several answers in a row could not be read, or the position itself was refused."""
+    """The position itself was refused."""
     PERIODIC = "periodic"
     """So that even an event the server failed to send is noticed."""
 
@@ -92,9 +96,10 @@ def is_answer(event: InformerEvent) -> bool:
 
 @attrs.frozen
 class ReadPage:
-    """Read a page, the first one with an empty token."""
+    """Read a page, the first one with an empty token; `limit` objects, 0 for as many as fit."""
 
     continue_token: str = ""
+    limit: int = 0
 
 
 @attrs.frozen

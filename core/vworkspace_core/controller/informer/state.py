@@ -39,6 +39,8 @@ class InformerPolicy:
     """After so long without a failure the backoff starts anew."""
     retry_after_cap: float = 300.0
     """The longest wait a server may ask for."""
+    resume_within: float = 2.0
+    """After a longer gap a watch is not resumed, but everything listed again; no restore of storage is as fast."""
     shortest_watch: float = 1.0
     """A watch that ends sooner without an event failed."""
     watch_timeout: float = 300.0
@@ -51,10 +53,6 @@ class InformerPolicy:
     """So many silent streams without ever a bookmark show a server that sends none."""
     relist_after: float = 3600.0
     """Age of the list at which the end of a watch leads to a new list; infinity for never."""
-    believe_older: int = 3
-    """So often a list older than what was seen is asked again before it is believed (restored storage)."""
-    believe_broken: int = 3
-    """So many unreadable answers in a row lead to a relist."""
 
 
 @attrs.frozen
@@ -74,6 +72,8 @@ class InformerState:
     """When the server last said anything that could be used."""
     listed_at: float = float("-inf")
     wake_at: float = 0.0
+    in_doubt: bool = False
+    """Whether the server still has the history that the position belongs to: a list says so."""
     had_event: bool = False
     """The stream brought an event that is no bookmark."""
     bookmarks: bool = True
@@ -83,8 +83,6 @@ class InformerState:
     silences: int = 0
     """Streams that went quiet before the first bookmark was seen."""
     misses: int = 0
-    older_lists: int = 0
-    broken: int = 0
 
     def heard(self, resource_version: str, now: float, *, bookmark: bool) -> "InformerState":
         """The state after an event of the stream."""
@@ -100,13 +98,12 @@ class InformerState:
             heard_at=now,
             listed_at=self.listed_at,
             wake_at=self.wake_at,
+            in_doubt=self.in_doubt,
             had_event=self.had_event or not bookmark,
             bookmarks=self.bookmarks or bookmark,
             bookmarked=self.bookmarked or bookmark,
             silences=self.silences,
             misses=self.misses,
-            older_lists=self.older_lists,
-            broken=0,
         )
 
 

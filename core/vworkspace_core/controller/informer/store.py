@@ -235,7 +235,10 @@ class ObjectStore:
         self._buffer = {}
 
     def replace(self, resource_version: str) -> Iterator[CacheChange]:
-        """Make the buffered objects the content, at once; yields everything that differs, missed deletes first."""
+        """Make the buffered objects the content, at once; yields everything that differs, missed deletes first.
+
+        Contents are compared too: storage that was restored from a snapshot gives the same versions again.
+        """
         buffered, self._buffer = self._buffer, {}
         first = not self._listed
         differences = [
@@ -243,7 +246,7 @@ class ObjectStore:
         ]
         for name, entry in buffered.items():
             held = self._hold(name, entry)
-            if held is None or (held.version, held.uid) != (entry.version, entry.uid):
+            if held is None or (held.version, held.uid, held.raw) != (entry.version, entry.uid, entry.raw):
                 differences.append(_Difference(name, held, entry))
         self.resource_version, self._listed = resource_version, True
         return (change for difference in differences for change in self._changes(difference, first))
