@@ -17,7 +17,7 @@ import ssl
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -66,26 +66,41 @@ class ApiClient:
 
     session: aiohttp.ClientSession
 
-    async def send(self, method: str, path: str, body: Any, *, media: str = "application/json", who: str) -> int:
-        """The status of the answer; 404 and 409 are for the caller, any other refusal ends the measurement."""
+    async def send(self, method: str, path: str, body: Any, *, media: str = "application/json", who: str) -> Any:
+        """The object that is answered, None for 404 and 409; any other refusal ends the measurement."""
         headers = {"content-type": media}
         query = {"fieldManager": who}
         async with self.session.request(method, path, data=json.dumps(body), headers=headers, params=query) as answer:
             text = await answer.text()
             assert answer.status < 300 or answer.status in (404, 409), text
-            return answer.status
+            return msgspec.json.decode(text) if answer.status < 300 else None
+
+    async def get(self, path: str) -> Any:
+        """The object; empty where there is none."""
+        async with self.session.get(path) as answer:
+            return msgspec.json.decode(await answer.read()) if answer.status == 200 else {}
 
     async def watch(self, kind: Kind, seen: Callable[[str, dict[str, Any]], None]) -> None:
-        """Every change of the kind, from the beginning, until cancelled."""
-        query = {"watch": "true", "timeoutSeconds": "3600"}
+        """Every change of the kind, from the beginning, until cancelled; a stream that ends is resumed."""
+        version = ""
+        while True:
+            async for change, manifest in self._stream(kind, version):
+                version = manifest.get("metadata", {}).get("resourceVersion", "") if change != "ERROR" else ""
+                if change not in ("ERROR", "BOOKMARK"):  # 410 is an ERROR: everything comes again
+                    seen(change, manifest)
+            await asyncio.sleep(0.1)
+
+    async def _stream(self, kind: Kind, version: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        query = {"watch": "true", "timeoutSeconds": "3600", "allowWatchBookmarks": "true", "resourceVersion": version}
         limits = aiohttp.ClientTimeout(total=None)
-        async with self.session.get(path_of(kind), params=query, timeout=limits) as answer:
-            rest = b""
-            async for chunk in answer.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    event = msgspec.json.decode(line)
-                    seen(event["type"], event["object"])
+        with suppress(aiohttp.ClientError):  # a connection that breaks is an end like any other
+            async with self.session.get(path_of(kind), params=query, timeout=limits) as answer:
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        event = msgspec.json.decode(line)
+                        yield event["type"], event["object"]
 
 
 @asynccontextmanager
@@ -146,17 +161,24 @@ class Play:
     """When the instance was first seen Ready."""
     changes: dict[str, int] = attrs.field(factory=dict)
     """How often the instance was seen to change."""
-    _known: set[str] = attrs.field(factory=set)
+    _taken: dict[str, int] = attrs.field(factory=dict)
+    """The generation of a HelmRelease that is answered or waits for it."""
+    _seen: dict[str, str] = attrs.field(factory=dict)
 
     def release_seen(self, change: str, manifest: Mapping[str, Any]) -> None:
         meta = manifest["metadata"]
-        if change != "DELETED" and meta["name"] not in self._known:
-            self._known.add(meta["name"])
+        if change == "DELETED":
+            self._taken.pop(meta["name"], None)
+        elif meta["generation"] > self._taken.get(meta["name"], 0):
+            self._taken[meta["name"]] = meta["generation"]
             source = manifest["spec"]["chartRef"]["name"]
             self.releases.put_nowait((meta["name"], source, meta["generation"]))
 
     def instance_seen(self, change: str, manifest: Mapping[str, Any]) -> None:
-        name = manifest["metadata"]["name"]
+        name, version = manifest["metadata"]["name"], manifest["metadata"]["resourceVersion"]
+        if self._seen.get(name) == version:
+            return  # a stream that began again
+        self._seen[name] = version
         self.changes[name] = self.changes.get(name, 0) + 1
         conditions = (manifest.get("status") or {}).get("conditions") or ()
         if any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
@@ -167,14 +189,19 @@ class Play:
         while True:
             name, source, generation = await self.releases.get()
             now = format_time(datetime.now(UTC))
-            await self._status(OCI_REPOSITORY, source, source_status(1, now), "source-controller")
+            seen = await self._status(OCI_REPOSITORY, source, source_status(1, now), "source-controller")
+            if seen != 1:
+                await self._status(OCI_REPOSITORY, source, source_status(seen, now), "source-controller")
             await self._status(HELM_RELEASE, name, release_status(name, generation, now), "helm-controller")
-            self.answered[name] = time.perf_counter()
+            if name not in self.ready:
+                self.answered[name] = time.perf_counter()
 
-    async def _status(self, kind: Kind, name: str, body: Mapping[str, Any], who: str) -> None:
+    async def _status(self, kind: Kind, name: str, body: Mapping[str, Any], who: str) -> int:
+        """The generation of the object whose status was written."""
         for _ in range(500):
-            if await self.api.send("PATCH", path_of(kind, name, "status"), body, media=MERGE, who=who) == 200:
-                return
+            written = await self.api.send("PATCH", path_of(kind, name, "status"), body, media=MERGE, who=who)
+            if written is not None:
+                return int(written["metadata"]["generation"])
             await asyncio.sleep(0.02)
         raise AssertionError(f"{kind.kind} {name} never came")
 
@@ -184,13 +211,36 @@ class Play:
 
     async def until_ready(self, names: Sequence[str], pause: float) -> None:
         end = time.perf_counter() + PATIENCE
-        while not all(name in self.ready for name in names):
-            assert time.perf_counter() < end, f"{sum(name not in self.ready for name in names)} never became Ready"
+        while missing := [name for name in names if name not in self.ready]:
+            assert time.perf_counter() < end, await self.held_of(missing)
             await asyncio.sleep(pause)
+
+    async def held_of(self, names: Sequence[str]) -> str:
+        """What the server holds for instances that never became Ready, and what was seen of them here."""
+        lines = [f"after {PATIENCE:g} s {len(names)} instances are not Ready; of the first {min(len(names), 10)}:"]
+        for name in names[:10]:
+            answered = "answered" if name in self.answered else "not answered"
+            lines.append(f"{name}: generation {self._taken.get(name)} of its HelmRelease was seen here, and {answered}")
+            for kind in (APPLICATION_INSTANCE, HELM_RELEASE):
+                lines.append(f"  {kind.kind}: {told(await self.api.get(path_of(kind, name)))}")
+        return "\n".join(lines)
 
     def reactions(self, names: Sequence[str]) -> list[float]:
         """Milliseconds from a HelmRelease that says Ready to its instance that says so."""
         return sorted(1000 * (self.ready[name] - self.answered[name]) for name in names)
+
+
+def told(manifest: Mapping[str, Any]) -> str:
+    """An object as far as it says why it is not Ready."""
+    if not manifest:
+        return "not there"
+    status, generation = manifest.get("status") or {}, manifest["metadata"].get("generation")
+    conditions = [
+        f"{one['type']}={one['status']}/{one.get('reason')}: {str(one.get('message'))[:160]}"
+        for one in status.get("conditions") or ()
+    ]
+    observed = status.get("observedGeneration")
+    return f"generation {generation}, observed {observed}; {'; '.join(conditions) or 'no conditions'}"
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
