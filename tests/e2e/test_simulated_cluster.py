@@ -1,9 +1,11 @@
 """`cluster --simulate`: the simulated downstream controllers in a process and over HTTP (RUN-8, RUN-9)."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 
 from tests.support.commands import run as command
@@ -26,6 +28,8 @@ from vworkspace_fake.downstream import (
 )
 from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
+from vworkspace_fake.simulation.effects import ControllerResult, PassStep
+from vworkspace_fake.simulation.simulator import ControllerPass
 from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.anyio
@@ -117,6 +121,38 @@ async def test_a_cluster_simulates_while_it_serves() -> None:
         async with KubeApiClient(config_of(told[0])) as api:
             await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
             await api.create(job(), kind=JOB, field_manager="test")
+            await until(api, ObjectRef(JOB, NS, "j"), lambda it: get_path(it, "status", "completionTime"))
+        group.cancel_scope.cancel()
+
+
+def _defect() -> PassStep[ControllerResult]:
+    raise ZeroDivisionError
+    yield
+
+
+async def test_a_defect_of_a_simulated_controller_ends_neither_the_server_nor_its_neighbours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """controller-runtime recovers what panics, and tries it again later."""
+    cluster = EmbeddedCluster.start([], ("job",))
+    assert cluster.downstream is not None
+    cluster.downstream.behaviour = QUICK
+    begin = cluster.downstream._begin
+
+    def broken(ref: ObjectRef, now: datetime) -> ControllerPass:
+        return attrs.evolve(begin(ref, now), steps=_defect()) if ref.name == "broken" else begin(ref, now)
+
+    monkeypatch.setattr(cluster.downstream, "_begin", broken)
+    ready, told = anyio.Event(), list[str]()
+    async with anyio.create_task_group() as group:
+        group.start_soon(cluster.run, "127.0.0.1", 0, ready, told)
+        await ready.wait()
+        async with KubeApiClient(config_of(told[0])) as api:
+            await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
+            for name in ("broken", "j"):
+                manifest = job()
+                manifest["metadata"]["name"] = name
+                await api.create(manifest, kind=JOB, field_manager="test")
             await until(api, ObjectRef(JOB, NS, "j"), lambda it: get_path(it, "status", "completionTime"))
         group.cancel_scope.cancel()
 

@@ -57,7 +57,8 @@ def simulators(server: ApiServer, names: Sequence[str]) -> tuple[FluxSimulator |
 
 
 async def simulate(server: ApiServer, simulator: Simulator) -> None:
-    """Run until cancelled."""
+    """Run until cancelled: no object ends the process, as controller-runtime recovers what panics."""
+    simulator.recovers = True
     await run_simulator(_api_for(server, type(simulator)), SystemClock(), simulator)
 
 

@@ -1,7 +1,10 @@
 """The small rules under the simulated Flux: durations, versions, conditions, patches, Helm's records."""
 
+import base64
+import gzip
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from json import dumps
 from typing import Any
 
 import attrs
@@ -32,6 +35,7 @@ from vworkspace_fake.flux.storage import (
     HelmReleaseStatus,
     StoredRelease,
     prune,
+    readable_releases,
     release_from_secret,
     release_secret,
     replace,
@@ -430,3 +434,30 @@ def test_a_repository_of_type_oci_is_only_looked_at_to_be_emptied() -> None:
     assert list(triggered(HELM_REPOSITORY, None, repository, FluxObjects())) == []
     fresh = _object("HelmRepository", "charts", {"type": "oci"}, observedGeneration=-1)
     assert list(triggered(HELM_REPOSITORY, None, fresh, FluxObjects())) == [ObjectRef(HELM_REPOSITORY, "org", "charts")]
+
+
+def _stored(content: bytes) -> str:
+    return base64.b64encode(base64.b64encode(gzip.compress(content, mtime=0))).decode()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "info", "chart"]), inner),
+    max_leaves=8,
+)
+
+
+@given(
+    st.none()
+    | st.dictionaries(
+        st.just("release"), st.text() | st.binary().map(_stored) | JSON.map(lambda it: _stored(dumps(it).encode()))
+    )
+)
+@example({"release": "aHVudGVyMg=="})
+@example({"release": _stored(b"[" * 100_000)})
+def test_a_record_that_no_helm_has_written_is_passed_over_as_helm_does(data: dict[str, str] | None) -> None:
+    """One such Secret ended `cluster --simulate flux` with a traceback."""
+    good = release_secret(_release(1), "org")
+    bad = {**good, "data": data} if data is not None else {"metadata": good["metadata"]}
+
+    assert list(readable_releases([bad, good, bad])) == [_release(1)]

@@ -13,7 +13,7 @@ from vworkspace_fake.flux.storage import (
     HelmReleaseStatus,
     StoredRelease,
     last_release,
-    release_from_secret,
+    readable_releases,
     release_secret,
     secret_name,
 )
@@ -80,7 +80,7 @@ class HelmStorage:
             page = await self._api.list(SECRET, namespace=namespace, label_selector=f"owner=helm,name={name}")
         except KindMissing:
             return ()
-        return tuple(sorted((release_from_secret(item) for item in page.items), key=lambda item: item.version))
+        return tuple(sorted(readable_releases(page.items), key=lambda item: item.version))
 
     async def _mirror(self, namespace: str, before: Sequence[StoredRelease], after: Sequence[StoredRelease]) -> None:
         known = {item.version: item for item in before}

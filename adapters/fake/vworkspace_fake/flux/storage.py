@@ -4,7 +4,9 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -142,6 +144,16 @@ def release_from_secret(secret: Manifest) -> StoredRelease:
         description=info.get("description", ""),
         hooks=tuple(_hook_from(hook) for hook in document.get("hooks", ())),
     )
+
+
+def readable_releases(secrets: Iterable[Manifest]) -> Iterator[StoredRelease]:
+    """Yield the releases in Secrets that carry Helm's labels; one that cannot be read is passed over, as Helm does."""
+    for secret in secrets:
+        # Whatever somebody has stored: no data, no base64, no gzip, no JSON, no release.
+        with suppress(
+            ValueError, LookupError, TypeError, AttributeError, OSError, EOFError, zlib.error, RecursionError
+        ):
+            yield release_from_secret(secret)
 
 
 def _hook_from(hook: Mapping[str, Any]) -> ChartHook:

@@ -7,6 +7,7 @@ The engine below is the same for all of them: the work queue with its backoff, t
 the passes under way. What a set of controllers watches, reconciles and asks of its surroundings is its subclass's.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +25,8 @@ from vworkspace_fake.simulation.effects import ControllerResult, Effect, PassSte
 from vworkspace_fake.simulation.executor import SimulationExecutor, list_all
 from vworkspace_fake.simulation.queue import DueTimes, FailureBackoff
 from vworkspace_fake.simulation.workers import Together, in_turn
+
+_log = logging.getLogger(__name__)
 
 _MAX_STEPS: Final = 10_000
 
@@ -64,6 +67,7 @@ class Simulator(ABC):
     """
 
     title: ClassVar[str] = "the simulated controllers"
+    recovers: bool = False
 
     def __init__(self, api: KubeApi, objects: ObservedObjects | None = None, *, together: Together = in_turn) -> None:
         self._objects = ObservedObjects() if objects is None else objects
@@ -209,7 +213,10 @@ class Simulator(ABC):
             self._due.add(ref, now)
 
     async def _converse(self, begun: ControllerPass, answer: Any) -> Sleep | ControllerResult:
-        """Answer effects until the pass sleeps or ends. What it lets through of errors ends it."""
+        """Answer effects until the pass sleeps or ends. What it lets through of errors ends it.
+
+        A defect is raised, where `recovers` does not say that the process is to outlive it.
+        """
         following: Callable[[], Effect] = partial(begun.steps.send, answer)
         try:
             while not isinstance(effect := following(), Sleep):
@@ -224,6 +231,11 @@ class Simulator(ABC):
             return result
         except OperatorError as error:
             return failed(error.message)
+        except Exception as error:
+            if not self.recovers:
+                raise
+            _log.exception("%s: a pass failed", self.title)
+            return failed(f"panic: {error} [recovered]")
         return effect
 
     def _finish(self, ref: ObjectRef, result: ControllerResult, now: datetime) -> None:
