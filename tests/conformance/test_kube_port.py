@@ -81,6 +81,18 @@ async def listing_everywhere_and_by_selector(on: Examined) -> None:
     await refused(on.api.list(PROBE, label_selector="a=b=c"), Invalid)
 
 
+async def listing_metadata_alone(on: Examined) -> None:
+    """As of Secrets whose content nobody here has any business with."""
+    for name in "abc":
+        await on.apply(on.probe(name, size=1))
+    whole = await on.api.list(PROBE, namespace=on.namespace)
+    for limit in (0, 2):
+        page = await on.api.list(PROBE, namespace=on.namespace, limit=limit, metadata_only=True)
+        expected = [{key: item[key] for key in ("apiVersion", "kind", "metadata")} for item in whole.items]
+        assert page.items == expected[: limit or None]
+    await refused(on.api.list(ABSENT, metadata_only=True), KindMissing)
+
+
 async def creating(on: Examined) -> None:
     made = await on.api.create(on.probe("a", size=1), kind=PROBE, field_manager="one")
     assert get_path(made, "metadata", "uid")
@@ -285,6 +297,7 @@ CHECKS: list[Check] = [
     kinds_that_are_not_served,
     listing_in_pages,
     listing_everywhere_and_by_selector,
+    listing_metadata_alone,
     creating,
     updating,
     applying,

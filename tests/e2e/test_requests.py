@@ -13,7 +13,7 @@ from vworkspace_apiserver.model.calls import RequestVerb
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 
-FOREIGN_RELEASE = ["get secrets"] * 4
+FOREIGN_RELEASE = ["list secrets"]
 """Whether Helm alone has installed a release of that name (decision 87)."""
 FIRST_WRITES = ["patch ocirepositories", "patch helmreleases"]
 TOLD = ["patch applicationinstances status", "create events"]

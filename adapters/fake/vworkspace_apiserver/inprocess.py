@@ -65,6 +65,7 @@ class InProcessKube:
         limit: int = 0,
         continue_token: str = "",
         resource_version: str = "",
+        metadata_only: bool = False,
     ) -> ListPage:
         """Read one page. A continue token carries its own resourceVersion, so the other is not sent (W-04)."""
         options = ListOptions(
@@ -76,7 +77,10 @@ class InProcessKube:
         )
         with self._errors("list", kind):
             listed = self.server.list(self._collection(kind, namespace), options, self.caller)
-        return ListPage(listed.objects(), str(listed.page.version), listed.page.continue_token)
+        objects = listed.objects()
+        if metadata_only:
+            objects = [{key: manifest[key] for key in ("apiVersion", "kind", "metadata")} for manifest in objects]
+        return ListPage(objects, str(listed.page.version), listed.page.continue_token)
 
     async def watch(
         self,

@@ -21,6 +21,7 @@ from vworkspace_kube.errors import RequestInfo, transport_error
 from vworkspace_kube.lines import LineSplitter
 from vworkspace_kube.requests import (
     APPLY_PATCH,
+    ONLY_METADATA,
     KubeRequest,
     collection,
     delete_options,
@@ -110,6 +111,7 @@ class KubeApiClient:
         limit: int = 0,
         continue_token: str = "",
         resource_version: str = "",
+        metadata_only: bool = False,
     ) -> ListPage:
         """Read one page. A continue token carries its own resourceVersion, so the other is not sent (W-04).
 
@@ -122,15 +124,18 @@ class KubeApiClient:
             "continue": continue_token,
             "resourceVersion": "" if continue_token else resource_version,
         }
-        request = collection("GET", "list", kind, namespace, params=params)
+        accept = ONLY_METADATA if metadata_only else ""
+        request = collection("GET", "list", kind, namespace, params=params, accept=accept)
         while limit > 1:
             response = await dispatch(self._requests, attrs.evolve(request, params={**params, "limit": limit}))
             try:
-                return page_of(request.info, await at_most(request.info, response, _PAGE_BYTES))
+                body = await at_most(request.info, response, _PAGE_BYTES)
+                return page_of(request.info, body, metadata_only=metadata_only)
             except TooLarge:
                 limit //= 4
         single = {**params, "limit": 1} if params["limit"] else params
-        return page_of(request.info, await self._send(attrs.evolve(request, params=single)))
+        body = await self._send(attrs.evolve(request, params=single))
+        return page_of(request.info, body, metadata_only=metadata_only)
 
     async def watch(
         self,

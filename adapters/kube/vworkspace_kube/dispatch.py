@@ -18,7 +18,9 @@ async def dispatch(
     """Send one request and return its answer, whatever it is. Raises Unavailable, Invalid, Unauthorized."""
     target, body = request.target, request.encoded()
     try:
-        return await pool.send(request.method, target, body=body, media_type=request.media_type, timeout=timeout)
+        return await pool.send(
+            request.method, target, body=body, media_type=request.media_type, accept=request.accept, timeout=timeout
+        )
     except (aiohttp.ClientError, TimeoutError) as error:
         if isinstance(error.__cause__, OperatorError):
             raise error.__cause__ from None  # the fence, which was asked where the body was to leave

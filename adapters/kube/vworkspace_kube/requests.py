@@ -20,6 +20,9 @@ from vworkspace_kube.errors import RequestInfo
 APPLY_PATCH = "application/apply-patch+yaml"
 """Media type of server-side apply; JSON is YAML, so the body is JSON."""
 
+ONLY_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""Media type of a list without the content of its objects."""
+
 
 @attrs.frozen
 class KubeRequest:
@@ -31,6 +34,8 @@ class KubeRequest:
     params: Mapping[str, str | int | None] = attrs.field(factory=dict)
     body: Json = None
     media_type: str = "application/json"
+    accept: str = ""
+    """Media type of the answer, where it is not plain JSON."""
     path: str = ""
     """Of what is no resource, such as `/version`."""
 

@@ -54,12 +54,17 @@ def left_of(info: RequestInfo, body: bytes) -> Manifest | None:
     return manifest if is_kept else None
 
 
-def page_of(info: RequestInfo, body: bytes) -> ListPage:
+_PARTIAL = ("meta.k8s.io/v1", "PartialObjectMetadata")
+
+
+def page_of(info: RequestInfo, body: bytes, *, metadata_only: bool = False) -> ListPage:
     """A page as the port wants it: `items: null` is empty, and items of built-in kinds get their type.
 
     Raises Unavailable for what is not a list of that kind, or holds what does not belong there.
     """
     manifest = _decoded(info, body, "items")
+    if metadata_only:
+        manifest = _typed_again(info, manifest)
     version, token = get_path(manifest, "metadata", "resourceVersion"), get_path(manifest, "metadata", "continue")
     items = manifest.get("items") or []
     if problem := _typed(manifest, info.kind.api_version, f"{info.kind.kind}List"):
@@ -72,6 +77,18 @@ def page_of(info: RequestInfo, body: bytes) -> ListPage:
         if problem := why_foreign(info, item):
             raise not_the_server(info, f"an item of the list: {problem}")
     return ListPage(items, str(version), str(token or ""))
+
+
+def _typed_again(info: RequestInfo, manifest: dict[str, Any]) -> dict[str, Any]:
+    """A list of metadata as a list of the kind whose metadata it is. Raises Unavailable for any other list."""
+    if problem := _typed(manifest, _PARTIAL[0], f"{_PARTIAL[1]}List"):
+        raise not_the_server(info, problem)
+    items = manifest.get("items")
+    for item in items if isinstance(items, list) else ():
+        if problem := _typed(item, *_PARTIAL):
+            raise not_the_server(info, f"an item of the list: {problem}")
+        item.update(apiVersion=info.kind.api_version, kind=info.kind.kind)
+    return {**manifest, "apiVersion": info.kind.api_version, "kind": f"{info.kind.kind}List"}
 
 
 def why_foreign(info: RequestInfo, manifest: Any, *, versioned: bool = True) -> str:

@@ -98,6 +98,7 @@ class ConnectionPool:
         *,
         body: bytes | None = None,
         media_type: str = "",
+        accept: str = "",
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> aiohttp.ClientResponse:
         """Send one request to `target`, path and query; once more with a fresh credential after a 401.
@@ -109,12 +110,13 @@ class ConnectionPool:
         if body is not None:
             self._before_write()
         authorization = await self._authorization.current()
-        response = await self._exchange(method, target, authorization, body, media_type, timeout)
+        wanted = {"Accept": accept} if accept else {}
+        response = await self._exchange(method, target, authorization, wanted, body, media_type, timeout)
         if response.status == 401:
             renewed = await self._authorization.renewed(authorization)
             if renewed not in ("", authorization):
                 response.release()
-                return await self._exchange(method, target, renewed, body, media_type, timeout)
+                return await self._exchange(method, target, renewed, wanted, body, media_type, timeout)
         return response
 
     async def close(self) -> None:
@@ -127,11 +129,12 @@ class ConnectionPool:
         method: str,
         target: str,
         authorization: str,
+        wanted: Mapping[str, str],
         body: bytes | None,
         media_type: str,
         timeout: aiohttp.ClientTimeout | None,
     ) -> aiohttp.ClientResponse:
-        headers: Mapping[str, str] = {"Authorization": authorization} if authorization else {}
+        headers = {**wanted, "Authorization": authorization} if authorization else wanted
         data = None if body is None else FencedBody(body, media_type, self._before_write)
         began = time.monotonic()
         try:

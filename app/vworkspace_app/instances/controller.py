@@ -36,13 +36,12 @@ from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.informer.changes import CacheChange
-from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.controller.queue.event_handlers import owners_of_kind
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
-from vworkspace_core.instances.helm_storage import ANY_VERSION, record_refs, without_content
+from vworkspace_core.instances.helm_storage import release_records
 from vworkspace_core.instances.naming import releases_of
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import reconcile
@@ -175,10 +174,7 @@ class InstanceController:
                     CONFIG_MAP, namespace=ref.namespace, field_selector=f"metadata.name={ref.name}"
                 )
                 objects.update((ref, manifest) for manifest in page.items)
-        reading = LiveReads(self.api)
-        for ref in record_refs(instance, observed):
-            if (record := await reading.get(ref, resource_version=ANY_VERSION)) is not None:
-                objects[ref] = without_content(record)
+        objects |= await release_records(self.api, instance, observed)
         return attrs.evolve(observed, objects=objects)
 
     def keys_of_downstream(self, change: CacheChange) -> Iterator[ObjectRef]:

@@ -52,6 +52,7 @@ class DeclaredApi:
         limit: int = 0,
         continue_token: str = "",
         resource_version: str = "",
+        metadata_only: bool = False,
     ) -> ListPage:
         """See `KubeApi.list`."""
         self._ask("list", kind)
@@ -63,6 +64,7 @@ class DeclaredApi:
             limit=limit,
             continue_token=continue_token,
             resource_version=resource_version,
+            metadata_only=metadata_only,
         )
 
     def watch(

@@ -48,8 +48,9 @@ _CHANGED: Final = ("create", "patch", "delete")
 TENANT: Final[tuple[Access, ...]] = (
     # Server-side apply of what is not there yet needs create beside patch.
     *(Access(kind, _CHANGED) for kind in (*_FLUX, *_BESIDE, known.CONFIG_MAP)),
-    # Helm's record of the deployed revision, by name: the chart's hooks are in it (OPS-8).
-    Access(known.SECRET, ("get",)),
+    # Helm's record of the deployed revision, by name: the chart's hooks are in it (OPS-8). And whose a release is, by
+    # the labels of its records, without their content (REC-4).
+    Access(known.SECRET, ("get", "list")),
     # Why the pods of a Job do not start is said by its Events and by the pods, and nowhere else (OPS-8).
     Access(known.CORE_EVENT, ("list",)),
     Access(known.POD, ("list",)),

@@ -1,72 +1,91 @@
 """A release that somebody has installed with Helm alone: nobody's release is taken over (REC-4).
 
-Without a HelmRelease only Helm's own records tell of it, Secrets `sh.helm.release.v1.<release>.v<revision>`. A tenant's
-Role lets the operator get Secrets by name and not list them, so some revisions are asked for: the first, and those
-that one of Helm's usual ten records is always among.
+Without a HelmRelease only Helm's own records tell of it, a Secret for each revision that is kept. Helm and Flux find
+them by their labels and by nothing else, and so does the operator, in one list of their metadata. Which revisions are
+kept cannot be guessed: any ten of any number.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_gated
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
+from vworkspace_core.apimachinery.names import is_label_value
 from vworkspace_core.apimachinery.resources import HELM_RELEASE, SECRET
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.blocker import Blocker
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.ownership import is_ours, own_labels
+from vworkspace_core.ports import KubeApi
 
-ANY_VERSION: Final = "0"
+_ANY_VERSION: Final = "0"
 """resourceVersion of a read of these records: the API server's cache will do. What Helm does in the moment that it may
 be behind, Helm could as well do in the moment after the read."""
 
-_REVISIONS: Final = (1, 10, 20, 30)
+_WHOSE: Final = ("name", "namespace", "labels", "ownerReferences")
 
 
-def record_refs(instance: ApplicationInstance, observed: InstanceObserved) -> tuple[ObjectRef, ...]:
-    """The records to look for before the first HelmRelease of the instance is made; none at any other time."""
+async def release_records(
+    api: KubeApi, instance: ApplicationInstance, observed: InstanceObserved
+) -> Mapping[ObjectRef, Manifest]:
+    """Read whose Helm's records of the release are, before its first HelmRelease is made and at no other time.
+
+    Raises what `KubeApi.list` raises.
+    """
     if observed.namespace is None or not namespace_is_gated(observed.namespace) or not _is_first(instance, observed):
-        return ()
-    return tuple(_records(instance))
+        return {}
+    selector = f"owner=helm,name={_release(instance)}"
+    page = await api.list(
+        SECRET,
+        namespace=instance.metadata.namespace,
+        label_selector=selector,
+        resource_version=_ANY_VERSION,
+        metadata_only=True,
+    )
+    return {ref_of(record, SECRET): _without_content(record) for record in page.items}
 
 
 def _is_first(instance: ApplicationInstance, observed: InstanceObserved) -> bool:
     meta, release = instance.metadata, instance.spec.release
     if release is None or instance.spec.mode is not Mode.MANAGED or meta.deletion_timestamp is not None:
         return False
+    if not is_label_value(release.name):
+        return False  # no release can have the name: the instance is refused for it
     if not is_managed(meta) or not cluster_id_of(meta) or instance.status.helm_release_ref is not None:
         return False
     return ObjectRef(HELM_RELEASE, meta.namespace, release.name) not in observed.objects
 
 
-def _records(instance: ApplicationInstance) -> Iterator[ObjectRef]:
-    if instance.spec.release is not None:
-        for revision in _REVISIONS:
-            name = f"sh.helm.release.v1.{instance.spec.release.name}.v{revision}"
-            yield ObjectRef(SECRET, instance.metadata.namespace, name)
+def _release(instance: ApplicationInstance) -> str:
+    return instance.spec.release.name if instance.spec.release is not None else ""
 
 
-def without_content(secret: Manifest) -> dict[str, Any]:
-    """A record as far as it is looked at: whose it is, and not what is in it."""
-    return {"metadata": {key: metadata(secret).get(key) for key in ("name", "namespace", "labels", "ownerReferences")}}
+def _without_content(record: Manifest) -> dict[str, Any]:
+    """A record as far as it is looked at."""
+    return {"metadata": {key: metadata(record).get(key) for key in _WHOSE}}
+
+
+def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Iterator[ObjectRef]:
+    """Records of the release in what was observed, which holds no other Secrets; the newest revision first."""
+    place = instance.metadata.namespace
+    records = (ref for ref in observed.objects if ref.kind == SECRET and ref.namespace == place)
+    return iter(sorted(records, key=lambda ref: (len(ref.name), ref.name), reverse=True))
 
 
 def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> Blocker | None:
     """Helm knows a release of that name which no HelmRelease of this instance has made."""
     if not _is_first(instance, observed):
         return None
-    for ref in _records(instance):
-        live = observed.objects.get(ref)
-        if live is not None and not is_ours(live, instance):
+    for ref in _records(instance, observed):
+        if not is_ours(observed.objects[ref], instance):
             return Blocker(Reason.NAME_TAKEN, _told(instance, ref), requeue=Requeue.SLOW)
     return None
 
 
 def _told(instance: ApplicationInstance, record: ObjectRef) -> str:
-    name = instance.spec.release.name if instance.spec.release is not None else ""
-    namespace = record.namespace
+    name, namespace = _release(instance), record.namespace
     return (
         f"Helm has a release {name} in namespace {namespace} already ({record}), which no HelmRelease of this instance "
         f"has made. If nobody needs it: helm uninstall {name} -n {namespace}. To let this instance take it over: "

@@ -12,7 +12,7 @@ from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_
 from vworkspace_core.controller.live_reads import LiveReads
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
-from vworkspace_core.instances.helm_storage import ANY_VERSION, record_refs, without_content
+from vworkspace_core.instances.helm_storage import release_records
 from vworkspace_core.ports import KubeApi
 
 
@@ -35,7 +35,5 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObs
     definition = await reading.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name))
     ending = bool(get_path(definition, "metadata", "deletionTimestamp"))
     observed = InstanceObserved(namespace, reading.objects, frozenset(reading.missing), definition_ending=ending)
-    for ref in record_refs(source, observed):
-        if (record := await reading.get(ref, resource_version=ANY_VERSION)) is not None:
-            reading.objects[ref] = without_content(record)
+    reading.objects |= await release_records(api, source, observed)
     return observed

@@ -75,8 +75,12 @@ class KubeApi(Protocol):
         limit: int = 0,
         continue_token: str = "",
         resource_version: str = "",
+        metadata_only: bool = False,
     ) -> ListPage:
-        """Read one page; `namespace=None` lists all namespaces. Raises Expired for an old token."""
+        """Read one page; `namespace=None` lists all namespaces. Raises Expired for an old token.
+
+        With `metadata_only` the server sends type and metadata of each object and nothing of its content.
+        """
         ...
 
     def watch(

@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import effort
 from tests.support.instance_oracle import claims_ready, releases
 from tests.support.instance_turmoil import Turmoil, intent
 from tests.support.instance_worlds import NAMESPACE, decide, instance_manifest, message_of, with_meta
@@ -25,22 +26,59 @@ INGRESS = {"ingress": {"enabled": True, "host": "one.example"}}
 # --- L12: releases of Helm alone --------------------------------------------------------------------------------------
 
 
-def with_helm_release(revision: int) -> Turmoil:
-    """A namespace in which somebody has run `helm install nextcloud`, and upgraded it until that revision."""
+def with_helm_releases(*revisions: int, name: str = "nextcloud") -> Turmoil:
+    """A namespace with a release that somebody has installed and upgraded with Helm, which keeps those revisions."""
     world = Turmoil()
-    for version in range(max(1, revision - 9), revision + 1):
-        labels = {"owner": "helm", "name": "nextcloud", "version": str(version), "status": "deployed"}
-        name = f"sh.helm.release.v1.nextcloud.v{version}"
-        body = {"metadata": {"name": name, "namespace": NS, "labels": labels}, "type": "helm.sh/release.v1"}
-        manifest = {**SECRET.manifest(name, NS), **body, "data": {"release": "aHVudGVyMg=="}}
+    for version in revisions:
+        labels = {"owner": "helm", "name": name, "version": str(version), "status": "deployed"}
+        record = f"sh.helm.release.v1.{name}.v{version}"
+        body = {"metadata": {"name": record, "namespace": NS, "labels": labels}, "type": "helm.sh/release.v1"}
+        manifest = {**SECRET.manifest(record, NS), **body, "data": {"release": "aHVudGVyMg=="}}
         run_sync(world.admin.create(manifest, kind=SECRET, field_manager="helm"))
     return world
+
+
+@settings(max_examples=effort(3))
+@given(newest=st.integers(1, 5000), kept=st.integers(1, 30), deployed=st.integers(1, 5000), before=st.integers(1, 5000))
+@example(newest=45, kept=5, deployed=45, before=45)
+@example(newest=9, kept=1, deployed=9, before=9)
+@example(newest=999, kept=10, deployed=12, before=999)
+def test_whatever_helm_keeps_of_a_release_it_is_not_taken_over_L12_REC_4(
+    newest: int, kept: int, deployed: int, before: int
+) -> None:
+    """`--history-max` keeps any number of the newest revisions and the deployed one; others may be left from before.
+    Four names were asked for, so a release that was upgraded 45 times was not seen, and Flux upgraded it."""
+    world = with_helm_releases(*sorted({*range(max(1, newest - kept + 1), newest + 1), deployed, before}))
+    world.submit(intent())
+    world.run(5)
+
+    assert world.condition(INSTANCE, "Blocked") == ("True", "NameTaken")
+    assert world.look(HELM) is None
+
+
+@pytest.mark.parametrize("name", ["nextcloud-two", "next", "nextcloud.v1"])
+def test_another_release_of_helm_is_in_nobodys_way_L12(name: str) -> None:
+    world = with_helm_releases(1, 10, 45, name=name)
+    world.submit(intent())
+    world.run(60)
+
+    assert claims_ready(world.look(INSTANCE))
+
+
+def test_whose_a_release_is_costs_one_list_of_metadata_and_none_once_it_is_ours_L12() -> None:
+    world = Turmoil()
+    world.submit(intent())
+    world.server.audit.clear()
+    world.run(60)
+
+    reads = [one for one in world.server.audit if one.user == world.operator.user and "/secrets" in one.path]
+    assert [one.verb for one in reads] == ["list"]
 
 
 @pytest.mark.parametrize("revision", [1, 3, 10, 14, 27])
 def test_a_release_that_helm_alone_has_installed_is_not_taken_over_L12_REC_4(revision: int) -> None:
     """Flux upgraded it at once; README: nobody's release is taken over."""
-    world = with_helm_release(revision)
+    world = with_helm_releases(*range(max(1, revision - 9), revision + 1))
     world.submit(intent())
     world.run(60)
 
