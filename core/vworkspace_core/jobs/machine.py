@@ -170,7 +170,8 @@ def _each(state: AgentState, jobs: Iterable[JobState], event: m.JobEvent, now: d
 
 def _plan(state: AgentState, job: JobState, seen: Inspection, now: datetime) -> MachineStep:
     at = _context(state, now)
-    newer = next((other for other in _others(state, job) if other.had_effect and _older(job, other)), None)
+    effective = (other for other in _others(state, job) if other.had_effect and not _is_replay(other))
+    newer = next((other for other in effective if _older(job, other)), None)
     known = _with_open_jobs(state, job, seen)
     # A replay is one whatever came after it: A, B, A again ends as it would have after B was closed.
     if newer is not None and job.intent is None and newer.key != job.key and known.tombstone is None:
@@ -216,14 +217,18 @@ def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime
     """Put the job back; when it just had its effect, older jobs on the object are superseded."""
     job, effects = taken
     state = _with(state, job)
-    replay = job.result is not None and job.result.outcome is JobOutcome.NOOP
-    if before.had_effect or not job.had_effect or job.ref is None or replay:
+    if before.had_effect or not job.had_effect or job.ref is None or _is_replay(job):
         return state, effects
     for other in _others(state, job):
         if _replaced(other, job):
             ended, asked = supersede(other, job, _context(state, now))
             state, effects = _with(state, ended), (*effects, *asked)
     return state, effects
+
+
+def _is_replay(job: JobState) -> bool:
+    """Whether the effect that the job tells of was there before the job was: it came before nothing that is open."""
+    return job.result is not None and job.result.outcome is JobOutcome.NOOP
 
 
 def _replaced(job: JobState, by: JobState) -> bool:
