@@ -226,3 +226,56 @@ def test_a_template_that_takes_foreign_backups_still_asks_for_consent_H3() -> No
     assert "does not agree" in told(start_or_unmet(one, observed("restore.velero", objects=objects), context))
     agreed = {**objects, **dict([gated(OTHER)])}
     assert isinstance(start_or_unmet(one, observed("restore.velero", objects=agreed), context), Start)
+
+
+# --- what is asked for is what Velero is told -------------------------------------------------------------------------
+
+RESOURCES = st.lists(st.sampled_from(["pods", "deployments.apps", "persistentvolumeclaims", "*"]), max_size=3)
+BACKUPS = st.fixed_dictionaries(
+    {},
+    optional={
+        "includeNamespaces": st.just([NS]),
+        "includedResources": RESOURCES,
+        "excludedResources": RESOURCES,
+        "snapshotVolumes": st.booleans(),
+        "storageLocation": st.just("default"),
+        "retention": st.sampled_from(["30d", "720h"]),
+    },
+)
+
+
+@given(BACKUPS)
+@example({"includedResources": ["pods"]})
+@example({"includedResources": []})
+def test_every_parameter_of_a_backup_stands_in_what_velero_is_asked_for_OPS_7(given: dict[str, Any]) -> None:
+    """A backup that holds more or less than was asked for is noticed on the day of the restore."""
+    found = began("backup.velero", given)
+    assert isinstance(found, Start), found
+    (made,) = found.objects
+    spec = dict(made.manifest["spec"])
+    ours = spec.pop("excludedResources")
+    asked = given.get("excludedResources", [])
+
+    assert [item for item in ours if item in asked] == list(dict.fromkeys(asked))
+    assert all(item.endswith(".vworkspace.io") for item in ours if item not in asked)
+    assert spec.pop("includedNamespaces") == [NS]
+    assert spec.pop("ttl", None) == ("720h0m0s" if "retention" in given else None)
+    kept = ("includedResources", "snapshotVolumes", "storageLocation")
+    assert spec == {name: given[name] for name in kept if name in given}
+
+
+RESTORES = st.fixed_dictionaries(
+    {"backupName": st.just("b-1")},
+    optional={"restorePVs": st.booleans(), "existingResourcePolicy": st.sampled_from(["none", "update"])},
+)
+
+
+@given(RESTORES)
+def test_every_parameter_of_a_restore_stands_in_what_velero_is_asked_for_OPS_7(given: dict[str, Any]) -> None:
+    found = began("restore.velero", given, *of_backup(target_labels()).items())
+    assert isinstance(found, Start), found
+    (made,) = found.objects
+    spec = dict(made.manifest["spec"])
+
+    assert all(item.endswith(".vworkspace.io") for item in spec.pop("excludedResources"))
+    assert spec == {"includedNamespaces": [NS], **given}

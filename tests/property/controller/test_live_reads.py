@@ -1,0 +1,75 @@
+"""What a live read may take for "nothing is there", by error and method; whose token is refused has seen nothing."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from vworkspace_apiserver.inprocess import run_sync
+from vworkspace_core.apimachinery.errors import (
+    Forbidden,
+    Invalid,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Unauthorized,
+    Unavailable,
+)
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import CONFIG_MAP
+from vworkspace_core.controller.live_reads import LiveReads
+
+REF = ObjectRef(CONFIG_MAP, "default", "a")
+
+READS: dict[str, Callable[[LiveReads], Awaitable[Any]]] = {
+    "get": lambda reading: reading.get(REF),
+    "add": lambda reading: reading.add(REF),
+    "add_labelled": lambda reading: reading.add_labelled(CONFIG_MAP, "default", "a=b"),
+    "add_selected": lambda reading: reading.add_selected(CONFIG_MAP, "default"),
+}
+ERRORS: list[OperatorError] = [
+    Unauthorized("the token is refused"),
+    Unavailable("no answer"),
+    Permanent("redirected"),
+    Forbidden("no"),
+    NotFound("no such thing"),
+    Invalid("no such name"),
+    KindMissing("not served"),
+]
+NOTHING = {
+    "get": (NotFound, Invalid, KindMissing),
+    "add": (NotFound, Invalid, KindMissing),
+    "add_labelled": (KindMissing,),
+    "add_selected": (KindMissing, Forbidden),
+}
+"""What means that nothing is there."""
+
+
+class Answering:
+    """An API server with one answer."""
+
+    def __init__(self, error: OperatorError) -> None:
+        self._error = error
+
+    async def get(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    list = get
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("read", READS)
+def test_an_error_is_nothing_there_exactly_where_it_says_so_D5(read: str, error: OperatorError, lenient: bool) -> None:
+    """Unauthorized is a Forbidden by class; taken for nothing, what is there would be made again or let go of."""
+    reading = LiveReads(Answering(error), lenient=lenient)  # type: ignore[arg-type]
+    absent = isinstance(error, NOTHING[read]) or (lenient and isinstance(error, Forbidden))
+
+    if absent and not isinstance(error, Unauthorized):
+        assert not run_sync(READS[read](reading))  # type: ignore[arg-type]
+    else:
+        with pytest.raises(type(error)):
+            run_sync(READS[read](reading))  # type: ignore[arg-type]
+    assert reading.objects == {}
+    assert reading.missing == ({CONFIG_MAP} if isinstance(error, KindMissing) and read != "add_selected" else set())

@@ -1,0 +1,136 @@
+"""RUN-3, REC-13: whatever write is refused, for whatever reason, the decision that follows is told of it once."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.support.apiserver_world import NOW
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_core.apimachinery.errors import (
+    Conflict,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    KindMissing,
+    OperatorError,
+    Permanent,
+    Unauthorized,
+    Unavailable,
+)
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.apimachinery.meta import ObjectMeta
+from vworkspace_core.apimachinery.resources import CONFIG_MAP
+from vworkspace_core.controller.decision import Apply, Create, Decision, Delete, Failure, MergePatch
+from vworkspace_core.controller.execute import PassRules
+from vworkspace_core.controller.reconcile import run_pass
+from vworkspace_core.ports import EventSink, KubernetesEvent
+
+SOURCE = ObjectRef(CONFIG_MAP, "default", "source")
+CHILD = ObjectRef(CONFIG_MAP, "default", "child")
+NEW = ObjectRef(CONFIG_MAP, "default", "new")
+BODY = {**CONFIG_MAP.manifest(CHILD.name, "default"), "data": {"a": "1"}}
+FIRST = {**CONFIG_MAP.manifest(NEW.name, "default"), "data": {"a": "1"}}
+
+WRITES: Mapping[str, Any] = {
+    "apply": lambda uid: Decision(applies=(Apply(CONFIG_MAP, BODY),)),
+    "create": lambda uid: Decision(creates=(Create(CONFIG_MAP, FIRST),)),
+    "patch": lambda uid: Decision(patches=(MergePatch(CHILD, {"data": {"a": "1"}}),)),
+    "delete": lambda uid: Decision(deletes=(Delete(CHILD, uid),)),
+}
+REFUSALS: list[OperatorError] = [
+    Forbidden("no"),
+    Unauthorized("who"),
+    Invalid("wrong"),
+    Conflict("held", (FieldConflict("somebody", ".data.a"),)),
+    KindMissing("not served"),
+    Unavailable("busy", status=429),
+    Unavailable("no answer"),
+    Permanent("redirected"),
+]
+
+
+@attrs.frozen
+class Source:
+    """An object that is reconciled."""
+
+    metadata: ObjectMeta
+
+
+@attrs.frozen
+class Seen:
+    """What a decision is told."""
+
+    objects: Mapping[ObjectRef, Manifest]
+    failures: tuple[Failure, ...] = ()
+
+
+class Silent(EventSink):
+    """Events are not what this is about."""
+
+    async def emit(self, event: KubernetesEvent) -> None: ...
+
+
+class Refusing:
+    """An API server that refuses one verb."""
+
+    def __init__(self, api: InProcessKube, verb: str, error: OperatorError) -> None:
+        self._api, self._verb, self._error = api, verb, error
+
+    def __getattr__(self, name: str) -> Any:
+        if name != self._verb:
+            return getattr(self._api, name)
+
+        async def refuse(*_: Any, **__: Any) -> Any:
+            raise self._error
+
+        return refuse
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.message)
+@pytest.mark.parametrize("verb", WRITES)
+def test_each_refused_write_is_one_failure_of_that_object_and_verb_in_the_next_decision(
+    verb: str, error: OperatorError
+) -> None:
+    told: list[tuple[Failure, ...]] = []
+    api = InProcessKube(ApiServer(now=lambda: NOW))
+    child = run_sync(api.create(BODY, kind=CONFIG_MAP, field_manager="test"))
+    source = run_sync(api.create(CONFIG_MAP.manifest(SOURCE.name, "default"), kind=CONFIG_MAP, field_manager="test"))
+
+    def decide(_: Source, seen: Seen) -> Decision:
+        told.append(seen.failures)
+        return WRITES[verb](child["metadata"]["uid"]) if not seen.failures else Decision()
+
+    def read(manifest: Manifest) -> Source:
+        meta = manifest["metadata"]
+        return Source(ObjectMeta(name=SOURCE.name, namespace="default", uid=meta["uid"]))
+
+    rules = PassRules(CONFIG_MAP, read, decide, "test", "test/finalizer")
+    run_sync(run_pass(rules, read(source), Seen({CHILD: child}), Refusing(api, verb, error), Silent()))  # type: ignore[arg-type]
+
+    assert told[0] == ()
+    if isinstance(error, KindMissing) and verb in ("patch", "delete"):
+        assert not any(told), "what is not served is gone, and nothing is left to be refused"
+    else:
+        ref = NEW if verb == "create" else CHILD
+        assert [(one.ref, one.verb, one.error) for one in told[1]] == [(ref, verb, error)]
+
+
+@pytest.mark.parametrize("verb", WRITES)
+def test_what_is_not_refused_is_no_failure(verb: str) -> None:
+    told: list[tuple[Failure, ...]] = []
+    api = InProcessKube(ApiServer(now=lambda: NOW))
+    child = run_sync(api.create(BODY, kind=CONFIG_MAP, field_manager="test"))
+    source = Source(ObjectMeta(name=SOURCE.name, namespace="default"))
+
+    def decide(_: Source, seen: Seen) -> Decision:
+        told.append(seen.failures)
+        return WRITES[verb](child["metadata"]["uid"]) if len(told) == 1 else Decision()
+
+    rules = PassRules(CONFIG_MAP, lambda _: source, decide, "test", "test/finalizer")
+    result = run_sync(run_pass(rules, source, Seen({CHILD: child}), api, Silent()))
+
+    assert told == [(), ()]
+    assert [done for done, _ in result.executed] == [verb]
