@@ -55,6 +55,10 @@ class Hands:
         manifest["spec"]["values"]["inline"] = {"title": title}
         self.do(lambda api: api.apply(manifest, kind=APPLICATION_INSTANCE, field_manager="somebody"))
 
+    def make_namespace(self, name: str) -> None:
+        """Have something written that is not the operator's."""
+        self.do(lambda api: api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="somebody"))
+
     def title(self, name: str) -> Any:
         """What the operator has asked of Flux."""
         release = self.find(ObjectRef(HELM_RELEASE, NS, name)) or {}
@@ -110,9 +114,7 @@ def test_after_etcd_was_restored_every_edit_is_reconciled_and_what_was_lost_is_a
         server.restore_snapshot()
         server.start()
         for number in range(60 if overtaken else 0):
-            hands.do(lambda api, at=number: api.create(
-                {**NAMESPACE.manifest(f"other-{at}")}, kind=NAMESPACE, field_manager="somebody"
-            ))  # fmt: skip
+            hands.make_namespace(f"other-{number}")
         hands.want(BEFORE, "third")
         process.until(lambda: hands.title(BEFORE) == "third", "the edit after the restore")
         hands.want(LOST, "again")

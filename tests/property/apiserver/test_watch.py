@@ -265,7 +265,7 @@ def test_a_restored_server_holds_what_the_snapshot_held_and_goes_on_like_a_new_o
     for move in lost:
         step(server, move)
     if ended:
-        server.delete(at(server, CUSTOM_RESOURCE_DEFINITION, GIZMO.crd_name, None))
+        server.delete(at(server, CUSTOM_RESOURCE_DEFINITION, GIZMO.crd_name))
 
     server.restore(snapshot)
 

@@ -23,7 +23,7 @@ from vworkspace_core.apimachinery.errors import (
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.resources import CONFIG_MAP
-from vworkspace_core.controller.decision import Apply, Create, Decision, Delete, Failure, MergePatch
+from vworkspace_core.controller.decision import Apply, Create, Decision, Delete, Failure, MergePatch, Snapshot
 from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.reconcile import run_pass
 from vworkspace_core.ports import EventSink, KubernetesEvent
@@ -59,14 +59,6 @@ class Source:
     metadata: ObjectMeta
 
 
-@attrs.frozen
-class Seen:
-    """What a decision is told."""
-
-    objects: Mapping[ObjectRef, Manifest]
-    failures: tuple[Failure, ...] = ()
-
-
 class Silent(EventSink):
     """Events are not what this is about."""
 
@@ -99,7 +91,7 @@ def test_each_refused_write_is_one_failure_of_that_object_and_verb_in_the_next_d
     child = run_sync(api.create(BODY, kind=CONFIG_MAP, field_manager="test"))
     source = run_sync(api.create(CONFIG_MAP.manifest(SOURCE.name, "default"), kind=CONFIG_MAP, field_manager="test"))
 
-    def decide(_: Source, seen: Seen) -> Decision:
+    def decide(_: Source, seen: Snapshot) -> Decision:
         told.append(seen.failures)
         return WRITES[verb](child["metadata"]["uid"]) if not seen.failures else Decision()
 
@@ -108,7 +100,7 @@ def test_each_refused_write_is_one_failure_of_that_object_and_verb_in_the_next_d
         return Source(ObjectMeta(name=SOURCE.name, namespace="default", uid=meta["uid"]))
 
     rules = PassRules(CONFIG_MAP, read, decide, "test", "test/finalizer")
-    run_sync(run_pass(rules, read(source), Seen({CHILD: child}), Refusing(api, verb, error), Silent()))  # type: ignore[arg-type]
+    run_sync(run_pass(rules, read(source), Snapshot(objects={CHILD: child}), Refusing(api, verb, error), Silent()))
 
     assert told[0] == ()
     if isinstance(error, KindMissing) and verb in ("patch", "delete"):
@@ -125,12 +117,12 @@ def test_what_is_not_refused_is_no_failure(verb: str) -> None:
     child = run_sync(api.create(BODY, kind=CONFIG_MAP, field_manager="test"))
     source = Source(ObjectMeta(name=SOURCE.name, namespace="default"))
 
-    def decide(_: Source, seen: Seen) -> Decision:
+    def decide(_: Source, seen: Snapshot) -> Decision:
         told.append(seen.failures)
         return WRITES[verb](child["metadata"]["uid"]) if len(told) == 1 else Decision()
 
     rules = PassRules(CONFIG_MAP, lambda _: source, decide, "test", "test/finalizer")
-    result = run_sync(run_pass(rules, source, Seen({CHILD: child}), api, Silent()))
+    result = run_sync(run_pass(rules, source, Snapshot(objects={CHILD: child}), api, Silent()))
 
     assert told == [(), ()]
     assert [done for done, _ in result.executed] == [verb]
