@@ -31,14 +31,14 @@ from vworkspace_kit.kube_apiserver import (
     Assets,
     RealServer,
     _answers,
-    _free_ports,
     _process,
     _Running,
     _wait,
-    _write,
     apiserver_command,
     assets_of,
     etcd_command,
+    free_ports,
+    write_credentials,
 )
 
 __all__ = ["SERVERS", "Restorable", "config_of"]
@@ -169,10 +169,10 @@ def _real() -> Iterator[Restorable]:
     if isinstance(assets, str):
         pytest.skip(assets)
     with tempfile.TemporaryDirectory(prefix="vworkspace-restored-") as place:
-        folder, (client, peer, port) = Path(place), _free_ports(3)
+        folder, (client, peer, port) = Path(place), free_ports(3)
         made = certificates_for(("localhost", LOOPBACK), datetime.now(UTC))
         token, operator = "administrator-0123456789", "operator-0123456789"
-        _write(folder, made, token, operator)
+        write_credentials(folder, made, token, operator)
         trust = ssl.create_default_context(cadata=made.authority.decode())
         server = RealServer(f"https://{LOOPBACK}:{port}", token, operator, made.authority)
         both = RestorableEtcd(assets, folder, server, (client, peer, port), trust)
