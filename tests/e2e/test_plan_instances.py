@@ -14,6 +14,8 @@ from tests.support.instance_worlds import (
     instance_manifest,
     written,
 )
+from vworkspace_app.commands.plan import PlanRequest, plan
+from vworkspace_core.apimachinery.manifest import canonical_json
 from vworkspace_core.instances.context import InstanceObserved
 
 
@@ -25,11 +27,21 @@ def test_a_plan_of_an_instance_alone_says_that_its_release_was_not_given_REC_6(t
     healthy = written(first, decide(first, InstanceObserved(NAMESPACE, objects)))
 
     alone = planned(tmp_path, healthy)
-    assert "its HelmRelease was not given, and so this plans as if nothing were there" in alone.err
-    assert "kubectl get appinst,helmreleases,ocirepositories,helmrepositories,configmaps -n NAMESPACE" in alone.err
+    command = "kubectl get appinst,helmreleases,ocirepositories,helmrepositories,configmaps -n org-myteam -o yaml"
+    assert f"its HelmRelease was not given. Give everything: {command} | vworkspace-operator plan" in alone.err
     whole = planned(tmp_path, healthy, *objects.values())
-    assert "was not given" not in whole.err.replace("no Namespace was given", "")
+    assert "HelmRelease was not given" not in whole.err
     assert not decision(whole).get("applies")
+
+
+def test_the_summary_of_an_instance_alone_says_so_too_REC_6(tmp_path: Path) -> None:
+    first = instance_manifest()
+    observed = InstanceObserved(NAMESPACE, applied(first))
+    file = tmp_path / "instance.yaml"
+    file.write_bytes(canonical_json(written(first, decide(first, observed))))
+
+    summary = plan(PlanRequest([str(file)])).summary
+    assert summary.startswith("as if nothing were there yet: 2 applies (OCIRepository")
 
 
 def test_what_an_upgrade_replaces_goes_afterwards_and_the_plan_says_so_REC_14(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
 
 import attrs
 
@@ -12,7 +11,6 @@ from vworkspace_app.commands.plan_input import Given, chosen, cluster_of, note, 
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import Format, dump, parse_yaml, read_documents
-from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance, read_operation, validate_strict
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, cluster_id_of, is_managed
 from vworkspace_core.api.operation import Operation
@@ -100,6 +98,8 @@ def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, col
     else:
         text = dump([output.data(decision, afterwards)], request.output)
     summary = output.summary(decision, afterwards, manifest)
+    if is_without_release(manifest, given.objects):
+        summary = f"as if nothing were there yet: {summary}"
     return Planned(text, summary, not decision.is_empty, output.obstacle(decision, manifest))
 
 
@@ -125,16 +125,18 @@ def _note_unknown(manifest: Manifest) -> None:
         note(f"{problem}; an API server drops it, or refuses the object")
 
 
-_WITH_ALL: Final = (
-    "Give everything: kubectl get appinst,helmreleases,ocirepositories,helmrepositories,configmaps -n NAMESPACE -o yaml"
-    " | vworkspace-operator plan - --for NAME"
-)
-
-
-def is_without_downstream(source: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> bool:
+def is_without_release(manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> bool:
     """Whether an instance has a HelmRelease by its status, of which the files hold nothing."""
-    named = source.status.helm_release_ref
-    return named is not None and ObjectRef(HELM_RELEASE, named.namespace, named.name) not in objects
+    name, namespace = (get_path(manifest, "status", "helmReleaseRef", field) for field in ("name", "namespace"))
+    return name is not None and ObjectRef(HELM_RELEASE, namespace, str(name)) not in objects
+
+
+def _note_release_missing(ref: ObjectRef) -> None:
+    kinds = "appinst,helmreleases,ocirepositories,helmrepositories,configmaps"
+    note(
+        f"its {HELM_RELEASE.kind} was not given. Give everything: kubectl get {kinds} -n {ref.namespace} -o yaml"
+        f" | vworkspace-operator plan - --for {ref.name}"
+    )
 
 
 def _of_instance(question: _Question) -> tuple[Decision, Decision]:
@@ -143,8 +145,8 @@ def _of_instance(question: _Question) -> tuple[Decision, Decision]:
     except ValidationProblems as error:
         raise CommandError(f"the ApplicationInstance cannot be read: {told(error)}") from error
     _note_unmanaged(source.metadata)
-    if is_without_downstream(source, question.given.objects):
-        note(f"its {HELM_RELEASE.kind} was not given, and so this plans as if nothing were there. {_WITH_ALL}")
+    if is_without_release(question.manifest, question.given.objects):
+        _note_release_missing(question.ref)
     objects = {ref: manifest for ref, manifest in question.given.objects.items() if ref != question.ref}
     operations = [operation for operation in _acted_on(question) if target_ref(operation) == question.ref]
     override, withdrawn = release_request(source, operations)
