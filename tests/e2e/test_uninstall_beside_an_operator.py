@@ -30,16 +30,20 @@ ELECTING = ("--leader-elect", "--leader-elect-identity", "laptop")
 
 @attrs.frozen
 class Host:
-    """A machine outside the cluster: an administrator's kubeconfig, and the proxy that it leads through."""
+    """A machine outside the cluster: an administrator's kubeconfig, and the proxy that it leads through.
+
+    The operator reaches the API server through another one.
+    """
 
     site: Site
     middle: Middle
     kubeconfig: Path
+    of_operator: Path
 
     @contextmanager
     def operator(self, *words: str) -> Iterator[Running]:
         """Run an operator here until four applications are ready. Nothing of it is in the cluster."""
-        where = ("--kubeconfig", self.kubeconfig, "--no-agent", "--cluster-id", CLUSTER)
+        where = ("--kubeconfig", self.of_operator, "--no-agent", "--cluster-id", CLUSTER)
         with Running(self.site.folder / "operator", "run", *where, *words) as process:
             for number in range(APPLICATIONS):
                 self.site.apply(number, "1.0.0")
@@ -79,11 +83,16 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
     with SITES[request.param](tmp_path) as site:
         port = urlsplit(site.url).port
         assert port is not None
-        with Middle(port, site.trust, site.shown) as middle:
-            authority = None if site.shown is None else site.shown.authority
-            path = site.folder / "kubeconfig"
-            path.write_text(yaml.safe_dump(kubeconfig(middle.url, site.admin, authority=authority)), encoding="utf-8")
-            yield Host(site, middle, path)
+        with Middle(port, site.trust, site.shown) as middle, Middle(port, site.trust, site.shown) as another:
+            yield Host(site, middle, written(site, "mine", middle), written(site, "operator", another))
+
+
+def written(site: Site, name: str, middle: Middle) -> Path:
+    """Write a kubeconfig that leads through a proxy."""
+    authority = None if site.shown is None else site.shown.authority
+    path = site.folder / f"{name}.kubeconfig"
+    path.write_text(yaml.safe_dump(kubeconfig(middle.url, site.admin, authority=authority)), encoding="utf-8")
+    return path
 
 
 def test_uninstall_refuses_while_a_replica_leads_that_no_deployment_runs(host: Host) -> None:
@@ -115,13 +124,19 @@ def test_uninstall_keeps_applications_while_an_operator_without_a_lease_runs_on(
     host.check_gone(kept)
 
 
-@pytest.mark.parametrize("number", [1, 2, 6, 9, 11])
+MARKED = 2 * APPLICATIONS
+"""After so many writes each instance is marked and deleted; a living operator does what follows as well."""
+
+
+@pytest.mark.parametrize("number", [1, 4, MARKED, MARKED + 1, 2 * MARKED, 2 * MARKED + 3])
 def test_uninstall_that_is_killed_at_a_write_and_repeated_keeps_applications(host: Host, number: int) -> None:
-    with host.operator():
+    with host.operator() as process:
         kept = host.kept()
+        if number > MARKED:
+            process.stop()
         with Running(host.site.folder / "killed", *host.words) as command:
             host.middle.after_write(number, lambda: command.send(signal.SIGKILL))
-            command.end()
+            assert command.end().status != 0
         assert host.kept() == kept
         ended = host.uninstall()
         assert (ended.status, ended.err) == (0, "")

@@ -269,6 +269,12 @@ class Uninstalling(Simulation):
         for step in steps_of(api, inventory, waiting, keep_applications=keep_applications):
             await step.act()
 
+    def titles(self, *, keep_applications: bool) -> list[str]:
+        """What the command would do now, in its words."""
+        waiting = Waiting(600, lambda: self.now, self._sleep)
+        steps = steps_of(self.admin, self.inventory(), waiting, keep_applications=keep_applications)
+        return [step.title for step in steps]
+
     async def _sleep(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
         self.renew()

@@ -93,10 +93,11 @@ class _Work:
         for ref in self.inventory.webhooks:
             yield Step(f"delete {ref}", partial(self._delete, ref))
         deleting = "".join(f"delete {ref}, " for ref in self.inventory.deployments)
+        # Pods of a Deployment go with it; anybody else is to be stopped by the person who reads this.
+        held = () if deleting else self._held(self.inventory.leases)
         if deleting or self.inventory.leases:
-            yield Step(
-                f"{deleting}{'and ' if deleting else ''}wait until no replica leads any more", self._stop_operator
-            )
+            words = f"{deleting}{'and ' if deleting else ''}wait until no replica leads any more"
+            yield Step(words + (f" ({_holders(held)} does now)" if held else ""), self._stop_operator)
 
     # --- what is the same for both -----------------------------------------------------------------------------------
 
@@ -144,16 +145,12 @@ class _Work:
         for deployment in self.inventory.deployments:
             await self._delete(deployment)
         limit = self.waiting.limit(None if self.inventory.deployments else _LAST_PODS_SECONDS)
-        while held := await self._held_leases():
-            holders = ", ".join(sorted({holder_of(lease) for lease in held}))
+        while held := self._held(await leases_of(self.api, None, NAME)):
             named = ", ".join("{namespace}/{name}".format_map(metadata(lease)) for lease in held)
-            await self._pause(
-                limit,
-                f"{holders} still renews Lease {named}: an operator runs that no Deployment here started. Stop it",
-            )
+            obstacle = f"{_holders(held)} still renews Lease {named}"
+            await self._pause(limit, f"{obstacle}: an operator runs that no Deployment here started. Stop it")
 
-    async def _held_leases(self) -> tuple[Manifest, ...]:
-        leases = await leases_of(self.api, None, NAME)
+    def _held(self, leases: Iterable[Manifest]) -> tuple[Manifest, ...]:
         return tuple(lease for lease in leases if is_held(lease, self.waiting.now()))
 
     async def _delete_definition(self, ref: ObjectRef) -> None:
@@ -206,6 +203,10 @@ def listed(kind: Kind, names: list[str]) -> str:
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     plural = kind.kind if len(names) == 1 else f"{kind.kind}s"
     return f"{len(names)} {plural} ({', '.join(names[:10])}{more})"
+
+
+def _holders(leases: Iterable[Manifest]) -> str:
+    return ", ".join(sorted({holder_of(lease) for lease in leases}))
 
 
 def _said(manifest: Manifest) -> str:

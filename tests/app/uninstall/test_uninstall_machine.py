@@ -284,6 +284,9 @@ def test_uninstall_beside_writes_of_flux_between_any_two_requests(collects: bool
 
 def test_uninstall_refuses_while_a_replica_leads_and_says_where() -> None:
     machine = begun(leads=True)
+    assert machine.world.titles(keep_applications=True)[0] == (
+        "wait until no replica leads any more (laptop_1f2e does now)"
+    )
     command = machine.world.uninstalling(keep_applications=True)
     command.finish()
     assert str(command.error) == (
