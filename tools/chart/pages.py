@@ -13,8 +13,8 @@ import yaml
 from vworkspace_app import VERSION
 from vworkspace_app.install.options import NAME, InstallOptions
 from vworkspace_app.install.values import Values, default_values, values_schema
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.apimachinery.fields import camel
-from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
 
 _WIDTH: Final = 116
 _ABOUT: Final = "Pull-mode operator: a control plane's intent becomes running Flux releases"

@@ -66,10 +66,10 @@ def _kept(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rbac() -> Iterator[Any]:
-    plain, protected = (
-        list(cluster_rbac(attrs.evolve(_PLAIN, owner_reference_protection=asked))) for asked in (False, True)
-    )
-    yield from either(f"{_V}ownerReferenceProtection", protected, plain)
+    plain = list(cluster_rbac(_PLAIN))
+    protected = list(cluster_rbac(attrs.evolve(_PLAIN, owner_reference_protection=True)))
+    yield from plain
+    yield Guard(f"{_V}ownerReferenceProtection", protected[len(plain) :])
     yield Guard(f'eq (lower (toString $.Values.settings.page)) "{PageAccess.TOKEN_REVIEW}"', [page_rbac(_PLAIN)])
     yield Guard(f"{_V}tenantRoles", list(tenant_roles()))
     own, local = (

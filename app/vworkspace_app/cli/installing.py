@@ -12,6 +12,22 @@ from vworkspace_app.process.yaml_documents import Format
 def manifests(
     *,
     crds_only: Annotated[bool, Parameter(help="Only the CustomResourceDefinitions.", negative="")] = False,
+    rbac_only: Annotated[
+        bool,
+        Parameter(
+            help="Only roles and bindings of the operator: its own, or those in Velero's or a gated namespace that "
+            "another option names. What runs stays as it is.",
+            negative="",
+        ),
+    ] = False,
+    user: Annotated[
+        str,
+        Parameter(help="With --rbac-only: who runs the operator outside the cluster; else its service account."),
+    ] = "",
+    account: Annotated[
+        str,
+        Parameter(help="With --rbac-only and --namespace: only this account, of releases or Operations, and its role."),
+    ] = "",
     namespace: Annotated[
         list[str] | None,
         Parameter(
@@ -126,6 +142,7 @@ def manifests(
         vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -
         vworkspace-operator manifests --image registry.example.com/operator:1 | kubectl apply --server-side -f -
         vworkspace-operator manifests --namespace org-myteam | kubectl apply --server-side -f -
+        vworkspace-operator manifests --rbac-only --velero-namespace velero | kubectl apply --server-side -f -
         vworkspace-operator manifests --no-agent --cluster-id prod-1 | kubectl apply --server-side -f -
         vworkspace-operator manifests --values my-values.yaml | kubectl apply --server-side -f -
     """
@@ -161,11 +178,16 @@ def manifests(
         cluster_id=cluster_id,
         shards=shards,
         tenant_roles=not no_tenant_roles,
+        user=user,
     )
     if values:
-        print(render_values(values, options, output, others=crds_only or bool(namespace)), end="")
+        others = crds_only or rbac_only or bool(namespace or account)
+        print(render_values(values, options, output, others=others), end="")
         return
-    print(render_manifests(options, output, crds_only=crds_only, namespaces=namespace or ()), end="")
+    text = render_manifests(
+        options, output, crds_only=crds_only, rbac_only=rbac_only, namespaces=namespace or (), account=account
+    )
+    print(text, end="")
 
 
 def register(

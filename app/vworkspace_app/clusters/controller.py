@@ -14,6 +14,7 @@ from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.worker_pool import Reconcile, WorkerPool
 from vworkspace_app.credentials.live import Live
 from vworkspace_core.api.codec import read_cluster
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, namespace_is_gated
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.apimachinery.errors import AlreadyExists
@@ -51,6 +52,7 @@ class ClusterSettings:
     policy: Policy = attrs.field(factory=Policy)
     openings: tuple[str, ...] = ()
     require_signed: bool = False
+    installation: Installation = PRINTED
 
 
 class ClusterController:
@@ -143,6 +145,7 @@ class ClusterController:
             credential_expires=credentials.expires_at,
             written=self._written.get(key.name),
             exposure=self._exposure(),
+            installation=settings.installation,
         )
 
     def _exposure(self) -> Exposure:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from vworkspace_app.install import InstallOptions, installation, tenant
+from vworkspace_app.install import InstallOptions, installation, rights, tenant, tenant_rights
 from vworkspace_app.install.profiles import read_settings
 from vworkspace_app.install.values import chart_values, printed
 from vworkspace_app.process.errors import USAGE, CommandError
@@ -33,24 +33,29 @@ _OF_THE_OPERATOR: Final = {
     "tenant_roles": "--no-tenant-roles",
 }
 """Options that change nothing in the other prints, by the field that has them."""
+_OF_ITS_ROLES: Final = frozenset({"velero_namespace", "settings", "owner_reference_protection"})
+"""Those of them that decide about roles."""
 _OF_A_NAMESPACE: Final = {"release_role": "--release-role", "workflows": "--workflows"}
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def render_manifests(
-    options: InstallOptions, output: Format, *, crds_only: bool = False, namespaces: Sequence[str] = ()
+    options: InstallOptions,
+    output: Format,
+    *,
+    crds_only: bool = False,
+    rbac_only: bool = False,
+    namespaces: Sequence[str] = (),
+    account: str = "",
 ) -> str:
-    """The CRDs, or what the gated `namespaces` need, or else the operator. Raises CommandError."""
-    if crds_only and namespaces:
-        raise CommandError("--crds-only and --namespace print different things: give one of them", status=USAGE)
-    _check_use(options, crds_only=crds_only, tenant=bool(namespaces))
-    _check_agent(options, whole=not crds_only and not namespaces)
-    named = (("--system-namespace", options.namespace), *(("--namespace", name) for name in namespaces))
-    if options.velero_namespace:
-        named = (*named, ("--velero-namespace", options.velero_namespace))
-    for flag, name in named:
-        if not _LABEL.fullmatch(name):
-            raise CommandError(f"{flag} {name}: not the name of a namespace", status=USAGE)
+    """The CRDs, or what the gated `namespaces` need, or else the operator; with `rbac_only` its roles alone.
+
+    Raises CommandError.
+    """
+    _check_parts(options, account, crds_only=crds_only, rbac_only=rbac_only, tenant=bool(namespaces))
+    _check_use(options, crds_only=crds_only, rbac_only=rbac_only, tenant=bool(namespaces))
+    _check_agent(options, whole=not crds_only and not rbac_only and not namespaces)
+    _check_names(options, namespaces)
     if not _SUBDOMAIN.fullmatch(options.release_account):
         raise CommandError(
             f"--release-account {options.release_account}: not the name of a service account, such as "
@@ -63,8 +68,12 @@ def render_manifests(
         raise CommandError("--image is empty: name the image that the cluster is to pull", status=USAGE)
     if crds_only:
         return dump(crd_manifests(), output)
+    if namespaces and rbac_only:
+        return dump([role for name in namespaces for role in tenant_rights(name, options, account)], output)
     if namespaces:
         return dump([manifest for name in namespaces for manifest in tenant(name, options)], output)
+    if rbac_only:
+        return dump(list(rights(options)), output)
     return dump(list(installation(options)), output)
 
 
@@ -86,15 +95,41 @@ def render_values(path: str, options: InstallOptions, output: Format, *, others:
     return dump(list(printed(values, options.namespace)), output)
 
 
-def _check_use(options: InstallOptions, *, crds_only: bool, tenant: bool) -> None:
+def _check_names(options: InstallOptions, namespaces: Sequence[str]) -> None:
+    """Raises CommandError for what cannot be a namespace."""
+    named = (("--system-namespace", options.namespace), *(("--namespace", name) for name in namespaces))
+    if options.velero_namespace:
+        named = (*named, ("--velero-namespace", options.velero_namespace))
+    for flag, name in named:
+        if not _LABEL.fullmatch(name):
+            raise CommandError(f"{flag} {name}: not the name of a namespace", status=USAGE)
+
+
+def _check_parts(options: InstallOptions, account: str, *, crds_only: bool, rbac_only: bool, tenant: bool) -> None:
+    """Raises CommandError for parts that do not go together."""
+    if crds_only and (tenant or rbac_only):
+        other = "--namespace" if tenant else "--rbac-only"
+        raise CommandError(f"--crds-only and {other} print different things: give one of them", status=USAGE)
+    if account and not (rbac_only and tenant):
+        message = "--account is for one account of a gated namespace: give --rbac-only and --namespace"
+        raise CommandError(message, status=USAGE)
+    if options.user and not rbac_only:
+        message = "--user is for --rbac-only: what is installed runs as its service account"
+        raise CommandError(message, status=USAGE)
+
+
+def _check_use(options: InstallOptions, *, crds_only: bool, rbac_only: bool, tenant: bool) -> None:
     """Raises CommandError for an option that would be ignored."""
     plain = InstallOptions()
 
     def given(flags: Mapping[str, str]) -> list[str]:
         return [flag for field, flag in flags.items() if getattr(options, field) != getattr(plain, field)]
 
-    if (crds_only or tenant) and (ignored_flags := given(_OF_THE_OPERATOR)):
-        other = "--crds-only" if crds_only else "--namespace"
+    of_others = {} if not (crds_only or rbac_only or tenant) else _OF_THE_OPERATOR
+    if rbac_only and not tenant:
+        of_others = {field: flag for field, flag in of_others.items() if field not in _OF_ITS_ROLES}
+    if ignored_flags := given(of_others):
+        other = "--crds-only" if crds_only else "--namespace" if tenant else "--rbac-only"
         raise CommandError(f"{', '.join(ignored_flags)}: says nothing about what {other} prints", status=USAGE)
     if not tenant and (ignored_flags := given(_OF_A_NAMESPACE)):
         raise CommandError(

@@ -86,15 +86,17 @@ def run_operator(settings: RunSettings) -> None:
             source = _source(settings, api)
             # One shard registers the cluster; the others wait for the Secret that it writes.
             registers = election.elected if shard.is_first else anyio.sleep_forever
-            credentials = await unless(stop, first_credentials(api, source, config.cluster.server, registers))
-            if credentials is None:
+            begun = await unless(stop, first_credentials(api, source, config.cluster.server, registers))
+            if begun is None:
                 return
+            credentials, installation = begun
             log.always(cluster_id=credentials.cluster_id, **({} if shard == WHOLE else {"shard": str(shard)}))
             _hide(log.secrets, credentials)
             tell_unserved(settings, boxes)
             tell_unconverted(settings, converters)
             _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
-            decided, live = operator_settings(settings, credentials.cluster_id, templates), Live(credentials)
+            decided = operator_settings(settings, credentials.cluster_id, templates, installation)
+            live = Live(credentials)
             live.subscribe(lambda fresh: _hide(log.secrets, fresh))
             agent = AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
             async with (

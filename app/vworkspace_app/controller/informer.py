@@ -8,7 +8,8 @@ import anyio.lowlevel
 
 from vworkspace_app.controller.informer_stats import Heartbeat, InformerCounters, InformerStats
 from vworkspace_app.controller.streams import as_operator_error, close
-from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.api.remedies import remedy
+from vworkspace_core.apimachinery.errors import OperatorError, Right
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.controller.health import InformerVitals
 from vworkspace_core.controller.informer.changes import CacheChange
@@ -64,7 +65,7 @@ class InformerRunner:
 
     Handlers are called in the order of the changes, synchronously; one that raises is logged and counted,
     and does not keep the others from being called. `random` gives numbers in [0, 1). Selectors narrow what is
-    cached.
+    cached. `remedy` says what gives a right that is missing.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class InformerRunner:
         store: ObjectStore | None = None,
         policy: InformerPolicy = DEFAULT_POLICY,
         page_size: int = PAGE_SIZE,
+        remedy: Callable[[Right], str] = remedy,
     ) -> None:
         self.kind = kind
         self.namespace = namespace
@@ -95,7 +97,7 @@ class InformerRunner:
         self._handlers: list[Callable[[CacheChange], None]] = []
         self._wake_requested = anyio.Event()
         self._synced = anyio.Event()
-        self._counters = InformerCounters(kind, namespace)
+        self._counters = InformerCounters(kind, namespace, remedy)
         self._heartbeat = Heartbeat(float("inf"))  # its time begins with `run`
 
     def subscribe(self, handler: Callable[[CacheChange], None]) -> None:

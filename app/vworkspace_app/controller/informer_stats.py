@@ -1,13 +1,13 @@
 """What an informer reports of itself (RUN-1): to metrics and probes as numbers, to the log as it happens."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final, assert_never
 
 import attrs
 import structlog
 
-from vworkspace_core.api.remedies import remedy
-from vworkspace_core.apimachinery.errors import refused_right
+from vworkspace_core.apimachinery.errors import Right, refused_right
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.controller.events.once import Once
@@ -84,6 +84,8 @@ class InformerCounters:
 
     kind: Kind
     namespace: str | None
+    remedy: Callable[[Right], str]
+    """What gives a right that is missing."""
     relists: Counter[str] = attrs.field(factory=Counter)
     troubles: int = 0
     last_trouble: str = ""
@@ -114,7 +116,9 @@ class InformerCounters:
         if absent or not is_new:
             _log.debug("informer trouble", **fields)
         elif right is not None:
-            _log.error("objects cannot be seen: a right is missing", right=str(right), remedy=remedy(right), **fields)
+            _log.error(
+                "objects cannot be seen: a right is missing", right=str(right), remedy=self.remedy(right), **fields
+            )
         else:
             _log.warning("informer trouble", **fields)
 

@@ -13,9 +13,10 @@ from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.process.errors import CommandError
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.resources import SECRET
-from vworkspace_core.credentials.secret import CREDENTIALS_SECRET, Credentials
+from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.ports import Clock
 
 FILE_SECONDS: Final = 2.0

@@ -13,7 +13,8 @@ from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.credentials.secret import CredentialKey, secret_ref
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
-from vworkspace_core.overview.acts import CLI_MANAGER, Act, Approver, Refusal, approval_payload, approve
+from vworkspace_core.overview.acts import Act, Approver, Refusal, approval_payload, approve
+from vworkspace_core.overview.remedy import CLI_MANAGER
 from vworkspace_core.ports import KubeApi, PatchType
 
 
@@ -76,7 +77,6 @@ async def _approval_secret(api: KubeApi, namespace: str) -> bytes:
     except NotFound:
         encoded = None
     if not isinstance(encoded, str) or not encoded:
-        raise CommandError(
-            f"{ref} has no key {CredentialKey.APPROVAL_SECRET}, so nobody can approve here: the control plane gives it"
-        )
+        message = f"{ref} has no key {CredentialKey.APPROVAL_SECRET}, so nobody can approve here"
+        raise CommandError(f"{message}: docs/operations.md says how it is set")
     return base64.b64decode(encoded)

@@ -47,10 +47,25 @@ _EXECUTOR: Final = (_Rule("argoproj.io", ("workflowtaskresults",), ("create", "p
 
 def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Service accounts, roles and bindings. A namespace that is not known yet is left out."""
+    yield from _release(namespace, options)
+    yield from _runner(namespace, options)
+
+
+def account_of(name: str, namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """One of the two by its name: that of Operations, or else of releases under that name."""
+    if name == RUNNER:
+        return _runner(namespace, options)
+    return _release(namespace, attrs.evolve(options, release_account=name))
+
+
+def _release(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
     yield _account(options.release_account, namespace, RELEASE_ACCOUNT)
     if not options.release_role:
         yield _role(options.release_account, namespace, RELEASE_ACCOUNT, _CHART)
     yield _binding(options.release_account, namespace, RELEASE_ACCOUNT, options.release_role)
+
+
+def _runner(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
     # A token is of use to Argo's executor only; the pods of Jobs ask for none in any case.
     token = {} if options.workflows else {"automountServiceAccountToken": False}
     yield {**_account(RUNNER, namespace, RUNNER_ACCOUNT), **token}

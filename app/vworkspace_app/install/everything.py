@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from vworkspace_app.install.accounts import accounts
+from vworkspace_app.install.accounts import account_of, accounts
 from vworkspace_app.install.network import network
-from vworkspace_app.install.options import NAME, InstallOptions
+from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
 from vworkspace_app.install.webhooks import certificate, configurations
 from vworkspace_app.install.workload import namespace_of, workload
@@ -20,15 +20,13 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """
     yield namespace_of(options)
     yield from cluster_rbac(options)
-    if options.settings.get("page", "").lower() == PageAccess.TOKEN_REVIEW:
+    if _serves_page(options):
         yield page_rbac(options)
     if options.tenant_roles:
         yield from tenant_roles()
-    yield from namespace_rbac(
-        f"{NAME}-system", options.namespace, access.OWN if options.agent else access.LOCAL_OWN, options
-    )
+    yield from _system_rbac(options)
     if options.velero_namespace:
-        yield from namespace_rbac(f"{NAME}-velero", options.velero_namespace, access.VELERO, options)
+        yield from _velero_rbac(options)
     yield from network(options)
     yield from workload(options)
     if options.cert_manager:
@@ -37,8 +35,43 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
         yield from configurations(options)
 
 
+def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """Roles and bindings of the operator alone: Velero's or the page's where the options name one, else its own two.
+
+    No more than is asked for: who applies them replaces what stands there, and the rest may have been chosen otherwise.
+    """
+    if options.velero_namespace:
+        yield from _velero_rbac(options)
+    if _serves_page(options):
+        yield page_rbac(options)
+    if not options.velero_namespace and not _serves_page(options):
+        yield from cluster_rbac(options)
+        yield from _system_rbac(options)
+
+
 def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
     """What lets the operator work in one gated namespace (RES-5), and as whom it has things done there (RUN-12)."""
-    granted = (*access.TENANT, *access.JOBS) if options.agent else access.TENANT
-    yield from namespace_rbac(NAME, namespace, granted, options)
+    yield from tenant_rights(namespace, options)
     yield from accounts(namespace, options)
+
+
+def tenant_rights(namespace: str, options: InstallOptions, account: str = "") -> Iterator[dict[str, Any]]:
+    """The operator's Role in one gated namespace, or in its place that account with its rights."""
+    if account:
+        yield from account_of(account, namespace, options)
+        return
+    granted = (*access.TENANT, *access.JOBS) if options.agent else access.TENANT
+    yield from namespace_rbac(options.role_name(), namespace, granted, options)
+
+
+def _serves_page(options: InstallOptions) -> bool:
+    return options.settings.get("page", "").lower() == PageAccess.TOKEN_REVIEW
+
+
+def _system_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    granted = access.OWN if options.agent else access.LOCAL_OWN
+    yield from namespace_rbac(options.role_name("-system"), options.namespace, granted, options)
+
+
+def _velero_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    yield from namespace_rbac(options.role_name("-velero"), options.velero_namespace, access.VELERO, options)

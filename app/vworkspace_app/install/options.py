@@ -1,5 +1,6 @@
 """What an installation may choose, and the names and ports that its parts share."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -7,7 +8,10 @@ import attrs
 
 from vworkspace_app import VERSION
 from vworkspace_app.install.profiles import Profile
+from vworkspace_core.apimachinery.manifest import content_hash
+from vworkspace_core.apimachinery.names import closed_name
 
+_NO_NAME: Final = re.compile("[^-a-z0-9.]+")
 NAME: Final = "vworkspace-operator"
 """Name of everything there is one of, and of the field manager."""
 
@@ -105,6 +109,15 @@ class InstallOptions:
     tenant_roles: bool = True
     """ClusterRoles that add our kinds to what people may do who have `view`, `edit` or `admin` (SEE-5)."""
     pods: PodOptions = attrs.field(factory=PodOptions)
+    user: str = ""
+    """Who runs the operator outside the cluster, and is bound in the place of its service account."""
+
+    def role_name(self, suffix: str = "") -> str:
+        """The name of a role of the operator's. A user's are others: they stand beside those of an installation."""
+        if not self.user:
+            return f"{NAME}{suffix}"
+        plain = _NO_NAME.sub("-", self.user.lower()).strip("-.")[:40]
+        return closed_name(f"{NAME}-{plain}", f"{content_hash(self.user)[:8]}{suffix}")
 
     @property
     def webhooks(self) -> bool:

@@ -34,12 +34,17 @@ def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
 
 
 def cluster_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """The ClusterRole and its binding."""
-    granted = rules(access.EVERYWHERE)
+    """The ClusterRole and its binding; what one admission plugin asks for stands apart, so that it stays when these
+    are applied again without it."""
+    yield from _everywhere(options.role_name(), access.EVERYWHERE, options)
     if options.owner_reference_protection:
-        granted += rules(Access(kind, ("update",), "finalizers") for kind in access.OWNERS)
-    yield {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": meta(NAME), "rules": granted}
-    yield _binding("ClusterRoleBinding", "ClusterRole", NAME, options)
+        owned = (Access(kind, ("update",), "finalizers") for kind in access.OWNERS)
+        yield from _everywhere(options.role_name("-owners"), owned, options)
+
+
+def _everywhere(name: str, accesses: Iterable[Access], options: InstallOptions) -> Iterator[dict[str, Any]]:
+    yield {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": meta(name), "rules": rules(accesses)}
+    yield _binding("ClusterRoleBinding", "ClusterRole", name, options)
 
 
 def tenant_roles() -> Iterator[dict[str, Any]]:
@@ -53,13 +58,14 @@ def tenant_roles() -> Iterator[dict[str, Any]]:
 def page_rbac(options: InstallOptions) -> dict[str, Any]:
     """The right to ask the API server who somebody is that looks at the page, and whether they may (SEE-3)."""
     delegator = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "system:auth-delegator"}
-    return {**_binding("ClusterRoleBinding", "ClusterRole", f"{NAME}-page", options), "roleRef": delegator}
+    name = options.role_name("-page")
+    return {**_binding("ClusterRoleBinding", "ClusterRole", name, options), "roleRef": delegator}
 
 
 def namespace_rbac(
     name: str, namespace: str, accesses: Iterable[Access], options: InstallOptions
 ) -> Iterator[dict[str, Any]]:
-    """A Role in a namespace, and its binding to the operator's service account."""
+    """A Role in a namespace, and its binding to whom the operator runs as."""
     role = {"apiVersion": f"{_GROUP}/v1", "kind": "Role", "metadata": meta(name, namespace), "rules": rules(accesses)}
     yield role
     yield _binding("RoleBinding", "Role", name, options, namespace)
@@ -71,5 +77,11 @@ def _binding(kind: str, role: str, name: str, options: InstallOptions, namespace
         "kind": kind,
         "metadata": meta(name, namespace),
         "roleRef": {"apiGroup": _GROUP, "kind": role, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": options.namespace}],
+        "subjects": [_subject(options)],
     }
+
+
+def _subject(options: InstallOptions) -> dict[str, str]:
+    if options.user:
+        return {"apiGroup": _GROUP, "kind": "User", "name": options.user}
+    return {"kind": "ServiceAccount", "name": NAME, "namespace": options.namespace}

@@ -1,6 +1,7 @@
 """What the in-cluster operator watches: the kinds, and of each which objects and by what they are found again."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import attrs
@@ -10,8 +11,10 @@ from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.informers import Informers
 from vworkspace_app.instances.controller import RELEASE_INDEX, release_names
 from vworkspace_app.operations.index import OPERATION_INDEXES
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
 from vworkspace_core.api.own_status import OWN_STATUS
+from vworkspace_core.api.remedies import remedy
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
@@ -91,14 +94,18 @@ class CacheScope:
 
 
 def informers_of(
-    api: KubeApi, clock: Clock, random: Callable[[], float], scope: CacheScope = CacheScope()
+    api: KubeApi,
+    clock: Clock,
+    random: Callable[[], float],
+    scope: CacheScope = CacheScope(),
+    installation: Installation = PRINTED,
 ) -> Iterator[InformerRunner]:
     """One informer a kind. Our own without any selector: one with our finalizer is never lost sight of (RES-5)."""
-    yield InformerRunner(
-        api,
+    informer = partial(
+        InformerRunner, api, clock=clock, random=random, remedy=partial(remedy, installation=installation)
+    )
+    yield informer(
         APPLICATION_INSTANCE,
-        clock=clock,
-        random=random,
         store=ObjectStore(
             APPLICATION_INSTANCE,
             indexers={RELEASE_INDEX: release_names},
@@ -106,38 +113,27 @@ def informers_of(
             wanted=scope.of(APPLICATION_INSTANCE),
         ),
     )
-    yield InformerRunner(
-        api,
+    yield informer(
         OPERATION,
-        clock=clock,
-        random=random,
         store=ObjectStore(
             OPERATION, indexers=OPERATION_INDEXES, transform=OWN_STATUS.with_holders, wanted=scope.of(OPERATION)
         ),
     )
     for kind in (kind for kind in ENGINE_KINDS if kind not in _LOOKED_UP):
         store = ObjectStore(kind, wanted=scope.of(kind))
-        yield InformerRunner(
-            api, kind, clock=clock, random=random, label_selector=OPERATION_UID, store=store, policy=_WITHOUT
-        )
+        yield informer(kind, label_selector=OPERATION_UID, store=store, policy=_WITHOUT)
     for kind, slim in _SLIM.items():
         policy = _WITHOUT if kind in _LOOKED_UP else DEFAULT_POLICY
         store = ObjectStore(kind, transform=slim, wanted=scope.of(kind))
-        yield InformerRunner(api, kind, clock=clock, random=random, store=store, policy=policy)
+        yield informer(kind, store=store, policy=policy)
     for kind in (NAMESPACE, CLUSTER):
-        yield InformerRunner(api, kind, clock=clock, random=random)
-    yield InformerRunner(
-        api,
+        yield informer(kind)
+    yield informer(
         CONFIG_MAP,
-        clock=clock,
-        random=random,
         label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}",
         store=ObjectStore(CONFIG_MAP, transform=slim_config_map, wanted=scope.of(CONFIG_MAP)),
     )
-    yield InformerRunner(
-        api,
+    yield informer(
         CUSTOM_RESOURCE_DEFINITION,
-        clock=clock,
-        random=random,
         store=ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition),
     )

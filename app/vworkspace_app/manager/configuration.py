@@ -8,15 +8,17 @@ from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import PageAccess, shard_in
 from vworkspace_core.api.admission import AdmissionSettings
+from vworkspace_core.api.installation import CREDENTIALS_SECRET, PRINTED, Installation
 from vworkspace_core.api.policy import Policy
-from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Templates
 
 
-def operator_settings(settings: RunSettings, cluster_id: str, templates: Templates) -> OperatorSettings:
+def operator_settings(
+    settings: RunSettings, cluster_id: str, templates: Templates, installation: Installation = PRINTED
+) -> OperatorSettings:
     """What the operator of that cluster is told."""
     decisions = Settings(
         cluster_id=cluster_id,
@@ -28,6 +30,7 @@ def operator_settings(settings: RunSettings, cluster_id: str, templates: Templat
         allow_unimpersonated_releases=settings.allow_unimpersonated_releases,
         admission=AdmissionSettings(allow_http=settings.allow_http),
         policy=Policy(settings.allowed_chart_sources, settings.forbidden_versions),
+        installation=installation,
     )
     operations = OperationSettings(
         cluster_id,
@@ -35,6 +38,7 @@ def operator_settings(settings: RunSettings, cluster_id: str, templates: Templat
         allowed_service_accounts=frozenset(settings.allowed_service_accounts),
         allowed_images=settings.allowed_images,
         admission=decisions.admission,
+        installation=installation,
     )
     return OperatorSettings(
         decisions,

@@ -30,6 +30,7 @@ from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
 from vworkspace_app.operations.controller import ApprovalChecks, OperationController
 from vworkspace_app.reconcilers.running import ControllerOptions, Controllers, GivenController
+from vworkspace_core.api.remedies import crds_remedy, not_permitted, remedy
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
@@ -61,7 +62,6 @@ from vworkspace_core.ports import Clock, KubeApi
 
 _log = structlog.get_logger("operator")
 
-_INSTALL = "vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -"
 _QUEUE_NEWS = Urgency(after=2.0)
 """How long what an Operation says of the one before it may be behind: a long queue is not read anew at each step."""
 
@@ -120,11 +120,19 @@ class Manager:
         self._leading = False
         self.ready = anyio.Event()
         self.credentials = credentials or Live(Credentials())
-        self.informers = Informers(informers_of(api, clock, random, _cache_scope(settings, agent)))
+        installed = settings.decisions.installation
+        self.informers = Informers(informers_of(api, clock, random, _cache_scope(settings, agent), installed))
         self._run_id = f"{int(random() * 2**32):08x}"
         self.events = BackgroundEvents(api, clock, instance=settings.identity, is_backlogged=self._is_backlogged)
         self._blocked_passes = BlockedPassReporter(
-            _BLOCKED_WORDS, api, self.informers, settings.decisions.cluster_id, clock, self.events, self._record_write
+            _BLOCKED_WORDS,
+            api,
+            self.informers,
+            settings.decisions.cluster_id,
+            clock,
+            self.events,
+            self._record_write,
+            remedy=partial(remedy, installation=installed),
         )
         self._instances = InstanceController(
             api,
@@ -301,7 +309,8 @@ class Manager:
         _log.info("caches are settled", kinds=len(self.informers.stats()))
         missing = [kind.crd_name for kind in OWN_KINDS if self._is_missing(kind)]
         if missing:
-            _log.warning("definitions are not installed; waiting for them", missing=missing, install=_INSTALL)
+            install = crds_remedy(self._settings.decisions.installation)
+            _log.warning("definitions are not installed; waiting for them", missing=missing, install=install)
         absent = [kind.crd_name for kind in (*FLUX_KINDS, *ENGINE_KINDS) if self._is_missing(kind)]
         if absent:
             _log.info("engines not installed: " + ", ".join(absent), remark="each is used as soon as it is there")
@@ -321,6 +330,7 @@ class Manager:
             has_seen=self.informers.has_seen,
             refresh=self.informers.refresh,
             report_blocked=self._blocked_passes.report,
+            not_permitted=partial(not_permitted, installation=self._settings.decisions.installation),
             observer=self._telemetry.observer(name),
             name=name,
             run_id=self._run_id,
@@ -406,4 +416,5 @@ def _cluster_settings(settings: OperatorSettings) -> ClusterSettings:
         settings.decisions.policy,
         settings.every_opening,
         settings.require_signed,
+        settings.decisions.installation,
     )

@@ -2,8 +2,8 @@
 
 import attrs
 
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.controller.shard import WHOLE, Shard
-from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
 from vworkspace_core.install.openings import openings_of
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.builtin import builtin_templates
@@ -49,4 +49,8 @@ class OperatorSettings:
 
     @operations.default
     def _operations_of_the_cluster(self) -> OperationSettings:
-        return OperationSettings(self.decisions.cluster_id, admission=self.decisions.admission)
+        return OperationSettings(
+            self.decisions.cluster_id,
+            admission=self.decisions.admission,
+            installation=self.decisions.installation,
+        )

@@ -10,12 +10,13 @@ import anyio
 import attrs
 import structlog
 
+from vworkspace_app.controller.lookups import find_installation
 from vworkspace_app.credentials.registration import bootstrap, can_bootstrap
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError
+from vworkspace_core.api.installation import Installation
 from vworkspace_core.apimachinery.errors import OperatorError, Unauthorized, Unavailable
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from vworkspace_core.apimachinery.secret_material import without_user
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.ports import KubeApi
@@ -37,35 +38,30 @@ _TROUBLE = (
 
 async def first_credentials(
     api: KubeApi, source: CredentialsSource, server: str, elected: Callable[[], Awaitable[None]]
-) -> Credentials:
-    """The credential, once the API server answers: a pod may be up before it. One line for each change."""
+) -> tuple[Credentials, Installation]:
+    """Return the credential and how the operator was installed, once the API server answers: a pod may be up before it.
+
+    Each change is one line of the log.
+    """
     clock, last_error = SystemClock(), ""
     waiting = _Waiting(clock)
     while True:
         try:
             credentials = await _read_or_register(api, source, waiting, elected)
-            await _look(api)
+            installation = await find_installation(api, source.namespace, agent=source.agent)
         except Unavailable as error:
             if error.message != last_error:
                 _log.warning(_TROUBLE["certificate" in error.message], server=server, error=error.message)
             last_error = error.message
             await clock.sleep(_RETRY_SECONDS)
         except Unauthorized as error:
-            raise CommandError(f"the API server {without_user(server)} does not know us: {error.message}") from error
+            raise CommandError(
+                f"the API server {without_user(server)} rejected the operator's token (401): {error.message}"
+            ) from error
         else:
             if last_error:
                 _log.info("the API server answers", server=server)
-            return credentials
-
-
-async def _look(api: KubeApi) -> None:
-    """Whether the API server answers. Raises Unavailable and Unauthorized; a refusal is an answer too."""
-    try:
-        await api.list(CUSTOM_RESOURCE_DEFINITION, limit=1)
-    except (Unavailable, Unauthorized):
-        raise
-    except OperatorError:
-        return  # the informers say what they may not see
+            return credentials, installation
 
 
 @attrs.define

@@ -28,7 +28,7 @@ from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.unreadable import Unreadable, readable
 from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, OPERATION
 from vworkspace_core.controller.decision import Decision
@@ -40,6 +40,7 @@ from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import DEFAULT_BINDINGS, Claims
 from vworkspace_core.operations.conflicts import first_ahead, standing_of
 from vworkspace_core.operations.context import OperationContext, OperationObserved
+from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.identity import target_ref
 from vworkspace_core.operations.observe import lookups, observe_operation_live, operations_on
 from vworkspace_core.operations.reconcile import approval_to_spend, needs_live_view, reconcile_operation
@@ -173,11 +174,18 @@ class OperationController:
         observed = self._cached(operation, context)
         if not needs_live_view(operation, observed, context):
             return observed
-        live = await observe_operation_live(self.api, operation, context)
+        live = await observe_operation_live(self.api, operation, context, self._not_served())
         for kind in sorted(live.missing_kinds):
             if is_served(kind, self.informers.store(CUSTOM_RESOURCE_DEFINITION)):
                 raise Unavailable(f"{kind.crd_name} is installed, but not served yet")
         return live
+
+    def _not_served(self) -> Iterator[Kind]:
+        """Kinds of engines whose definitions are known not to be there."""
+        definitions = self.informers.find(CUSTOM_RESOURCE_DEFINITION)
+        if definitions is not None and definitions.has_synced:
+            kinds = (kind for kind in engine_kinds() if "." in kind.group)
+            yield from (kind for kind in kinds if not is_served(kind, definitions.store))
 
     def _cached(self, operation: Operation, context: OperationContext) -> OperationObserved:
         """What is looked at once the engine object is known: that, the target and the namespace."""

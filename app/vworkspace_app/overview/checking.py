@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import anyio
 
-from vworkspace_app.controller.lookups import all_of, find, leases_of
+from vworkspace_app.controller.lookups import all_of, find, find_installation, leases_of
 from vworkspace_app.install.options import NAME, InstallOptions
+from vworkspace_core.api.installation import Installation
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.apimachinery.access import Access
 from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Right
@@ -61,10 +62,11 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
     """Everything that `manifests` with these options puts there, and whether it works."""
     yield checkup.api_server(await api.server_version())
     definitions = await _definitions(api)
-    for finding in (*checkup.own_definitions(definitions), *checkup.controllers(definitions)):
+    installation = await _installation(api, options)
+    for finding in (*checkup.own_definitions(definitions, installation), *checkup.controllers(definitions)):
         yield finding
     yield await _unless_forbidden("operator", partial(_at_work, api, options, now))
-    async for finding in _rights(api, options):
+    async for finding in _rights(api, options, installation):
         yield finding
     if options.agent:
         yield await _unless_forbidden("credentials", partial(_credential, api, options))
@@ -87,7 +89,11 @@ async def _at_work(api: KubeApiClient, options: InstallOptions, now: datetime) -
         return checkup.operator(None, shards)
     has_heartbeat = not shards and beats(heartbeat_of(await all_of(api, CLUSTER)), now)
     deployment = await find(api, ObjectRef(DEPLOYMENT, options.namespace, NAME))
-    return checkup.operator(deployment, shards, has_heartbeat=has_heartbeat)
+    return checkup.operator(deployment, shards, options.namespace, has_heartbeat=has_heartbeat)
+
+
+async def _installation(api: KubeApiClient, options: InstallOptions) -> Installation:
+    return await find_installation(api, options.namespace, agent=options.agent)
 
 
 async def _definitions(api: KubeApiClient) -> Definitions:
@@ -96,34 +102,45 @@ async def _definitions(api: KubeApiClient) -> Definitions:
     return {ref.name: await find(api, ref) for ref in refs}
 
 
-async def _rights(api: KubeApiClient, options: InstallOptions) -> AsyncIterator[Finding]:
+async def _rights(api: KubeApiClient, options: InstallOptions, installation: Installation) -> AsyncIterator[Finding]:
     """By place, as `manifests` prints the roles."""
-    own = access.OWN if options.agent else access.LOCAL_OWN
-    yield await _held(api, "rights in the whole cluster", access.EVERYWHERE, "", options)
-    yield await _held(api, f"rights in {options.namespace}", own, options.namespace, options)
-    if options.velero_namespace:
-        place = options.velero_namespace
-        yield await _held(api, f"rights in {place}", access.VELERO, place, options)
+    own, held = access.OWN if options.agent else access.LOCAL_OWN, partial(_held, api, installation)
+    yield await held("rights in the whole cluster", access.EVERYWHERE, "")
+    yield await held(f"rights in {options.namespace}", own, options.namespace)
+    if place := options.velero_namespace:
+        yield await _unless_forbidden(f"rights in {place}", partial(_in_velero, api, installation, place))
     gated = await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
     names = [str(metadata(namespace)["name"]) for namespace in gated]
     yield checkup.gate(names)
     there = (*access.TENANT, *(access.JOBS if options.agent else ()))
     for name in names:
-        yield await _held(api, f"rights in {name}", there, name, options)
-        yield await _unless_forbidden(f"accounts in {name}", partial(_accounts, api, name, options))
+        yield await held(f"rights in {name}", there, name)
+        look = partial(_accounts, api, name, options.release_account, installation)
+        yield await _unless_forbidden(f"accounts in {name}", look)
+
+
+async def _in_velero(api: KubeApiClient, installation: Installation, place: str) -> Finding:
+    point = f"rights in {place}"
+    if await find(api, ObjectRef(NAMESPACE, None, place)) is None:
+        return checkup.velero_is_absent(point, place)
+    return await _held(api, installation, point, access.VELERO, place)
 
 
 async def _held(
-    api: KubeApiClient, point: str, accesses: Iterable[Access], namespace: str, options: InstallOptions
+    api: KubeApiClient, installation: Installation, point: str, accesses: Iterable[Access], namespace: str
 ) -> Finding:
+    system = installation.namespace
+    user = f"system:serviceaccount:{system}:{NAME}"
     wanted = [
-        (Right(verb, each.kind.group, each.resource, namespace), each.name) for each in accesses for verb in each.verbs
+        (Right(verb, each.kind.group, each.resource, namespace, user), each.name)
+        for each in accesses
+        for verb in each.verbs
     ]
     subject = {
-        "user": f"system:serviceaccount:{options.namespace}:{NAME}",
-        "groups": ["system:serviceaccounts", f"system:serviceaccounts:{options.namespace}", "system:authenticated"],
+        "user": user,
+        "groups": ["system:serviceaccounts", f"system:serviceaccounts:{system}", "system:authenticated"],
     }
-    return checkup.rights(point, len(wanted), await _missing(api, _ACCESS_REVIEW, subject, wanted))
+    return checkup.rights(point, len(wanted), await _missing(api, _ACCESS_REVIEW, subject, wanted), installation)
 
 
 async def _missing(
@@ -159,9 +176,9 @@ async def _allowed(api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], r
     return get_path(answer, "status", "allowed") is True
 
 
-async def _accounts(api: KubeApiClient, namespace: str, options: InstallOptions) -> Finding:
-    refs = [ObjectRef(SERVICE_ACCOUNT, namespace, name) for name in (options.release_account, RUNNER)]
-    return checkup.accounts(namespace, [ref.name for ref in refs if await find(api, ref) is None])
+async def _accounts(api: KubeApiClient, namespace: str, release_account: str, installation: Installation) -> Finding:
+    refs = [ObjectRef(SERVICE_ACCOUNT, namespace, name) for name in (release_account, RUNNER)]
+    return checkup.accounts(namespace, [ref.name for ref in refs if await find(api, ref) is None], installation)
 
 
 async def _credential(api: KubeApiClient, options: InstallOptions) -> Finding:

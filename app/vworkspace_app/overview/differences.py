@@ -31,7 +31,7 @@ from vworkspace_core.operations.observe import observe_operation_live
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.overview.acts import CLI_MANAGER
+from vworkspace_core.overview.remedy import CLI_MANAGER
 from vworkspace_core.ports import KubeApi
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]

@@ -18,7 +18,7 @@ from vworkspace_app.overview.reading import Surroundings, happened
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.timestamps import parse_time
 from vworkspace_core.overview.data import counts
-from vworkspace_core.overview.remedy import commands_in, parts_of, short, without_commands
+from vworkspace_core.overview.remedy import parts_of, short, without_commands
 from vworkspace_core.overview.replicas import AtWork, Workers, beats
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
 from vworkspace_core.overview.tree import Branch, origin_of
@@ -107,12 +107,14 @@ def _details(summary: Summary) -> list[RenderableType]:
 
 
 def _explained(summary: Summary) -> list[RenderableType]:
-    """Return the message with each command that it names on a line of its own, and remedies that it does not name."""
-    pieces = [
-        _command(f"  -> {text}") if is_command else _below(text) for text, is_command in parts_of(summary.message)
-    ]
-    named = commands_in(summary.message)
-    return [*pieces, *(_command(f"  -> {command}") for command in summary.remedies if command not in named)]
+    """Return the message with each remedy that it names on a line of its own, those that it does not name, and who can
+    help where there are none."""
+    parts = parts_of(summary.message, summary.remedies)
+    pieces = [_command(f"  -> {text}") if is_command else _below(text) for text, is_command in parts]
+    pieces += [_command(f"  -> {command}") for command in summary.remedies if command not in summary.message]
+    if summary.advice and not summary.remedies:
+        pieces.append(_below(summary.advice))
+    return pieces
 
 
 def _below(text: str) -> RenderableType:
@@ -175,6 +177,8 @@ def object_report(branch: Branch, around: Surroundings, now: datetime) -> Render
         parts.append(Text(f"Next check: {branch.summary.next_look}"))
     if remedies := _remedies(branch):
         parts += [Text("To fix:"), *(_command(f"  {command}") for command in remedies)]
+    elif branch.summary.advice:
+        parts.append(Text(branch.summary.advice))
     if around.events:
         said = "" if _is_well(branch.summary) else " ".join(branch.summary.message.split())
         parts += [Text("Last events:"), *_events(around.events, said, now)]
@@ -202,7 +206,7 @@ def _label(branch: Branch, now: datetime) -> RenderableType:
     line = Text.assemble(f"{node}{_named(summary.ref)}  ", _state(summary), f"  {said}" if said else "")
     more = [f"deployed: {branch.runs}"] if branch.runs else []
     more += [_versions(summary)] if summary.wanted != summary.deployed else []
-    more += [without_commands(summary.message)] if summary.message and not _is_well(summary) else []
+    more += [without_commands(summary.message, summary.remedies)] if summary.message and not _is_well(summary) else []
     return Group(line, *map(_below, more)) if more else line
 
 

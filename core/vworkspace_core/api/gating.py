@@ -14,20 +14,24 @@ from vworkspace_core.api.labels import (
 )
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.api.remedies import gate_command
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
+from vworkspace_core.api.remedies import cluster_command, gate_command
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
 from vworkspace_core.apimachinery.names import bounded_name
 
 
-def wrong_cluster(meta: ObjectMeta, cluster_id: str) -> str:
-    """Why an object is none of this cluster's; empty when it is one."""
+def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
+    """Why an object is none of this cluster's, and how it becomes one; empty when it is one."""
     meant = cluster_id_of(meta)
     if meant == bounded_name(cluster_id):
         return ""
+    command = cluster_command(ObjectRef(kind, meta.namespace, meta.name), cluster_id)
     if meant is None:
-        return f'the label {CLUSTER_ID} is missing; this cluster is "{cluster_id}"'
-    return f'the object is meant for cluster "{meant}"; this cluster is "{cluster_id}"'
+        return f'the label {CLUSTER_ID} is missing; this cluster is "{cluster_id}". To fix: {command}'
+    return (
+        f'the object is meant for cluster "{meant}"; this cluster is "{cluster_id}". To fix, if it belongs here: '
+        f"{command}. If not, delete it here"
+    )
 
 
 def is_labelled_for(manifest: Manifest, cluster_id: str) -> bool:
@@ -87,4 +91,5 @@ def closed_namespace(name: str, namespace: Manifest | None) -> str:
         return f"namespace {name} is being terminated: nothing new can be created in it"
     if namespace_is_gated(namespace):
         return ""
-    return f"namespace {name} does not carry the label {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}: {gate_command(name)}"
+    label = f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
+    return f"namespace {name} does not carry the label {label}. To fix: {gate_command(name)}"

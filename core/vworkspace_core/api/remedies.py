@@ -1,75 +1,226 @@
-"""What mends an obstacle that only an administrator can take away, as commands and names to paste (U8)."""
+"""The remedies that the operator advises, as sentences to read and commands to paste (U8).
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+Every obstacle is asked about in the order install, rights, credentials. A command changes what it names and nothing
+else: it prints roles and never what runs, and where a tool keeps the operator's objects the advice is what to tell that
+tool. Which people can help where no command does is in `advice`.
+"""
 
-from vworkspace_core.api.labels import CAPABILITY_PREFIX, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Final, Protocol, assert_never
+
+import attrs
+
+from vworkspace_core.api.installation import (
+    APPROVAL_KEY,
+    CREDENTIALS_SECRET,
+    PRINTED,
+    Installation,
+    Keeper,
+    namespace_of_account,
+)
+from vworkspace_core.api.labels import CAPABILITY_PREFIX, CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.apimachinery.errors import OperatorError, Right, first_refusal
+from vworkspace_core.apimachinery.manifest import ObjectRef, canonical_json
+from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.resources import CORE_EVENT, EVENT, OWN_KINDS, POD, SECRET, VELERO_BACKUP
+from vworkspace_core.controller.managed_fields import kubectl_name
+
+APPLY: Final = "| kubectl apply --server-side -f -"
+INSTALL_CRDS: Final = f"vworkspace-operator manifests --crds-only {APPLY}"
 
 _BY_GROUP: Final = (
-    ("toolkit.fluxcd.io", "Flux (flux install)"),
-    ("velero.io", "Velero (velero install)"),
-    ("argoproj.io", "Argo Workflows"),
-    ("volsync.backube", "VolSync"),
-    ("snapshot.storage.k8s.io", "the CSI snapshot controller with its CRDs"),
+    ("toolkit.fluxcd.io", "Flux (https://fluxcd.io/flux/installation)"),
+    ("velero.io", "Velero (https://velero.io/docs)"),
+    ("argoproj.io", "Argo Workflows (https://argo-workflows.readthedocs.io)"),
+    ("volsync.backube", "VolSync (https://volsync.readthedocs.io)"),
+    ("snapshot.storage.k8s.io", "the CSI snapshot controller (https://github.com/kubernetes-csi/external-snapshotter)"),
 )
+"""Each is installed in its own way, which no command of ours can know: with a provider, from Git, by its operator."""
+
+
+# --- namespaces, objects -------------------------------------------------------------------------------------------
 
 
 def gate_command(namespace: str) -> str:
-    """How a namespace is given to the operator (RES-5)."""
+    """Return the command that gives a namespace to the operator (RES-5)."""
     return f"kubectl label namespace {namespace} {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
 
 
+def cluster_command(ref: ObjectRef, cluster_id: str) -> str:
+    """Return the command that says of an object that it is meant for this cluster (RES-5)."""
+    return f"kubectl label {kubectl_name(ref)} {CLUSTER_ID}={bounded_name(cluster_id)} --overwrite"
+
+
 def capability_command(target: str, namespace: str, capability: str, engine: str) -> str:
-    """How an application says which engine it is prepared for (RES-5)."""
+    """Return the command by which an application says which engine it is prepared for (RES-5)."""
     return f"kubectl annotate appinst {target} -n {namespace} {CAPABILITY_PREFIX}{capability}={engine} --overwrite"
 
 
+def resume_command(ref: ObjectRef) -> str:
+    """Return the command that resumes an object of Flux which was suspended by hand; nobody holds the field then."""
+    return merge_command(ref, {"spec": {"suspend": None}})
+
+
+def merge_command(ref: ObjectRef, patch: Mapping[str, object]) -> str:
+    """Return the command that applies a merge patch to an object."""
+    return f"kubectl patch {kubectl_name(ref)} --type=merge -p {shlex.quote(canonical_json(patch).decode())}"
+
+
+# --- what has to be installed ----------------------------------------------------------------------------------------
+
+
 def not_installed(definitions: Iterable[str]) -> str:
-    """Which CRDs are missing, and what brings them; it goes on by itself once they are there (REC-12)."""
+    """Tell which CRDs are missing, and who brings them; work goes on by itself once they are there (REC-12)."""
     missing = list(definitions)
-    cure = installing(missing)
-    return f"not installed in this cluster: {', '.join(missing)}" + (f": {cure}" if cure else "")
+    help_ = installing(missing)
+    return f"not installed in this cluster: {', '.join(missing)}" + (f". To fix: {help_}" if help_ else "")
 
 
 def installing(definitions: Sequence[str]) -> str:
-    """What brings CRDs that are missing; empty where we do not know."""
+    """Return who brings CRDs that are missing; empty where we do not know."""
     brought = [name for group, name in _BY_GROUP if any(definition.endswith(group) for definition in definitions)]
-    return f"install {' and '.join(brought)}" if brought else ""
+    return f"an administrator of the cluster installs {' and '.join(brought)}" if brought else ""
 
 
-_APPLY: Final = "| kubectl apply --server-side -f -"
+def crds_remedy(installation: Installation = PRINTED) -> str:
+    """Return what installs the operator's own definitions."""
+    match installation.keeper:
+        case Keeper.NOBODY:
+            return INSTALL_CRDS
+        case Keeper.HELM | Keeper.FLUX_HELM_RELEASE:
+            return f"upgrade {installation.kept_by}; its value crds.install is not to be false"
+        case Keeper.FLUX_KUSTOMIZATION | Keeper.ARGO_CD:
+            printed = INSTALL_CRDS.removesuffix(f" {APPLY}")
+            return f"in your GitOps repository, {installation.kept_by}, add what this prints: {printed}"
+        case _:
+            assert_never(installation.keeper)
+
+
+def velero_is_elsewhere(namespace: str) -> str:
+    """Tell that Velero's namespace is not there. A Role in it would be refused, and of no use."""
+    return (
+        f"there is no namespace {namespace}, where the operator looks for Velero. To fix: an administrator installs "
+        "Velero there, or sets the operator's velero-namespace to the namespace that Velero is in"
+    )
+
+
+# --- rights ----------------------------------------------------------------------------------------------------------
+
+
+class _Scope(Enum):
+    """The part of the printed roles that holds a right."""
+
+    OPERATOR = "operator"
+    TENANT = "tenant"
+    VELERO = "velero"
+    PAGE = "page"
+
+
 _CHANGES: Final = ("create", "patch", "delete")
 """What Roles of a gated namespace are about; looking is granted in the whole cluster."""
 _OWN: Final = tuple((kind.group, kind.plural) for kind in OWN_KINDS)
 _EVENTS: Final = (EVENT.group, EVENT.plural)
 _SECRETS: Final = (SECRET.group, SECRET.plural)
 _LISTED_THERE: Final = tuple((kind.group, kind.plural) for kind in (POD, CORE_EVENT))
+_REVIEWS: Final = ("authentication.k8s.io", "authorization.k8s.io")
 
 
-def remedy(right: Right) -> str:
-    """The command that gives the operator the right, if anything that `manifests` prints does."""
-    return f"vworkspace-operator manifests{_option(right)} {_APPLY}"
-
-
-def _option(right: Right) -> str:
+def _scope(right: Right, system: str) -> _Scope:
     """A Role is printed for each gated namespace and for Velero's, everything else once."""
     where = (right.group, right.resource)
-    if not right.namespace or "/" in right.resource or where == _EVENTS:
-        return ""
+    if right.group in _REVIEWS:
+        return _Scope.PAGE
+    if not right.namespace or right.namespace == system or "/" in right.resource or where == _EVENTS:
+        return _Scope.OPERATOR
     if right.group == VELERO_BACKUP.group:
-        return f" --velero-namespace {right.namespace}" if right.verb in (*_CHANGES, "get") else ""
+        return _Scope.VELERO if right.verb in (*_CHANGES, "get") else _Scope.OPERATOR
     by_finalizer = where in _OWN and right.verb == "patch"
     if where in _LISTED_THERE and right.verb == "list":
-        return f" --namespace {right.namespace}"
+        return _Scope.TENANT
     changes = right.verb in _CHANGES and where != _SECRETS and not by_finalizer
-    return f" --namespace {right.namespace}" if changes or (where == _SECRETS and right.verb == "get") else ""
+    return _Scope.TENANT if changes or (where == _SECRETS and right.verb == "get") else _Scope.OPERATOR
 
 
-def not_permitted(right: Right) -> str:
-    """For people: what the operator may not do, and what gives it the right."""
-    return f"the operator may not {right}. Give it the role: {remedy(right)}"
+def remedy(right: Right, installation: Installation = PRINTED) -> str:
+    """Return what gives the operator a right: a command, or where a tool keeps the roles, what to tell that tool."""
+    own = namespace_of_account(right.user)
+    installation = attrs.evolve(installation, namespace=own or installation.namespace)
+    if right.user and not own:  # a person's kubeconfig, outside the cluster: no tool keeps roles for that
+        return f"{_roles(right, installation, right.user)} {APPLY}"
+    match installation.keeper:
+        case Keeper.NOBODY:
+            return f"{_roles(right, installation)} {APPLY}"
+        case Keeper.HELM:
+            return f"in the values of {installation.kept_by}, {_value(right, installation)}"
+        case Keeper.FLUX_HELM_RELEASE:
+            return f"in your GitOps repository, in the values of {installation.kept_by}, {_value(right, installation)}"
+        case Keeper.FLUX_KUSTOMIZATION | Keeper.ARGO_CD:
+            printed = _roles(right, installation)
+            return f"in your GitOps repository, {installation.kept_by}, add what this prints: {printed}"
+        case _:
+            assert_never(installation.keeper)
+
+
+def _roles(right: Right, installation: Installation, user: str = "") -> str:
+    """The command that prints the roles which hold the right, and nothing else."""
+    words = ["vworkspace-operator manifests --rbac-only"]
+    match _scope(right, installation.namespace):
+        case _Scope.TENANT:
+            words.append(f"--namespace {right.namespace}")
+        case _Scope.VELERO:
+            words.append(f"--velero-namespace {right.namespace}")
+        case _Scope.PAGE:
+            words.append("--setting page=token-review")
+        case _Scope.OPERATOR:
+            pass
+    if installation.namespace != PRINTED.namespace:
+        words.append(f"--system-namespace {installation.namespace}")
+    if not installation.agent:
+        words.append("--no-agent")
+    if user:
+        words.append(f"--user {shlex.quote(user)}")
+    return " ".join(words)
+
+
+def _value(right: Right, installation: Installation) -> str:
+    """The value of the Helm chart by which its roles hold the right."""
+    match scope := _scope(right, installation.namespace):
+        case _Scope.TENANT:
+            return f"add {{namespace: {right.namespace}}} to tenants"
+        case _Scope.VELERO:
+            return f"set veleroNamespace: {right.namespace}"
+        case _Scope.PAGE:
+            return "set settings.page: token-review"
+        case _Scope.OPERATOR:
+            return "nothing is missing: upgrade it to the chart of the operator's version, which brings the roles back"
+        case _:
+            assert_never(scope)
+
+
+def not_permitted(right: Right, installation: Installation = PRINTED) -> str:
+    """Tell what the operator may not do, and what gives it the right."""
+    return f"the operator may not {right}. To fix: {remedy(right, installation)}"
+
+
+def account_remedy(namespace: str, account: str, installation: Installation = PRINTED) -> str:
+    """Return what makes an account of a gated namespace that is missing, as which releases or Operations run."""
+    match installation.keeper:
+        case Keeper.NOBODY:
+            return f"{_account(namespace, account)} {APPLY}"
+        case Keeper.HELM | Keeper.FLUX_HELM_RELEASE:
+            where = f"in the values of {installation.kept_by}"
+            return f"{where}, add {{namespace: {namespace}}} to tenants, or upgrade it where that is there"
+        case Keeper.FLUX_KUSTOMIZATION | Keeper.ARGO_CD:
+            printed = _account(namespace, account)
+            return f"in your GitOps repository, {installation.kept_by}, add what this prints: {printed}"
+        case _:
+            assert_never(installation.keeper)
+
+
+def _account(namespace: str, account: str) -> str:
+    return f"vworkspace-operator manifests --rbac-only --namespace {namespace} --account {account}"
 
 
 class Failed(Protocol):
@@ -81,7 +232,27 @@ class Failed(Protocol):
         ...
 
 
-def refusal_told(failures: Iterable[Failed]) -> str:
-    """What to say of the right that is missing; empty where none is."""
+def refusal_told(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
+    """Tell of the right that is missing; nothing where none is."""
     error = first_refusal(failure.error for failure in failures)
-    return not_permitted(error.right) if error is not None and error.right is not None else ""
+    return not_permitted(error.right, installation) if error is not None and error.right is not None else ""
+
+
+def approve_command(ref: ObjectRef, installation: Installation = PRINTED) -> str:
+    """Return the command by which a person who may approves an Operation."""
+    place = "" if installation.namespace == PRINTED.namespace else f" --system-namespace {installation.namespace}"
+    return f"vworkspace-operator approve op/{ref.name} -n {ref.namespace}{place}"
+
+
+# --- credentials -----------------------------------------------------------------------------------------------------
+
+
+def approval_remedy(installation: Installation) -> str:
+    """Return how the secret that approvals are checked with comes into the credentials Secret (OPS-4)."""
+    name, namespace = CREDENTIALS_SECRET, installation.namespace
+    if installation.agent:
+        return f"the people who run the control plane give the Secret {namespace}/{name} the key {APPROVAL_KEY}"
+    return (
+        f"openssl rand -hex 32 | kubectl create secret generic {name} -n {namespace} "
+        f"--from-file={APPROVAL_KEY}=/dev/stdin --dry-run=client -o json {APPLY}"
+    )

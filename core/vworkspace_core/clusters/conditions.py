@@ -27,7 +27,8 @@ OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.
 
 def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]) -> tuple[Wanted, ...]:
     """What is known now, in the order of the vocabulary."""
-    agent, controllers = inventory.agent, controllers_condition(inventory.watched)
+    agent = inventory.agent
+    controllers = controllers_condition(inventory.watched, inventory.installation)
     if agent is None:
         return (
             Wanted(Type.CONNECTED, _FALSE, Reason.NO_AGENT, _NO_AGENT),

@@ -12,8 +12,9 @@ from typing import Final
 
 import attrs
 
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
-from vworkspace_core.api.remedies import not_permitted
+from vworkspace_core.api.remedies import crds_remedy, installing, not_permitted
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.errors import refused_right
@@ -37,18 +38,17 @@ class Watched:
 class _Controller:
     name: str
     kinds: tuple[Kind, ...]
-    cure: str = ""
-    """What to do when one of its kinds is missing; empty for a controller that instances can do without."""
+    is_needed: bool = False
+    """Whether instances cannot do without it."""
 
 
 _SOURCES: Final = (known.OCI_REPOSITORY, known.HELM_REPOSITORY, known.HELM_CHART)
 FLUX_KINDS: Final = (known.HELM_RELEASE, *_SOURCES)
 """Without these nothing is deployed."""
-_FLUX: Final = "install Flux"
 _CONTROLLERS: Final = (
-    _Controller("vworkspace-operator", known.OWN_KINDS, "install the CRDs that `manifests --crds-only` prints"),
-    _Controller("source-controller", _SOURCES, _FLUX),
-    _Controller("helm-controller", (known.HELM_RELEASE,), _FLUX),
+    _Controller("vworkspace-operator", known.OWN_KINDS, is_needed=True),
+    _Controller("source-controller", _SOURCES, is_needed=True),
+    _Controller("helm-controller", (known.HELM_RELEASE,), is_needed=True),
     _Controller("velero", (known.VELERO_BACKUP, known.VELERO_RESTORE)),
     _Controller("workflow-controller", (known.WORKFLOW,)),
     _Controller("volsync", (known.REPLICATION_SOURCE, known.REPLICATION_DESTINATION)),
@@ -72,10 +72,10 @@ def installed_engines(watched: Mapping[Kind, Watched]) -> tuple[str, ...]:
     return tuple(name for name, kinds in sorted(ENGINE_KINDS.items()) if all(_served(watched, kind) for kind in kinds))
 
 
-def controllers_condition(watched: Mapping[Kind, Watched]) -> Wanted:
+def controllers_condition(watched: Mapping[Kind, Watched], installation: Installation = PRINTED) -> Wanted:
     """ControllersHealthy. What is missing weighs more than what is degraded; the message names everything."""
-    missing, degraded = list(_missing(watched)), list(_degraded(watched))
-    message = "; ".join((*missing, *degraded))
+    missing, degraded = list(_missing(watched, installation)), list(_degraded(watched, installation))
+    message = ". ".join((*missing, *degraded))
     kind = ClusterConditionType.CONTROLLERS_HEALTHY
     if missing:
         return Wanted(kind, ConditionStatus.FALSE, ClusterReason.CONTROLLER_MISSING, message)
@@ -84,19 +84,20 @@ def controllers_condition(watched: Mapping[Kind, Watched]) -> Wanted:
     return Wanted(kind, ConditionStatus.TRUE, ClusterReason.ALL_CONTROLLERS_READY)
 
 
-def _missing(watched: Mapping[Kind, Watched]) -> Iterator[str]:
+def _missing(watched: Mapping[Kind, Watched], installation: Installation) -> Iterator[str]:
     for controller in _CONTROLLERS:
         absent = [kind.crd_name for kind in controller.kinds if not _served(watched, kind)]
-        if absent and controller.cure:
-            yield f"{controller.name}: {', '.join(absent)} not installed; {controller.cure}"
+        if absent and controller.is_needed:
+            help_ = installing(absent) or crds_remedy(installation)
+            yield f"{controller.name}: {', '.join(absent)} not installed. To fix: {help_}"
 
 
-def _degraded(watched: Mapping[Kind, Watched]) -> Iterator[str]:
+def _degraded(watched: Mapping[Kind, Watched], installation: Installation) -> Iterator[str]:
     names = {kind: controller.name for controller in _CONTROLLERS for kind in controller.kinds}
     for kind, state in sorted(watched.items()):
         if state.served and state.trouble and state.failures >= IN_A_ROW:
             right = refused_right(state.trouble)
-            message = state.trouble if right is None else not_permitted(right)
+            message = state.trouble if right is None else not_permitted(right, installation)
             yield f"{names.get(kind, 'kube-apiserver')}: {kind.kind} cannot be watched: {message}"
 
 

@@ -59,8 +59,8 @@ def _beside(exposure: Exposure) -> Iterator[str]:
     if exposure.unguarded:
         names = _few(exposure.unguarded)
         yield (
-            f"gated namespaces without Pod Security: {names} (kubectl label namespace NAME "
-            "pod-security.kubernetes.io/enforce=baseline)"
+            f"gated namespaces without Pod Security: {names} (label them pod-security.kubernetes.io/enforce=baseline, "
+            "once their pods keep to it)"
         )
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import attrs
 
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.timestamps import Instant
@@ -75,3 +76,4 @@ class ClusterInventory(Snapshot):
     credential_expires: datetime | None = None
     written: Instant | None = None
     exposure: Exposure = attrs.field(factory=Exposure)
+    installation: Installation = PRINTED

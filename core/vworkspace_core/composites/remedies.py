@@ -21,7 +21,7 @@ _SYSTEM_NAMESPACE: Final = "vworkspace-system"
 
 def not_permitted(composite: Composite, right: Right) -> str:
     """Say for people what may not be done, and what gives the right."""
-    return f"the {composite.title} may not {right}. Give it the role: {remedy(composite, right)}"
+    return f"the {composite.title} may not {right}. To fix: {remedy(composite, right)}"
 
 
 def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
@@ -59,9 +59,7 @@ def with_remedies(
         right = refused_right(condition.message)
         if right is not None:
             of = [kind for kind in former if (kind.group, kind.plural) == (right.group, right.resource)]
-            yield attrs.evolve(
-                condition, message=f"{condition.message}. Give it the role: {remedy(composite, right, of)}"
-            )
+            yield attrs.evolve(condition, message=f"{condition.message}. To fix: {remedy(composite, right, of)}")
         elif hidden and condition.type == STALLED and condition.status is ConditionStatus.FALSE:
             yield Wanted(STALLED, ConditionStatus.TRUE, HIDDEN, hidden_message(composite, hidden))
         else:
@@ -76,5 +74,5 @@ def hidden_message(composite: Composite, hidden: Mapping[Kind, Right]) -> str:
     command = remedy(composite, hidden[kinds[0]], kinds)
     return (
         f"{composite.title} does not make {named} any more and cannot prune what it made: it {rights}. "
-        f"Give it the role: {command}"
+        f"To fix: {command}"
     )

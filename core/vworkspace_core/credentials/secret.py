@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from vworkspace_core.api.installation import APPROVAL_KEY, CREDENTIALS_SECRET
 from vworkspace_core.apimachinery.manifest import (
     Json,
     Manifest,
@@ -26,8 +27,6 @@ from vworkspace_core.apimachinery.manifest import (
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.apimachinery.timestamps import format_time, parse_time
-
-CREDENTIALS_SECRET: Final = "vworkspace-agent-credentials"
 
 ROTATION_REQUESTED: Final = "vworkspace.io/rotation-requested"
 ROTATIONS_SERVED: Final = "vworkspace.io/rotations-served"
@@ -43,7 +42,7 @@ class CredentialKey(StrEnum):
     CA = "ca.crt"
     CERTIFICATE = "tls.crt"
     PRIVATE_KEY = "tls.key"
-    APPROVAL_SECRET = "approval-secret"
+    APPROVAL_SECRET = APPROVAL_KEY
     SIGNING_KEY = "signing-public-key"
     DECRYPTION_KEY = "decryption-key"
     EXPIRES_AT = "token-expires-at"

@@ -371,8 +371,8 @@ def _whose(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
         return f"an object of this name is controlled by {who}; let it give it up, or choose another name"
     place = kubectl_name(ref)
     return (
-        f"an object of this name exists and was not made for this {owner.kind.kind}. If nobody needs it: "
-        f"kubectl delete {place}. To let it be taken over: kubectl label {place} {owner.marks.owner_uid}={owner.label}"
+        f"an object of this name exists and was not made for this {owner.kind.kind}. If nobody needs it, "
+        f"delete it. To let it be taken over: kubectl label {place} {owner.marks.owner_uid}={owner.label}"
     )
 
 

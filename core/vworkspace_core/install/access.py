@@ -6,10 +6,11 @@ missing and every one that is not used.
 
 from typing import Final
 
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
+from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.access import Access
 from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
 
@@ -79,12 +80,15 @@ VELERO: Final[tuple[Access, ...]] = tuple(Access(kind, ("get", "create", "patch"
 
 _LEASES: Final = Access(known.LEASE, ("get", "list", "create", "update"))
 """Of all shards: nobody begins while others work with another number of them (RUN-13)."""
+_ACCOUNT: Final = Access(known.SERVICE_ACCOUNT, ("get",), name=FIELD_MANAGER)
+"""Its own: by whose labels are on it, the operator knows which tool keeps its roles, and advises nothing against it."""
 
 OWN: Final[tuple[Access, ...]] = (
     # The records of jobs have names of their own, and RBAC knows no labels; only the credential is watched.
     Access(known.SECRET, ("get", "list", "create", "update", "delete")),
     Access(known.SECRET, ("watch",), name=CREDENTIALS_SECRET),
     _LEASES,
+    _ACCOUNT,
 )
 """In the operator's own namespace: the credential, the records of open jobs, the leader's lease (PULL-4, RUN-4)."""
 
@@ -95,5 +99,6 @@ LOCAL_OWN: Final[tuple[Access, ...]] = (
     Access(known.SECRET, ("get", "update"), name=LEDGER_SECRET),
     Access(known.SECRET, ("create",)),
     _LEASES,
+    _ACCOUNT,
 )
 """The same without an agent (SEE-4)."""

@@ -11,7 +11,7 @@ from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import not_installed
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.problems import Problem
-from vworkspace_core.apimachinery.resources import HELM_RELEASE
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
 from vworkspace_core.controller.ownership import is_controlled_by
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.instances.blocker import Blocker
@@ -37,7 +37,7 @@ def intent_blocker(source: ApplicationInstance, observed: InstanceObserved, sett
 
 
 def _wrong_cluster(source: ApplicationInstance, settings: Settings) -> Blocker | None:
-    message = wrong_cluster(source.metadata, settings.cluster_id)
+    message = wrong_cluster(APPLICATION_INSTANCE, source.metadata, settings.cluster_id)
     return Blocker(Reason.WRONG_CLUSTER, message) if message else None
 
 

@@ -7,6 +7,7 @@ import attrs
 
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.application_instance import ReleaseOverride
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.controller.decision import Snapshot
 
@@ -37,6 +38,8 @@ class Settings:
     """How long Flux's bare SourceNotReady counts as progress before it counts as unreachable."""
     stuck_ready_seconds: float = 60.0
     """How long Ready=Unknown after a confirmed success is believed (helm-controller#1409)."""
+    installation: Installation = PRINTED
+    """How the operator was installed: what gives it a right that it lacks."""
     namespace_end_seconds: float = 300.0
     """How long an instance waits for Flux while its namespace is being deleted; then it lets go."""
 

@@ -24,7 +24,7 @@ from vworkspace_core.api.labels import (
     uninstall_is_confirmed,
 )
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.api.remedies import refusal_told
+from vworkspace_core.api.remedies import merge_command, not_installed, refusal_told
 from vworkspace_core.apimachinery.errors import Forbidden
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE
@@ -71,7 +71,7 @@ def _let_go(source: ApplicationInstance, observed: InstanceObserved, context: Co
     if not patches or namespace_is_terminating(observed.namespace):
         return Decision(finalizer=Finalizer.REMOVE, events=(_abandoned(source, observed),))
     failed = {failure.ref for failure in observed.failures}
-    refused = refusal_told(observed.failures)
+    refused = refusal_told(observed.failures, context.settings.installation)
     refusals = "".join(
         f"; {failure.verb} {failure.ref}: {failure.error.message}; trying again" for failure in observed.failures
     )
@@ -89,8 +89,7 @@ def _not_meant(source: ApplicationInstance, context: Context) -> Decision:
 
     That is not taken for the wish to uninstall all applications: it takes a word about this one.
     """
-    meta = source.metadata
-    annotate = f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {meta.name} -n {meta.namespace}"
+    annotate = _annotating(source)
     message = (
         f"the CustomResourceDefinition {APPLICATION_INSTANCE.crd_name} is being deleted, and every instance with it; "
         f"the application runs on until somebody decides. To uninstall it: {annotate} {UNINSTALL}=true. "
@@ -142,8 +141,7 @@ def _left_behind(
         action="Finalize",
         note=f"ApplicationInstance {meta.name} waited {waited:g} seconds and lets go: {release} has not been "
         "uninstalled by Flux, and its finalizer may keep the namespace. Start Flux, or let go of the release with: "
-        f"kubectl patch {release.kind.crd_name} {release.name} -n {release.namespace} --type=merge "
-        """-p '{"metadata":{"finalizers":null}}'""",
+        + merge_command(release, {"metadata": {"finalizers": None}}),
     )
 
 
@@ -155,7 +153,7 @@ def _take_down(
 ) -> Decision:
     """The release first, what it read once that has gone."""
     failed = {failure.ref for failure in observed.failures}
-    refused = refusal_told(observed.failures)
+    refused = refusal_told(observed.failures, context.settings.installation)
     step = next_wave(Doomed(ref, live, wave=int(ref.kind == HELM_RELEASE)) for ref, live in left)
     doomed = tuple(one.ref for one in step if not one.is_going)
     if failed:
@@ -195,11 +193,15 @@ def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], .
     """How to get on where Flux cannot uninstall."""
     if not any(_failed_uninstall(live) for _, live in left):
         return ""
-    meta = source.metadata
     return (
-        ". Flux tries again by itself; mend what it names, or leave the workload as it is and let go of it with: "
-        f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {meta.name} -n {meta.namespace} {ABANDON}=true"
+        ". Flux tries again by itself; fix what it names, or leave the workload as it is and let go of it with: "
+        f"{_annotating(source)} {ABANDON}=true"
     )
+
+
+def _annotating(source: ApplicationInstance) -> str:
+    meta = source.metadata
+    return f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {meta.name} -n {meta.namespace}"
 
 
 def _unsuspended(ref: ObjectRef, live: Manifest) -> MergePatch | None:
@@ -216,8 +218,8 @@ def _unsuspended(ref: ObjectRef, live: Manifest) -> MergePatch | None:
 
 def _flux_missing(source: ApplicationInstance, context: Context) -> Decision:
     message = (
-        f"{HELM_RELEASE.crd_name} is not installed, so the release cannot be uninstalled; install Flux, or annotate "
-        f'this object with {ABANDON}: "true" to let it go and leave the workload behind'
+        f"the release cannot be uninstalled: {not_installed([HELM_RELEASE.crd_name])}. To let it go and leave the "
+        f"workload behind: {_annotating(source)} {ABANDON}=true"
     )
     return _told(Decision(), source, Reason.WAITING_FOR_CHILD_RESOURCES, message, context)
 

@@ -88,6 +88,6 @@ def _told(instance: ApplicationInstance, record: ObjectRef) -> str:
     name, namespace = _release(instance), record.namespace
     return (
         f"Helm has a release {name} in namespace {namespace} already ({record}), which no HelmRelease of this instance "
-        f"has made. If nobody needs it: helm uninstall {name} -n {namespace}. To let this instance take it over: "
+        f"has made. If nobody needs it, uninstall it with Helm. To let this instance take it over: "
         f"kubectl label secrets -n {namespace} -l owner=helm,name={name} {own_labels(instance)}"
     )

@@ -19,6 +19,7 @@ from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE as KIND
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.controller import ownership
 from vworkspace_core.controller.decision import MergePatch
+from vworkspace_core.controller.managed_fields import kubectl_name
 
 
 def is_ours(manifest: Manifest, instance: ApplicationInstance) -> bool:
@@ -60,14 +61,13 @@ def owner_reference(instance: ApplicationInstance) -> dict[str, Any]:
 
 def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> str:
     """Names a foreign object and who controls it, and says how this instance gets on."""
-    kind = ref.kind.crd_name if ref.kind.group else ref.kind.plural
-    place = f"{kind} {ref.name} -n {ref.namespace}"
+    place = kubectl_name(ref)
     controller = ownership.controller_of(manifest)
     if controller is None:
-        foreign = f"{ref} exists and was not made for this instance. If nobody needs it: kubectl delete {place}"
+        foreign = f"{ref} exists and was not made for this instance. If nobody needs it, delete it"
         return f"{foreign}. To let this instance take it over: kubectl label {place} {own_labels(instance)}"
     foreign = f"{ref} is controlled by {controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
-    another = "make this instance anew under another spec.release.name"
+    another = "create this instance again with another spec.release.name"
     if controller.get("kind") == KIND.kind:
         return f"{foreign}: a release belongs to one instance. Delete one of the two, or {another}"
     return f"{foreign}: let {controller.get('kind')} {controller.get('name')} give it up, or {another}"

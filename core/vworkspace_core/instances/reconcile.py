@@ -24,6 +24,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.release_override import effective_override, permitted_override
+from vworkspace_core.api.remedies import resume_command
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.meta import Condition
 from vworkspace_core.apimachinery.references import ObjectName
@@ -109,6 +110,8 @@ def _managed(
     if blocker := name_blocker(source, desired, observed):
         return _blocked(Decision(), source, blocker, observed, context)
     release_status = _release_status(desired, chart, live_release, observed, context)
+    if release_status.state is ReleaseState.SUSPENDED and not source.spec.suspend:
+        release_status = _suspended_by_hand(release_status, desired, live_release)
     if observed.failures:
         return _after_failure(source, desired, release_status, observed, context)
     pending = tuple(apply for apply in desired.applies if _is_pending(apply, observed))
@@ -152,6 +155,15 @@ def _release_status(
         context.now,
         ReleaseTimeouts(settings.source_grace_seconds, settings.source_wait_seconds, settings.stuck_ready_seconds),
     )
+
+
+def _suspended_by_hand(
+    release_status: ClassifiedRelease, desired: DesiredObjects, live_release: Manifest | None
+) -> ClassifiedRelease:
+    """How the object of Flux that somebody suspended is resumed: the instance itself is not suspended."""
+    by_release = get_path(live_release, "spec", "suspend") is True
+    command = resume_command(desired.release if by_release else desired.source)
+    return attrs.evolve(release_status, message=f"{release_status.message}. To fix: {command}")
 
 
 def _is_pending(apply: Apply, observed: InstanceObserved) -> bool:
@@ -200,7 +212,8 @@ def _after_failure(
     others = [failure for failure in observed.failures if failure.ref not in own]
     if not others:
         return Decision(applies=forced, requeue=Requeue.NO, only_if_current=True)
-    meant = meaning(others[0], released_before=release_status.released_before)
+    installation = context.settings.installation
+    meant = meaning(others[0], released_before=release_status.released_before, installation=installation)
     match meant:
         case Blocker():
             return _blocked(Decision(applies=forced, only_if_current=True), source, meant, observed, context)

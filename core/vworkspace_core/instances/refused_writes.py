@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import attrs
 
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.api.remedies import not_permitted
+from vworkspace_core.api.remedies import not_installed, not_permitted
 from vworkspace_core.apimachinery.errors import (
     AlreadyExists,
     Conflict,
@@ -39,7 +40,9 @@ class TransientFailure:
     requeue: Requeue
 
 
-def meaning(failure: Failure, *, released_before: bool) -> Blocker | TransientFailure:
+def meaning(
+    failure: Failure, *, released_before: bool, installation: Installation = PRINTED
+) -> Blocker | TransientFailure:
     """Whether the failure blocks the instance or is tried again."""
     what, error = f"{failure.verb} {failure.ref}", failure.error
     message = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")
@@ -51,14 +54,14 @@ def meaning(failure: Failure, *, released_before: bool) -> Blocker | TransientFa
         case Invalid():
             return Blocker(Reason.VALIDATION_FAILED, message, stalled=True)
         case KindMissing():
-            missing = f"not installed in this cluster: {failure.ref.kind.crd_name}"
+            missing = not_installed([failure.ref.kind.crd_name])
             return Blocker(Reason.MISSING_DEPENDENCIES, missing, requeue=Requeue.SLOW)
         case NotFound():
             return Blocker(Reason.NAMESPACE_NOT_GATED, message)
         case Forbidden(namespace_terminating=True):
             return Blocker(Reason.NAMESPACE_NOT_GATED, f"namespace {failure.ref.namespace} is being terminated")
         case Forbidden() if error.right is not None:
-            return Blocker(Reason.FORBIDDEN, not_permitted(error.right), requeue=Requeue.REFUSED)
+            return Blocker(Reason.FORBIDDEN, not_permitted(error.right, installation), requeue=Requeue.REFUSED)
         case Forbidden():
             refused = f"{what} is not permitted: {error.message}"
             return _retried(failure, refused, Requeue.SLOW, released_before)

@@ -9,7 +9,7 @@ from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.instances.blocker import Blocker
-from vworkspace_core.instances.context import Settings
+from vworkspace_core.instances.context import RELEASE_ACCOUNT, Settings
 from vworkspace_core.ports import KubernetesEvent
 
 
@@ -25,9 +25,9 @@ def account_blocker(release: Release | None, settings: Settings) -> Blocker | No
         return None
     message = (
         "no service account is set for Flux to install this release with, and with its own rights a chart could do "
-        "anything in the cluster: start the operator with --service-account (vworkspace-release is the account that "
-        f"`vworkspace-operator manifests --namespace {release.namespace}` prints), or, to let charts do anything, "
-        "with --allow-unimpersonated-releases"
+        "anything in the cluster. To fix: an administrator starts the operator with --service-account "
+        f"({RELEASE_ACCOUNT} is the one that is printed for gated namespaces), or, to let charts do anything, with "
+        "--allow-unimpersonated-releases"
     )
     return Blocker(Reason.POLICY_DENIED, message)
 

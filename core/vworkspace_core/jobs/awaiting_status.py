@@ -140,21 +140,28 @@ def _consider(
         deleted = JobResult.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
         return settle(job, SUCCEEDED if isinstance(job.task, DeleteTask) else deleted, at)
     posted, effects = post(attrs.evolve(job, latest=live), progress(live, at.server_now))
-    result = None if isinstance(job.task, DeleteTask) else _result(posted, live, at, has_slot or looked)
-    if result is None:
-        return (posted if OWN_STATUS.holder(live) is None else _soon(posted, at)), effects
+    # One that may still start is cancelled first, exactly as it was judged: the result is told once that is done.
+    final = looked or (has_slot and can_still_start(live))
+    result = None if isinstance(job.task, DeleteTask) else _result(posted, live, at, final)
+    if result is None and OWN_STATUS.holder(live) is None:
+        return posted, effects
+    if result is None:  # the command that takes the status back is told of the object as it is by then
+        return (posted, (*effects, inspect(posted))) if has_slot else (_soon(posted, at), effects)
     ended, last = _end(posted, live, result, at, has_slot)
     return ended, (*effects, *last)
 
 
-def _result(job: JobState, live: Manifest, at: JobStepContext, fresh: bool) -> JobResult | None:
+def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> JobResult | None:
     """How the job ends. The reason it was cancelled for counts before what the cancelled Operation says of itself.
 
-    `fresh`: the API server has just said how the object is.
+    `looked`: the API server was asked for the object with this alone in mind; a cache lacks what names holders.
     """
-    if job.result_once_cancelled is not None and not has_started(live) and not can_still_start(live):
-        return job.result_once_cancelled
-    if (holder := OWN_STATUS.holder(live)) is not None and fresh:
+    holder, judged = OWN_STATUS.holder(live), job.result_once_cancelled
+    if judged is not None and holder is not None and judged.outcome is JobOutcome.CONFLICT:
+        judged = None  # its command was for the object before it was cancelled
+    if judged is not None and not has_started(live) and not can_still_start(live):
+        return judged
+    if holder is not None and looked:
         # Nothing will ever be reported of this object while somebody holds its status: better now than by a Timeout.
         return JobResult.of(JobOutcome.CONFLICT, Reason.FIELD_CONFLICT, f"{job.ref}: {holder}")
     result = result_of(live, job.applied.generation if job.applied else 0, job.status_before)

@@ -188,7 +188,7 @@ def gate_closed(task: Task, namespace: Manifest | None) -> JobResult | None:
         return None
     gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"
     message = f"{task.namespace_path}: namespace {task.ref.namespace!r} is not labelled {gate}"
-    return _not_permitted(f"{message}: {gate_command(task.ref.namespace or '')}")
+    return _not_permitted(f"{message}. To fix: {gate_command(task.ref.namespace or '')}")
 
 
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: JobScope) -> JobResult | None:

@@ -41,7 +41,7 @@ _VERSION: Final = 1
 class Flaw(Enum):
     """Why a claim does not count. The text is all that is ever told of it."""
 
-    ABSENT = "no approval claim is given"
+    ABSENT = "waiting for approval"
     NO_SECRET = "no approval secret is configured to check the claim with"
     TOO_LARGE = f"the approval claim is longer than {LONGEST} characters"
     MALFORMED = "the approval claim is malformed"
@@ -91,10 +91,10 @@ class Claims:
         return self.ledger is None or self.ledger.holder_of(spending.rid) == spending.uid
 
     def _judged(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | Spending:
+        if not self.secret:
+            return Flaw.NO_SECRET  # before the claim: without the secret nobody can make one
         if not claim:
             return Flaw.ABSENT
-        if self.secret is None or not self.secret:
-            return Flaw.NO_SECRET
         if len(claim) > LONGEST:
             return Flaw.TOO_LARGE
         payload = _authentic(claim, self.secret)

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.claims import Claims
@@ -21,10 +22,12 @@ class OperationObserved(Snapshot):
     """The snapshot a decision about an Operation is made on.
 
     `objects` holds the target, the engine object by its name, and whatever the engine's `looks_up` names.
-    `siblings` are the other Operations on the same target, managed ones of this cluster only.
+    `siblings` are the other Operations on the same target, managed ones of this cluster only. `missing_places` are
+    namespaces beside the Operation's own that were looked for and are not there.
     """
 
     siblings: tuple[Operation, ...] = ()
+    missing_places: frozenset[str] = frozenset()
 
 
 @attrs.frozen
@@ -43,5 +46,8 @@ class OperationContext:
         return self.engines.get(operation.spec.engine)
 
     def for_engine(self, observed: OperationObserved, template: Template) -> EngineContext:
-        """What an engine may look at."""
-        return EngineContext(self.settings, template, observed.objects, observed.missing_kinds, self.parse_yaml)
+        """What an engine may look at. What lies in Velero's namespace is missing with it."""
+        missing = observed.missing_kinds
+        if self.settings.velero_namespace in observed.missing_places:
+            missing |= {VELERO_BACKUP, VELERO_RESTORE}
+        return EngineContext(self.settings, template, observed.objects, missing, self.parse_yaml)

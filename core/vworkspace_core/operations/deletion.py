@@ -10,8 +10,9 @@ from vworkspace_core.api.labels import ABANDON, is_abandoned, namespace_is_termi
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.api.remedies import merge_command
 from vworkspace_core.apimachinery.errors import first_refusal
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.decision import Decision, Finalizer, MergePatch
@@ -38,7 +39,7 @@ def tidy(operation: Operation, observed: OperationObserved, context: OperationCo
     blocked = condition_of(operation, Type.BLOCKED)
     was_blocked = blocked is not None and blocked.status is ConditionStatus.TRUE
     if was_blocked or first_refusal(failure.error for failure in observed.failures) is not None:
-        wanted_status = lifecycle.refused_status(standing_status(operation), observed.failures)
+        wanted_status = lifecycle.refused_status(standing_status(operation), observed.failures, context.settings)
         return with_status(decision, operation, wanted_status, context)
     return decision
 
@@ -124,13 +125,8 @@ def _locked_for_good(
     ref, live = engine_object
     if not _goes_with_its_namespace(operation, ref, observed) or not is_locked(live):
         return ""
-    left = unlocked_finalizers(live)
-    kind = ref.kind.crd_name if "." in ref.kind.group else ref.kind.plural
-    patch = canonical_json({"metadata": {"finalizers": left}}).decode()
-    return (
-        "; the namespace is being deleted and the operator may not change it any more. Let go of it with: "
-        f"kubectl patch {kind} {ref.name} -n {ref.namespace} --type=merge -p '{patch}'"
-    )
+    command = merge_command(ref, {"metadata": {"finalizers": unlocked_finalizers(live)}})
+    return f"; the namespace is being deleted and the operator may not change it any more. To let go of it: {command}"
 
 
 def _goes_with_its_namespace(operation: Operation, made: ObjectRef, observed: OperationObserved) -> bool:
@@ -169,7 +165,8 @@ def _waiting(
     running = condition_of(operation, Type.RUNNING)
     reason = running.reason if running is not None else Reason.ENGINE_STARTED
     status = EngineStatus(Progress.RUNNING, reason, f"being deleted: waiting for {what}{after}{refusals}")
-    wanted_status = lifecycle.refused_status(lifecycle.progress_status(operation, status), observed.failures)
+    standing = lifecycle.progress_status(operation, status)
+    wanted_status = lifecycle.refused_status(standing, observed.failures, context.settings)
     return with_status(decision, operation, wanted_status, context)
 
 

@@ -27,6 +27,14 @@ def name_of(operation: Operation) -> str:
     return engine_object_name(operation.metadata.name, operation.metadata.uid)
 
 
+def name_taken(ref: ObjectRef) -> str:
+    """Tell that the name of an engine object is taken by one that was not made for the Operation."""
+    return (
+        f"{ref} exists and was not made for this Operation. To fix: delete it if nobody needs it, or create the "
+        "Operation again under another name"
+    )
+
+
 def labels_of(operation: Operation, target: ApplicationInstance, cluster_id: str) -> dict[str, str]:
     """The labels of everything downstream of the Operation."""
     return operation_labels(operation.metadata, target.metadata.name, cluster_id, target_uid=target.metadata.uid)

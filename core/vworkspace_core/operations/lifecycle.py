@@ -16,7 +16,7 @@ import attrs
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.api.remedies import not_permitted, refusal_told
+from vworkspace_core.api.remedies import not_installed, not_permitted, refusal_told, velero_is_elsewhere
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Permanent, first_refusal
 from vworkspace_core.apimachinery.manifest import ObjectRef, metadata
@@ -28,6 +28,7 @@ from vworkspace_core.graph.once import is_locked, unlocking
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
 from vworkspace_core.operations.identity import own_object
+from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.status import WantedStatus
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
@@ -89,9 +90,11 @@ def blocked_status(operation: Operation, reason: Reason, message: str) -> Wanted
     return attrs.evolve(progress_status(operation, status), blocked=Wanted(Type.BLOCKED, _TRUE, reason, message))
 
 
-def refused_status(wanted_status: WantedStatus, failures: tuple[Failure, ...]) -> WantedStatus:
+def refused_status(
+    wanted_status: WantedStatus, failures: tuple[Failure, ...], settings: OperationSettings
+) -> WantedStatus:
     """The status, and which right is missing where that refused a write."""
-    message = refusal_told(failures)
+    message = refusal_told(failures, settings.installation)
     return (
         attrs.evolve(wanted_status, blocked=Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
         if message
@@ -166,7 +169,9 @@ def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
     return any(failure.ref == ref for failure in observed.failures)
 
 
-def after_failure(operation: Operation, failure: Failure, now: datetime) -> tuple[WantedStatus, Requeue]:
+def after_failure(
+    operation: Operation, failure: Failure, now: datetime, settings: OperationSettings
+) -> tuple[WantedStatus, Requeue]:
     """What a refused create means: final, in somebody's way, or passing (REC-13)."""
     error, message = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
     outputs = operation.status.outputs or {}
@@ -174,10 +179,16 @@ def after_failure(operation: Operation, failure: Failure, now: datetime) -> tupl
         case Invalid():
             status = EngineStatus(Progress.FAILED, "", message, outputs)
             return ended_status(operation, Phase.FAILED, Reason.VALIDATION_FAILED, status, now), Requeue.NO
-        case KindMissing() | NotFound():
+        case KindMissing():
+            missing = not_installed([failure.ref.kind.crd_name])
+            return blocked_status(operation, Reason.DEPENDENCY_MISSING, missing), Requeue.SLOW
+        case NotFound():
+            if failure.ref.namespace == settings.velero_namespace:
+                message = velero_is_elsewhere(settings.velero_namespace)
             return blocked_status(operation, Reason.DEPENDENCY_MISSING, message), Requeue.SLOW
         case Forbidden() if error.right is not None:
-            return blocked_status(operation, Reason.FORBIDDEN, not_permitted(error.right)), Requeue.REFUSED
+            told = not_permitted(error.right, settings.installation)
+            return blocked_status(operation, Reason.FORBIDDEN, told), Requeue.REFUSED
         case Forbidden() | Permanent():
             pace = Requeue.SLOW
         case _:

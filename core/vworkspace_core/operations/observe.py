@@ -33,7 +33,10 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
     if engine is None or operation.status.phase in TERMINAL_PHASES or (known is not None and known.uid):
         return
     for kind in made:
-        yield ObjectRef(kind, _place_of(kind, operation, context), name_of(operation))
+        place = _place_of(kind, operation, context)
+        if place != operation.metadata.namespace:
+            yield ObjectRef(NAMESPACE, None, place)
+        yield ObjectRef(kind, place, name_of(operation))
     template = context.templates.find(operation.spec.type, operation.spec.engine)
     instance = target_of(operation, {} if target is None else {target_ref(operation): target})
     if instance is not None and template is not None and not parameter_problems(operation, template):
@@ -70,16 +73,27 @@ def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: Op
             yield other
 
 
-async def observe_operation_live(api: KubeApi, operation: Operation, context: OperationContext) -> OperationObserved:
-    """Everything a decision about `operation` looks at. Raises what `KubeApi.get` and `list` raise."""
+async def observe_operation_live(
+    api: KubeApi, operation: Operation, context: OperationContext, not_served: Iterable[Kind] = ()
+) -> OperationObserved:
+    """Everything a decision about `operation` looks at. Raises what `KubeApi.get` and `list` raise.
+
+    Of a kind that is `not_served`, or in a namespace that is not there, nothing is read: an API server asks for the
+    right first, and nobody is to give one to what is not installed.
+    """
     meta = operation.metadata
-    reading = LiveReads(api)
+    reading = LiveReads(api, missing=set(not_served))
     namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
     reading.lenient = namespace_is_terminating(namespace)
     await reading.add(target_ref(operation))
     target = reading.objects.get(target_ref(operation))
+    missing_places: set[str | None] = set()
     for lookup in dict.fromkeys(lookups(operation, context, target)):
+        if lookup.kind in reading.missing or lookup.namespace in missing_places:
+            continue
         await reading.add(lookup)
+        if lookup.kind == NAMESPACE and lookup not in reading.objects:
+            missing_places.add(lookup.name)
     engine = context.engine_of(operation)
     for ref in () if engine is None else engine.follows(operation, reading.objects):
         await reading.add(ref)
@@ -93,4 +107,7 @@ async def observe_operation_live(api: KubeApi, operation: Operation, context: Op
         )
     page = await api.list(OPERATION, namespace=meta.namespace)
     siblings = tuple(siblings_of(operation, page.items, context))
-    return OperationObserved(namespace, reading.objects, frozenset(reading.missing), siblings=siblings)
+    places = frozenset(filter(None, missing_places))
+    return OperationObserved(
+        namespace, reading.objects, frozenset(reading.missing), siblings=siblings, missing_places=places
+    )

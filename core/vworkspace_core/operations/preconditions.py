@@ -15,15 +15,22 @@ from vworkspace_core.api.gating import closed_namespace, wrong_cluster
 from vworkspace_core.api.labels import ALLOWED_TYPES, capabilities, cluster_id_of, is_managed, type_is_allowed
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.api.remedies import capability_command, not_installed
+from vworkspace_core.api.remedies import (
+    approval_remedy,
+    approve_command,
+    capability_command,
+    not_installed,
+    velero_is_elsewhere,
+)
 from vworkspace_core.apimachinery.formats import quoted
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.names import bounded_name
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.operations.claims import Flaw
 from vworkspace_core.operations.conflicts import first_ahead
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, EngineRefusal
-from vworkspace_core.operations.identity import target_of
+from vworkspace_core.operations.identity import name_taken, target_of
 from vworkspace_core.operations.parameters import parameter_problems, unknown_template
 from vworkspace_core.operations.spent_approvals import Spending
 from vworkspace_core.operations.targets import is_ready, why_not_ready
@@ -92,10 +99,11 @@ def _identified(
         return UnmetPrecondition(Reason.TARGET_NOT_FOUND, f"the target {name} is being deleted", accepted=False)
     if message := closed_namespace(operation.metadata.namespace, observed.namespace):
         return UnmetPrecondition(Reason.NAMESPACE_NOT_GATED, message, accepted=None)
-    if message := wrong_cluster(operation.metadata, context.settings.cluster_id):
+    if message := wrong_cluster(OPERATION, operation.metadata, context.settings.cluster_id):
         return UnmetPrecondition(Reason.WRONG_CLUSTER, message, accepted=None)
     if cluster_id_of(target.metadata) != bounded_name(context.settings.cluster_id):
-        return UnmetPrecondition(Reason.WRONG_CLUSTER, f"the target {name} is meant for another cluster", accepted=None)
+        other = wrong_cluster(APPLICATION_INSTANCE, target.metadata, context.settings.cluster_id)
+        return UnmetPrecondition(Reason.WRONG_CLUSTER, f"the target {name}: {other}", accepted=None)
     return _templated(operation, observed, context, target)
 
 
@@ -120,8 +128,8 @@ def _capability(case: _Case) -> UnmetPrecondition | None:
     meta, capability, engine = case.target.metadata, case.template.capability, case.engine.name
     message = f"the target {meta.name} does not name engine {engine} for {capability}"
     message += f", but {quoted(given)}" if given else ""
-    cure = capability_command(meta.name, meta.namespace, capability, engine)
-    return UnmetPrecondition(Reason.CAPABILITY_MISSING, f"{message}: {cure}", accepted=False)
+    command = capability_command(meta.name, meta.namespace, capability, engine)
+    return UnmetPrecondition(Reason.CAPABILITY_MISSING, f"{message}. To fix: {command}", accepted=False)
 
 
 def _parameters(case: _Case) -> UnmetPrecondition | None:
@@ -159,8 +167,12 @@ def _approval(case: _Case) -> UnmetPrecondition | None:
     flaw = case.context.claims.flaw_of(claim, case.operation, case.context.now)
     if flaw is None:
         return None
-    reason = Reason.MISSING_SECRET if flaw is Flaw.NO_SECRET else Reason.AWAITING_APPROVAL
-    return UnmetPrecondition(reason, flaw.value)
+    meta, installation = case.operation.metadata, case.context.settings.installation
+    if flaw is not Flaw.NO_SECRET:
+        command = approve_command(ObjectRef(OPERATION, meta.namespace, meta.name), installation)
+        return UnmetPrecondition(Reason.AWAITING_APPROVAL, f"{flaw.value}. To fix: {command}")
+    help_ = approval_remedy(installation)
+    return UnmetPrecondition(Reason.MISSING_SECRET, f"{flaw.value}. To fix: {help_}")
 
 
 def _target_ready(case: _Case) -> UnmetPrecondition | None:
@@ -182,18 +194,21 @@ def _conflict(case: _Case) -> UnmetPrecondition | None:
 
 def _dependencies(case: _Case) -> UnmetPrecondition | None:
     missing = [kind.crd_name for kind in case.engine.kinds(case.operation) if kind in case.observed.missing_kinds]
-    if not missing:
-        return None
-    return UnmetPrecondition(Reason.DEPENDENCY_MISSING, not_installed(missing))
+    if missing:
+        return UnmetPrecondition(Reason.DEPENDENCY_MISSING, not_installed(missing))
+    if any(kind in case.engine_context.missing_kinds for kind in case.engine.kinds(case.operation)):
+        message = velero_is_elsewhere(case.context.settings.velero_namespace)
+        return UnmetPrecondition(Reason.DEPENDENCY_MISSING, message)
+    return None
 
 
 _CHECKS: Final[tuple[Callable[[_Case], UnmetPrecondition | None], ...]] = (
     _capability,
     _parameters,
+    _dependencies,
     _approval,
     _target_ready,
     _conflict,
-    _dependencies,
 )
 
 
@@ -201,4 +216,4 @@ def _taken(case: _Case, ref: ObjectRef) -> UnmetPrecondition | None:
     """What carries the name is not ours, whatever its labels: nothing has been created for this Operation (OPS-1)."""
     if ref not in case.observed.objects:
         return None
-    return UnmetPrecondition(Reason.NAME_TAKEN, f"{ref} exists and was not made for this Operation")
+    return UnmetPrecondition(Reason.NAME_TAKEN, name_taken(ref))

@@ -20,6 +20,7 @@ from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.apimachinery.resources import OPERATION
 from vworkspace_core.controller.decision import Decision, Finalizer
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.operations import lifecycle
@@ -65,7 +66,7 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
 
 def _is_elsewhere(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
     closed = closed_namespace(operation.metadata.namespace, observed.namespace)
-    return bool(closed or wrong_cluster(operation.metadata, context.settings.cluster_id))
+    return bool(closed or wrong_cluster(OPERATION, operation.metadata, context.settings.cluster_id))
 
 
 def approval_to_spend(operation: Operation, observed: OperationObserved, context: OperationContext) -> Spending | None:

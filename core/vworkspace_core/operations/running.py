@@ -13,6 +13,7 @@ from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.api.remedies import account_remedy
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.controller.decision import Create, Decision
 from vworkspace_core.controller.requeue import Requeue
@@ -20,8 +21,10 @@ from vworkspace_core.graph.once import locked
 from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
-from vworkspace_core.operations.identity import own_object, target_of, was_made_here
+from vworkspace_core.operations.engines.job_pods import ACCOUNT_MISSING
+from vworkspace_core.operations.identity import name_taken, own_object, target_of, was_made_here
 from vworkspace_core.operations.parameters import parameter_problems
+from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.operations.status import WantedStatus, condition_of, with_status
 
 
@@ -29,7 +32,7 @@ def decide_running(operation: Operation, observed: OperationObserved, context: O
     """What is to be done for an Operation in phase Running."""
     engine = context.engine_of(operation)
     if engine is None:
-        message = f"engine {operation.spec.engine} is unknown to this operator"
+        message = f"engine {operation.spec.engine} is unknown to the operator in its present version"
         wanted_status = lifecycle.blocked_status(operation, Reason.DEPENDENCY_MISSING, message)
         return with_status(Decision(requeue=Requeue.SLOW), operation, wanted_status, context)
     run = _Run(operation, engine, observed, context)
@@ -97,7 +100,7 @@ class _Run:
         return self._told(Decision(), lifecycle.ended_status(self.operation, phase, reason, status, self.context.now))
 
     def _judged(self) -> Decision:
-        status = self.engine.observe(self.operation, self.observed.objects)
+        status = self._with_remedy(self.engine.observe(self.operation, self.observed.objects))
         engine_object = self.engine_object
         stopping = engine_object is None or bool(metadata(engine_object[1]).get("deletionTimestamp"))
         counts = not (self.is_cancelled and stopping)  # what ends because we stopped it has been cancelled
@@ -116,6 +119,13 @@ class _Run:
             return self._cancelled(status)
         decision = Decision(requeue=Requeue.at_latest(status.requeue_after))
         return self._told(decision, lifecycle.progress_status(self.operation, status))
+
+    def _with_remedy(self, status: EngineStatus) -> EngineStatus:
+        """The account that the pods run as comes with the roles of the namespace."""
+        if status.reason != ACCOUNT_MISSING:
+            return status
+        help_ = account_remedy(self.operation.metadata.namespace, RUNNER, self.context.settings.installation)
+        return attrs.evolve(status, message=f"{status.message}. If it is {RUNNER}, to fix: {help_}")
 
     def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:
         """A run that was stopped for its time tells what had been in its way all along."""
@@ -147,9 +157,8 @@ class _Run:
             only_if_current=True,
             requeue=lifecycle.pace_after(failures),
         )
-        return self._told(
-            decision, lifecycle.refused_status(lifecycle.progress_status(self.operation, status, message), failures)
-        )
+        standing = lifecycle.progress_status(self.operation, status, message)
+        return self._told(decision, lifecycle.refused_status(standing, failures, self.context.settings))
 
     def _gone(self, known: EngineRef) -> Decision:
         """The engine object was there and is not any more: by the deadline's doing, ours, or somebody else's."""
@@ -194,11 +203,13 @@ class _Run:
             return self._ended(Phase.FAILED, Reason.PRECONDITION_FAILED, attrs.evolve(status, message=wanted))
         live = self.observed.objects.get(wanted.ref)
         if live is not None:
-            message = f"{wanted.ref} exists and was not made for this Operation"
+            message = name_taken(wanted.ref)
             wanted_status = lifecycle.blocked_status(self.operation, Reason.NAME_TAKEN, message)
             return self._told(Decision(requeue=Requeue.SLOW), wanted_status)
         if self.observed.failures:
-            wanted_status, pace = lifecycle.after_failure(self.operation, self.observed.failures[0], self.context.now)
+            wanted_status, pace = lifecycle.after_failure(
+                self.operation, self.observed.failures[0], self.context.now, self.context.settings
+            )
             return self._told(Decision(requeue=pace), wanted_status)
         return Decision(creates=(Create(wanted.kind, locked(wanted.manifest)),), only_if_current=True)
 

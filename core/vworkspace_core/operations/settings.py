@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import attrs
 
 from vworkspace_core.api.admission import AdmissionSettings
+from vworkspace_core.api.installation import PRINTED, Installation
 
 RUNNER = "vworkspace-operation-runner"
 """Service account of Jobs and Workflows unless another one is allowed (OPS-8)."""
@@ -25,3 +26,5 @@ class OperationSettings:
     allowed_images: tuple[str, ...] = ()
     timeout_seconds: Mapping[str, int] = attrs.field(factory=dict)
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
+    installation: Installation = PRINTED
+    """How the operator was installed: what gives it a right that it lacks."""

@@ -2,24 +2,20 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
 from vworkspace_core.api.labels import CANCEL, CLUSTER_ID, FIELD_MANAGER, RETRY
 from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, ref_of
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OPERATION
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.apimachinery.timestamps import exact_time
 from vworkspace_core.controller.refused_writes import other_holders
-from vworkspace_core.overview.remedy import spelled
+from vworkspace_core.overview.remedy import CLI_MANAGER, may_resume, spelled
 from vworkspace_core.overview.summary import OverviewState, summary_of
 
 _ENDED = (OverviewState.SUCCEEDED, OverviewState.FAILED, OverviewState.CANCELLED)
-
-
-CLI_MANAGER: Final = "vworkspace-operator-cli"
-"""The field manager of what people ask for by a verb: neither the operator's nor the control plane's."""
 
 
 @attrs.frozen
@@ -53,7 +49,7 @@ def retry(kind: Kind, manifest: Manifest, now: datetime) -> Act | Refusal:
     if summary.state is OverviewState.WAITING:
         return Refusal(f"{_name(kind, manifest)} waits, and another try would wait too: {summary.message}")
     token = exact_time(now)
-    told = f"{_name(kind, manifest)}: another try is asked for ({token}); follow it with: {_follow(kind, manifest)}"
+    told = f"{_name(kind, manifest)}: retry requested ({token}); follow it with: {_follow(kind, manifest)}"
     return Act(told, {"metadata": {"annotations": {RETRY: token}}})
 
 
@@ -74,11 +70,11 @@ def resume(kind: Kind, manifest: Manifest) -> Act | Refusal:
     if kind != APPLICATION_INSTANCE:
         return Refusal("only an ApplicationInstance can be resumed")
     if get_path(manifest, "spec", "suspend") is True:
-        if FIELD_MANAGER in other_holders(manifest, CLI_MANAGER, "spec", "suspend"):
+        if not may_resume(manifest):
             return Refusal(f"the control plane suspended {_name(kind, manifest)}: resume it there")
-        return Act(f"{_name(kind, manifest)} goes on", applies=({"spec": {"suspend": False}}, {}))
-    if summary_of(kind, manifest).reason == InstanceReason.MANUALLY_SUSPENDED:
-        return Refusal(f"its {HELM_RELEASE.kind} was suspended by hand, and goes on with: {_flux_resume(manifest)}")
+        return Act(f"{_name(kind, manifest)} is resumed", applies=({"spec": {"suspend": False}}, {}))
+    if (summary := summary_of(kind, manifest)).reason == InstanceReason.MANUALLY_SUSPENDED:
+        return Refusal(summary.message)
     return Refusal(f"{_name(kind, manifest)} is not suspended", is_done=True)
 
 
@@ -135,8 +131,3 @@ def _name(kind: Kind, manifest: Manifest) -> str:
 
 def _follow(kind: Kind, manifest: Manifest) -> str:
     return f"vworkspace-operator status {spelled(ref_of(manifest, kind))} -w"
-
-
-def _flux_resume(manifest: Manifest) -> str:
-    release = get_path(manifest, "spec", "release", "name") or get_path(manifest, "metadata", "name")
-    return f"flux resume helmrelease {release} -n {get_path(manifest, 'metadata', 'namespace')}"

@@ -17,7 +17,7 @@ from vworkspace_core.boxes.labels import MARKS as BOXES
 from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.graph import NodeState, Observation
-from vworkspace_core.overview.remedy import remedies_for
+from vworkspace_core.overview.remedy import commands_in
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 from vworkspace_core.overview.tree import Branch
 from vworkspace_core.reconcilers.decide_pure import MARKS as CONTROLLERS
@@ -73,7 +73,7 @@ def _branch(box: Box, parent: Parent, one: Observation) -> Branch:
     reason = one.reason or ("" if one.state in _PLAIN else one.state.value)
     since = None if one.live is None else summary_of_child(ref.kind, one.live).since
     told = Summary(ref, _STATES[one.state], reason, _message(one), since)
-    told = attrs.evolve(told, remedies=remedies_for(ref, reason, one.message))
+    told = attrs.evolve(told, remedies=commands_in(one.message))
     return Branch(told, node=_named(one.node, one.key), waits_for=one.waits_for)
 
 

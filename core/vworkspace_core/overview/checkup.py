@@ -8,18 +8,22 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.installation import CREDENTIALS_SECRET, PRINTED, Installation
+from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.reasons import ClusterConditionType
-from vworkspace_core.api.remedies import installing, not_installed, remedy
+from vworkspace_core.api.remedies import account_remedy, crds_remedy, installing, remedy, velero_is_elsewhere
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.errors import Right
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
 from vworkspace_core.clusters.controllers import ENGINE_KINDS, FLUX_KINDS
-from vworkspace_core.credentials.secret import CREDENTIALS_SECRET, CredentialKey
+from vworkspace_core.credentials.secret import CredentialKey
 from vworkspace_core.overview.remedy import commands_in
 from vworkspace_core.overview.replicas import AtWork
 
-_INSTALL_CRDS: Final = "vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -"
-_INSTALL: Final = "vworkspace-operator manifests --image IMAGE | kubectl apply --server-side -f -"
+_INSTALL: Final = "install it as docs/install.md says; one that runs outside the cluster shows only with --leader-elect"
+_REGISTER: Final = (
+    "have the control plane give a registration token, and run `vworkspace-operator register` as docs/install.md says"
+)
 
 _BESIDE: Final = {"snapshot": (known.VOLUME_SNAPSHOT_CLASS, known.VOLUME_SNAPSHOT_CONTENT)}
 """Kinds that an engine reads once in a while, and watches none of."""
@@ -78,16 +82,16 @@ Definitions = Mapping[str, Manifest | None]
 """CRDs by name; None for one that is not there."""
 
 
-def own_definitions(found: Definitions) -> Iterator[Finding]:
+def own_definitions(found: Definitions, installation: Installation = PRINTED) -> Iterator[Finding]:
     """Whether our CRDs are there, and are those of this version."""
     for wanted in crd_manifests():
         name, kind = str(wanted["metadata"]["name"]), str(wanted["spec"]["names"]["kind"])
         live = found.get(name)
         if live is None:
-            yield Finding(f"CRD {kind}", Verdict.FAILED, f"{name} is not installed", _INSTALL_CRDS)
+            yield Finding(f"CRD {kind}", Verdict.FAILED, f"{name} is not installed", crds_remedy(installation))
         elif _schema(live) != _schema(wanted):
             told = f"{name} is of another version than this command"
-            yield Finding(f"CRD {kind}", Verdict.WARNING, told, _INSTALL_CRDS)
+            yield Finding(f"CRD {kind}", Verdict.WARNING, told, crds_remedy(installation))
         else:
             yield Finding(f"CRD {kind}", Verdict.OK)
 
@@ -100,7 +104,8 @@ def _schema(definition: Manifest) -> bytes:
 def controllers(found: Definitions) -> Iterator[Finding]:
     """Flux has to be there; an engine is needed only by Operations that name it."""
     missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(found, kind)]
-    yield Finding("Flux", Verdict.FAILED, not_installed(missing), "flux install") if missing else _ok("Flux")
+    told = f"not installed in this cluster: {', '.join(missing)}"
+    yield Finding("Flux", Verdict.FAILED, told, installing(missing)) if missing else _ok("Flux")
     for engine, kinds in ENGINES.items():
         absent = [kind.crd_name for kind in kinds if not is_served(found, kind)]
         told = f"not installed, and only Operations that name it ask for it: {', '.join(absent)}"
@@ -114,7 +119,13 @@ def is_served(found: Definitions, kind: Kind) -> bool:
     return any(get_path(each, "name") == kind.version and get_path(each, "served") is True for each in versions)
 
 
-def rights(point: str, asked: int, missing: Sequence[Right] | None) -> Finding:
+def velero_is_absent(point: str, namespace: str) -> Finding:
+    """Velero comes before the rights in its namespace, which is not there."""
+    told, _, help_ = velero_is_elsewhere(namespace).partition(". To fix: ")
+    return Finding(point, Verdict.FAILED, told, help_)
+
+
+def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
     """Whether the operator's account may do what is printed; None: whoever asks may not ask that."""
     if missing is None:
         told = "you may not ask for the rights of others (create subjectaccessreviews)"
@@ -123,45 +134,53 @@ def rights(point: str, asked: int, missing: Sequence[Right] | None) -> Finding:
         return Finding(point, Verdict.OK, f"{asked} rights")
     named = ", ".join(str(right) for right in missing[:_MOST_NAMED])
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    return Finding(point, Verdict.FAILED, f"the operator may not {named}{more}", remedy(missing[0]))
+    return Finding(point, Verdict.FAILED, f"the operator may not {named}{more}", remedy(missing[0], installation))
 
 
-def accounts(namespace: str, missing: Sequence[str]) -> Finding:
+def accounts(namespace: str, missing: Sequence[str], installation: Installation = PRINTED) -> Finding:
     """Whether a gated namespace has the accounts that releases and Operations run as."""
     point = f"accounts in {namespace}"
     if not missing:
         return _ok(point)
-    command = f"vworkspace-operator manifests --namespace {namespace} | kubectl apply --server-side -f -"
-    return Finding(point, Verdict.FAILED, f"no service account {' and '.join(missing)}", command)
+    told = f"no service account {' and '.join(missing)}"
+    return Finding(point, Verdict.FAILED, told, account_remedy(namespace, missing[0], installation))
 
 
 def gate(namespaces: Sequence[str]) -> Finding:
     """Whether any namespace is open to the operator."""
     if namespaces:
         return Finding("namespaces", Verdict.OK, f"{len(namespaces)} open to the operator")
-    told = "none is open to the operator: it looks at all and acts in none"
-    return Finding("namespaces", Verdict.WARNING, told, "kubectl label namespace NAME managed-by=vworkspace")
+    told = "none is open to the operator, so it acts in none"
+    return Finding("namespaces", Verdict.WARNING, told, "label those it is to act in: managed-by=vworkspace")
 
 
-def operator(deployment: Manifest | None, shards: Sequence[AtWork], *, has_heartbeat: bool = False) -> Finding:
+def operator(
+    deployment: Manifest | None,
+    shards: Sequence[AtWork],
+    namespace: str = PRINTED.namespace,
+    *,
+    has_heartbeat: bool = False,
+) -> Finding:
     """Whether an operator runs on every shard, as the Leases tell; without one, as its Deployment does.
 
-    What was not installed here and takes no Lease shows by its heartbeat.
+    What was not installed here and takes no Lease shows by its heartbeat. Where none runs there may be no pod that has
+    a log: why there is none, its Events and its Deployment's tell.
     """
     if not shards and deployment is None and has_heartbeat:
         return Finding("operator", Verdict.OK, "a replica is at work, without a Lease")
+    why = f"kubectl describe deployments,replicasets,pods -n {namespace} -l app.kubernetes.io/name={FIELD_MANAGER}"
     idle = [str(each.shard) for each in shards if not each.holder]
     available = get_path(deployment, "status", "availableReplicas") or 0
     if (shards and not idle) or (len(shards) < 2 and isinstance(available, int) and available > 0):
         told = f"{len(shards)} shards are at work" if len(shards) > 1 else "a replica is at work"
         return Finding("operator", Verdict.OK, told)
     if len(shards) > 1:
-        told = f"nobody works on shard {', '.join(idle)}: its namespaces wait"
-        return Finding("operator", Verdict.FAILED, told, "vworkspace-operator logs")
+        told = f"no replica works on shard {', '.join(idle)}: its namespaces wait"
+        return Finding("operator", Verdict.FAILED, told, why)
     if deployment is None:
         return Finding("operator", Verdict.FAILED, "it is not installed, and nothing holds its Lease", _INSTALL)
     told = "it is installed, and none of its replicas is at work"
-    return Finding("operator", Verdict.FAILED, told, "vworkspace-operator logs")
+    return Finding("operator", Verdict.FAILED, told, why)
 
 
 _ABOUT_THE_CONNECTION: Final = (
@@ -199,14 +218,15 @@ def _of_condition(point: str, condition: Manifest, verdict: Verdict) -> Finding:
 
 def credential(secret: Manifest | None) -> Finding:
     """Whether the Secret of the control plane's credential has what it needs; nothing of it is shown."""
-    how = "vworkspace-operator register --control-plane-url URL --registration-token-file FILE"
     if secret is None:
         told = f"no Secret {CREDENTIALS_SECRET}: without one only `run --no-agent` does anything"
-        return Finding("credentials", Verdict.FAILED, told, how)
+        return Finding("credentials", Verdict.FAILED, told, _REGISTER)
     needed = (CredentialKey.URL, CredentialKey.CLUSTER_ID, CredentialKey.TOKEN)
     data: Any = get_path(secret, "data") or {}
     if absent := [key.value for key in needed if not data.get(key)]:
-        return Finding("credentials", Verdict.FAILED, f"Secret {CREDENTIALS_SECRET} lacks {', '.join(absent)}", how)
+        return Finding(
+            "credentials", Verdict.FAILED, f"Secret {CREDENTIALS_SECRET} lacks {', '.join(absent)}", _REGISTER
+        )
     if not data.get(CredentialKey.SIGNING_KEY):
         told = f"Secret {CREDENTIALS_SECRET} has no {CredentialKey.SIGNING_KEY}: signatures of jobs cannot be checked"
         return Finding("credentials", Verdict.WARNING, told)

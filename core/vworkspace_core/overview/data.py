@@ -26,6 +26,7 @@ def summary_data(summary: Summary) -> dict[str, Any]:
         "since": None if summary.since is None else format_time(summary.since),
         "nextLook": summary.next_look,
         "remedies": list(summary.remedies),
+        "advice": summary.advice,
     }
     return {name: value for name, value in said.items() if value}
 

@@ -92,6 +92,7 @@ def told(summary: Summary) -> Summary:
         deployed=safe(summary.deployed),
         override=safe(summary.override),
         remedies=tuple(safe(remedy) for remedy in summary.remedies),
+        advice=safe(summary.advice),
     )
 
 

@@ -1,55 +1,87 @@
-"""What would help, as a command where there is one (SEE-1, U8)."""
+"""What would help, as commands where there are some, and in any case as a sentence (SEE-1, U8)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Final
 
-from vworkspace_core.api.reasons import InstanceReason, OperationReason
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+import attrs
 
-_COMMAND: Final = re.compile(r"(?:kubectl|vworkspace-operator|flux|velero) [a-z](?:(?!\. [A-Z]|[`)]|\Z).)*", re.DOTALL)
+from vworkspace_core.api.advice import GIVEN_UP, Advice, advice_for
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.api.reasons import InstanceConditionType
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_core.controller.refused_writes import other_holders
+
+CLI_MANAGER: Final = "vworkspace-operator-cli"
+"""The field manager of what people ask for by a verb: neither the operator's nor the control plane's."""
+
+_COMMAND: Final = re.compile(r"(?:kubectl|vworkspace-operator|openssl) [a-z](?:(?!\. [A-Z]|[`)]|\Z).)*", re.DOTALL)
 """A command inside a message ends with the sentence, or with what encloses it."""
 
 _SHORT: Final = {APPLICATION_INSTANCE: "appinst", OPERATION: "op"}
 """As their definitions say."""
 
-_MANUAL: Final[Mapping[str, str]] = {
-    InstanceReason.RETRIES_EXCEEDED: "retry",
-    InstanceReason.MANUALLY_SUSPENDED: "resume",
-    OperationReason.AWAITING_APPROVAL: "approve",
-}
-"""Verb of the command line by reason."""
+_OURS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 
 
-def remedies_for(ref: ObjectRef, reason: str, message: str) -> tuple[str, ...]:
-    """The commands that a message names, or else the verb that its reason asks for."""
-    if named := commands_in(message):
-        return named
-    verb = _MANUAL.get(reason)
-    return (f"vworkspace-operator {verb} {spelled(ref)}",) if verb else ()
+@attrs.frozen
+class Help:
+    """Commands, each of which succeeds as things stand, one of which helps; and a sentence that says who else can."""
+
+    remedies: tuple[str, ...] = ()
+    advice: str = ""
+
+
+def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:
+    """Return what helps against a condition of an object; of a kind of a box what its message names."""
+    if kind not in _OURS:
+        return Help(commands_in(message))
+    advice = advice_for(kind.kind, reason)
+    if advice is None and (kind, type_) == (APPLICATION_INSTANCE, InstanceConditionType.STALLED):
+        advice = GIVEN_UP
+    if advice is None:
+        return Help()
+    if advice.names_command and (named := commands_in(message)):
+        return Help(named, advice.text)
+    return Help(_verb(kind, manifest, advice), advice.text)
+
+
+def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
+    """The verb of the command line, unless it would be refused."""
+    if not advice.verb or (advice.verb == "resume" and not may_resume(manifest)):
+        return ()
+    return (f"vworkspace-operator {advice.verb} {spelled(ref_of(manifest, kind))}",)
+
+
+def may_resume(manifest: Manifest) -> bool:
+    """Whether the instance itself is suspended, and not by the control plane, which would suspend it again."""
+    if get_path(manifest, "spec", "suspend") is not True:
+        return False
+    return FIELD_MANAGER not in other_holders(manifest, CLI_MANAGER, "spec", "suspend")
 
 
 def commands_in(message: str) -> tuple[str, ...]:
-    """The commands that a message names."""
+    """The commands that a message of ours names."""
     return tuple(match.group().rstrip(" .") for match in _COMMAND.finditer(message))
 
 
-def parts_of(message: str) -> tuple[tuple[str, bool], ...]:
-    """Return a message in pieces, each with whether it is a command: for a screen where commands are copied."""
+def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], ...]:
+    """Return a message in pieces, each with whether it is one of the remedies: for a screen where they are copied."""
     parts: list[tuple[str, bool]] = []
-    at = 0
-    for match in _COMMAND.finditer(message):
-        command = match.group().rstrip(" .")
-        parts += [(message[at : match.start()], False), (command, True)]
-        at = match.start() + len(command)
-    parts.append((message[at:], False))
+    for command in remedies:
+        before, named, rest = message.partition(command)
+        if named:
+            parts += [(before, False), (command, True)]
+            message = rest
+    parts.append((message, False))
     return tuple((text, is_command) for text, is_command in parts if text.strip(" .`)"))
 
 
-def without_commands(message: str) -> str:
-    """Return a message with a mark in place of each command, where the commands are shown below it."""
-    return "".join("(command below)" if is_command else text for text, is_command in parts_of(message)).strip()
+def without_commands(message: str, remedies: Iterable[str]) -> str:
+    """Return a message with a mark in place of each remedy, where these are shown below it."""
+    parts = parts_of(message, remedies)
+    return "".join("(command below)" if is_command else text for text, is_command in parts).strip()
 
 
 def short(ref: ObjectRef) -> str:

@@ -13,13 +13,15 @@ from vworkspace_core.api.reasons import (
     ClusterConditionType,
     ClusterReason,
     InstanceConditionType,
+    InstanceReason,
     OperationConditionType,
 )
+from vworkspace_core.api.unmanaged import unmanaged
 from vworkspace_core.apimachinery.definitions import text_at
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.apimachinery.timestamps import parse_time
-from vworkspace_core.overview.remedy import remedies_for
+from vworkspace_core.overview.remedy import commands_in, help_for
 from vworkspace_core.readiness import State, readiness
 
 
@@ -66,9 +68,10 @@ _ENDED: Final = SETTLED - {OverviewState.SUSPENDED}
 
 @attrs.frozen
 class Summary:
-    """One object. `since` is None where it is not told; `remedies` are commands, one of which helps.
+    """One object. `since` is None where it is not told.
 
-    `wanted` is the chart version of the spec, `deployed` the one that Helm runs; others than instances have none.
+    `remedies` are commands that succeed as things stand, and one of which helps; `advice` says who else can. `wanted`
+    is the chart version of the spec, `deployed` the one that Helm runs; others than instances have none.
     """
 
     ref: ObjectRef
@@ -77,6 +80,7 @@ class Summary:
     message: str = ""
     since: datetime | None = None
     remedies: tuple[str, ...] = ()
+    advice: str = ""
     wanted: str = ""
     deployed: str = ""
     is_suspended: bool = False
@@ -106,6 +110,10 @@ class Summary:
             case _:
                 return "when anything that it depends on changes"
 
+
+_NOT_OURS: Final = "Label it, if the operator is to act on it."
+_NOT_REPORTED: Final = "no operator has reported on it yet"
+_NOBODY: Final = "No command fixes this: `vworkspace-operator check` tells whether an operator runs, and what it lacks."
 
 Rule: TypeAlias = tuple[str, str, OverviewState]
 """Type and status of a condition, and what it says. The first that holds is taken."""
@@ -171,12 +179,15 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
     for type_, status, state in _RULES.get(kind, _OF_KSTATUS):
         condition = _condition(manifest, type_)
         if get_path(condition, "status") == status and get_path(condition, "reason") != ClusterReason.NO_AGENT:
+            if type_ == _I.RECONCILING and _waits_for_values(kind, manifest):
+                type_, state, condition = _I.READY, OverviewState.WAITING, _condition(manifest, _I.READY)
             said = Summary(ref, state, *_said(condition), since=_since(condition))
-            told = attrs.evolve(_newer(said, overlooked), remedies=remedies_for(ref, said.reason, said.message))
+            help_ = help_for(kind, manifest, type_, said.reason, said.message)
+            told = attrs.evolve(_newer(said, overlooked), remedies=help_.remedies, advice=help_.advice)
             return _with_cells(told, manifest)
-    being_deleted = bool(get_path(manifest, "metadata", "deletionTimestamp"))
-    state = OverviewState.DELETING if being_deleted else OverviewState.UNSEEN
-    return _with_cells(Summary(ref, state, message=overlooked), manifest)
+    if get_path(manifest, "metadata", "deletionTimestamp"):
+        return _with_cells(Summary(ref, OverviewState.DELETING, message=overlooked), manifest)
+    return _with_cells(_unseen(ref, manifest, overlooked), manifest)
 
 
 def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
@@ -186,6 +197,21 @@ def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
         manifest, ".status.releaseOverride.operation"
     )
     return attrs.evolve(summary, wanted=wanted, deployed=deployed, is_suspended=suspended == "True", override=override)
+
+
+def _waits_for_values(kind: Kind, manifest: Manifest) -> bool:
+    """Whether Flux only asks again and again for values that somebody has to put there."""
+    reason = get_path(_condition(manifest, _I.READY), "reason")
+    return kind == APPLICATION_INSTANCE and reason == InstanceReason.WAITING_FOR_SECRET
+
+
+def _unseen(ref: ObjectRef, manifest: Manifest, overlooked: str) -> Summary:
+    """Why nothing is reported of an object: it is not for the operator, or no operator has seen it."""
+    event = unmanaged(ref, manifest) if ref.kind in (APPLICATION_INSTANCE, OPERATION) else None
+    if event is not None:
+        note = event.note
+        return Summary(ref, OverviewState.UNSEEN, "NotManaged", note, remedies=commands_in(note), advice=_NOT_OURS)
+    return Summary(ref, OverviewState.UNSEEN, "NotReported", overlooked or _NOT_REPORTED, advice=_NOBODY)
 
 
 def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:

@@ -27,7 +27,7 @@ def blocked_words(controller: AnyController) -> BlockedWords:
 
 def not_permitted(controller: AnyController, right: Right) -> str:
     """For people: what may not be done, and what gives the right."""
-    return f"the controller {name_of(controller)} may not {right}. Give it the role: {remedy(controller, right)}"
+    return f"the controller {name_of(controller)} may not {right}. To fix: {remedy(controller, right)}"
 
 
 def remedy(controller: AnyController, right: Right) -> str:

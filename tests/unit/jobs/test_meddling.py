@@ -181,6 +181,27 @@ def test_D24_the_command_that_is_told_hands_the_status_back() -> None:
     assert outcome(again) == ("succeeded", "")
 
 
+def test_D24_the_remedy_in_a_result_works_on_the_object_as_it_is_when_the_result_is_posted() -> None:
+    """Between the apply and its record a controller writes, and the informer tells: with less of managedFields."""
+    world = by_hand()
+    job = enqueue(world, 2, chart="6.6.1")
+    world.fetch()
+    while not isinstance(world.pending[0], m.ApplyForJob):
+        world.perform(0)
+    world.perform(0)
+    ref = object_ref(NAME)
+    mark = ref.kind.manifest(NAME, ref.namespace)
+    mark["metadata"]["annotations"] = {"a": "b"}
+    run_sync(world.kube.apply(mark, kind=ref.kind, field_manager="a-controller"))
+    world.feed(m.ObjectChanged(ref, OWN_STATUS.with_holders(live_of(world))))
+    drain(world)
+    steps = json.loads(outcome(job)[1].partition(" -p '")[2].rstrip("'"))
+
+    run_sync(world.kube.patch(ref, steps, patch_type=PatchType.JSON, field_manager="kubectl-patch"))
+
+    assert OWN_STATUS.holder(live_of(world)) is None
+
+
 def test_D24_one_that_is_edited_while_a_job_waits_is_looked_at_in_a_moment_and_then_told() -> None:
     world = World()
     job = enqueue(world, 1)

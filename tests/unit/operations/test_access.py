@@ -7,7 +7,7 @@ from tests.support.operation_worlds import CONTEXT, GOOD, observed, operation, t
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import SECRET, VOLUME_SNAPSHOT_CONTENT
-from vworkspace_core.credentials.secret import CREDENTIALS_SECRET
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.install.access import EVERYWHERE, LOCAL_OWN, OWN, TENANT, VELERO
 from vworkspace_core.operations.identity import target_ref
 

@@ -156,7 +156,7 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
     status = live.get("status") or {}
     row, condition = _row(live, status)
     ended = row.progress is not _RUNNING
-    trouble = trouble_of(ref, live, objects) if row in (_ACTIVE, _PENDING) else None
+    trouble = trouble_of(live, objects) if row in (_ACTIVE, _PENDING) else None
     if trouble is not None:
         row, condition = trouble[0], {"message": trouble[1]}
     outputs: dict[str, Any] = {"jobName": ref.name}

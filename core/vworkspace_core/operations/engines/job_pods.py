@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 from vworkspace_core.apimachinery.resources import CORE_EVENT, POD
 from vworkspace_core.operations.contract import OBJECT_UID, EngineObject, Listing, Objects, Progress, Row
 
@@ -36,8 +36,9 @@ def _waits(reason: str, meaning: str, why: str) -> Row:
     return Row(f"pod waits: {why}", _RUNNING, reason, meaning, {"status": {"active": 1}}, beside)
 
 
+ACCOUNT_MISSING: Final = "JobServiceAccountMissing"
 _ACCOUNT: Final = _refused(
-    "JobServiceAccountMissing",
+    ACCOUNT_MISSING,
     "the pods' service account does not exist",
     "forbidden: error looking up service account",
 )
@@ -80,22 +81,16 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
     return (events, Listing(POD, namespace, label_selector=f"batch.kubernetes.io/controller-uid={uid}", limit=_MOST))
 
 
-def trouble_of(ref: ObjectRef, live: Manifest, objects: Objects) -> tuple[Row, str] | None:
+def trouble_of(live: Manifest, objects: Objects) -> tuple[Row, str] | None:
     """What keeps the Job's pods from running, with what is told of it; None where nothing is known to."""
     trouble = next(_pod_troubles(live, objects), None)
     if trouble is not None or get_path(live, "status", "active"):
         return trouble
     events = [event for event in _events_of(str(metadata(live).get("uid", "")), objects) if _reason(event) == _CREATION]
-    return _of_text(ref, str(max(events, key=_moment).get("message") or "")) if events else None
-
-
-def _of_text(ref: ObjectRef, text: str) -> tuple[Row, str]:
-    row = next((row for pattern, row in _BY_TEXT if pattern.search(text)), _REFUSED)
-    if row is _ACCOUNT:
-        space = ref.namespace
-        cure = f"vworkspace-operator manifests --namespace {space} | kubectl apply --server-side -f -"
-        return row, f"{text}. The operator's own account for this comes with `{cure}`"
-    return row, text
+    if not events:
+        return None
+    text = str(max(events, key=_moment).get("message") or "")
+    return next((row for pattern, row in _BY_TEXT if pattern.search(text)), _REFUSED), text
 
 
 def _pod_troubles(live: Manifest, objects: Objects) -> Iterator[tuple[Row, str]]:

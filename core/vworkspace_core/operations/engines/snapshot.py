@@ -10,6 +10,7 @@ from typing import Any, Final
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.api.remedies import not_installed
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.problems import Problem
 from vworkspace_core.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
@@ -107,7 +108,7 @@ def _check(operation: Operation, _target: ApplicationInstance, context: EngineCo
     if is_backup(operation) or _snapshot(operation) in context.objects:
         return None
     if VOLUME_SNAPSHOT in context.missing_kinds:
-        return EngineRefusal(Reason.DEPENDENCY_MISSING, f"not installed: {VOLUME_SNAPSHOT.crd_name}", blocks=True)
+        return EngineRefusal(Reason.DEPENDENCY_MISSING, not_installed([VOLUME_SNAPSHOT.crd_name]), blocks=True)
     problem = Problem("spec.parameters.snapshotName", "there is no VolumeSnapshot of that name in this namespace")
     return EngineRefusal(Reason.VALIDATION_FAILED, str(problem))
 

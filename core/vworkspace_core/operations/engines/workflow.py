@@ -6,7 +6,8 @@ from typing import Any, Final
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import LogsRef, Operation
 from vworkspace_core.api.reasons import OperationReason
-from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path
+from vworkspace_core.api.remedies import resume_command
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
 from vworkspace_core.apimachinery.resources import WORKFLOW
 from vworkspace_core.apimachinery.secret_material import redact
 from vworkspace_core.operations.contract import (
@@ -93,11 +94,11 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     ref, live = engine_object
     status = live.get("status") or {}
     row = row_of(TABLE, status.get("phase") or "", unknown="Running")
-    suspended = row.progress is _RUNNING and _is_suspended(live)
+    suspended = _suspended(ref, live) if row.progress is _RUNNING else ""
     return EngineStatus(
         row.progress,
         row.reason,
-        _message(row, status),
+        suspended or _message(row, status),
         {"workflowName": ref.name, **(_outputs(status) if row.progress is not _RUNNING else {})},
         LogsRef(WORKFLOW.kind, ref.name, ref.namespace or ""),
         blocked=OperationReason.AWAITING_RESUME if suspended else None,
@@ -110,12 +111,17 @@ def _nodes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [node for node in nodes.values() if isinstance(node, Mapping)] if isinstance(nodes, Mapping) else []
 
 
-def _is_suspended(live: Manifest) -> bool:
+def _suspended(ref: ObjectRef, live: Manifest) -> str:
+    """What waits to be resumed, and how it is; empty where nothing does."""
     if get_path(live, "spec", "suspend") is True:
-        return True
-    return any(
+        return f"the Workflow is suspended. To fix: {resume_command(ref)}"
+    if any(
         node.get("type") == "Suspend" and node.get("phase") == "Running" for node in _nodes(live.get("status") or {})
-    )
+    ):
+        return (
+            f"a step of the Workflow {ref} waits to be resumed with Argo: in its UI, or with `argo resume {ref.name}`"
+        )
+    return ""
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:

@@ -1,0 +1,170 @@
+"""Who can take an obstacle away, reason by reason: what is told where no command does it (U8, RES-4).
+
+Every reason by which an object waits, or cannot go on, has an entry. Where `names_command` the message of the condition
+ends with the command, as it is known only there; everywhere else no text of a message is ever offered as a command,
+since it may be a chart's.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from vworkspace_core.api.reasons import (
+    ClusterConditionType,
+    ClusterReason,
+    InstanceConditionType,
+    InstanceReason,
+    OperationConditionType,
+    OperationReason,
+)
+from vworkspace_core.api.vocabulary import TABLE
+from vworkspace_core.apimachinery.meta import ConditionStatus
+
+
+@attrs.frozen
+class Advice:
+    """What helps against one reason, in a sentence. `verb`: the command of ours that does."""
+
+    text: str
+    names_command: bool = False
+    verb: str = ""
+
+
+_I, _O, _C = InstanceReason, OperationReason, ClusterReason
+_ADMIN: Final = "an administrator of the cluster"
+_DEFECT: Final = "No command fixes this: report the log line that is named; the pass is tried again by itself."
+_INSTALL: Final = "The named components have to be installed first; the message says who does it."
+_SPEC: Final = (
+    "No command fixes this: the fields that the message names have to be corrected where the object comes from, in Git "
+    "or in the control plane, or with kubectl edit."
+)
+_NEW_OPERATION: Final = (
+    "No command fixes this Operation: create another one with what the message names put right, and delete this one."
+)
+_NAME: Final = (
+    "Another object has the name: its owner deletes it, or what the message names is done, or another name is chosen."
+)
+_CONFLICT: Final = "The command in the message hands the fields back, or whoever holds them keeps them."
+
+GIVEN_UP: Final = Advice("Flux has given up: correct what its message names, then retry.", verb="retry")
+"""What helps against a reason of Flux's own under Stalled."""
+
+_OF_INSTANCES: Final[Mapping[str, Advice]] = {
+    _I.VALIDATION_FAILED: Advice(_SPEC),
+    _I.NAMESPACE_NOT_GATED: Advice(
+        f"No command fixes this while the namespace is being deleted; else {_ADMIN} gives it to the operator.", True
+    ),
+    _I.WRONG_CLUSTER: Advice("The object is for another cluster: label it for this one, or delete it here.", True),
+    _I.FIELD_CONFLICT: Advice(_CONFLICT, True),
+    _I.NAME_TAKEN: Advice(_NAME, True),
+    _I.MISSING_CHART_SOURCE: Advice(_SPEC),
+    _I.MISSING_DEPENDENCIES: Advice(_INSTALL),
+    _I.POLICY_DENIED: Advice(
+        f"No command fixes this: choose a chart or version that is allowed, or ask {_ADMIN} to allow it in spec.policy "
+        "of the Cluster or in the operator's settings."
+    ),
+    _I.AWAITING_APPROVAL: Advice("No command fixes this: the control plane approves it."),
+    _I.FORBIDDEN: Advice(f"The operator lacks a right, which {_ADMIN} gives it as the message says.", True),
+    _I.INTERNAL_ERROR: Advice(_DEFECT),
+    _I.RETRIES_EXCEEDED: GIVEN_UP,
+    _I.MANUALLY_SUSPENDED: Advice("It waits to be resumed, where it was suspended.", True, "resume"),
+    _I.MAINTENANCE_WINDOW: Advice("It goes on when the window ends."),
+    _I.CHART_UNREACHABLE: Advice(
+        "No command fixes this: correct spec.chart where the object comes from, or let whoever runs the registry give "
+        "Flux the chart. Flux tries again by itself."
+    ),
+    _I.WAITING_FOR_SECRET: Advice(
+        "No command fixes this: whoever knows the values creates the Secret or ConfigMap that the message names, with "
+        "the key of spec.values. Flux tries again by itself."
+    ),
+    _I.AWAITING_CONFIRMATION: Advice("One of the two commands decides what becomes of the application.", True),
+    _I.WAITING_FOR_CHILD_RESOURCES: Advice("Flux finishes this; where it cannot, the message says how to go on.", True),
+    _I.UNINSTALLING: Advice("Flux finishes this."),
+}
+
+_OF_OPERATIONS: Final[Mapping[str, Advice]] = {
+    _O.VALIDATION_FAILED: Advice(_NEW_OPERATION),
+    _O.TARGET_NOT_FOUND: Advice(
+        "No command fixes this: create the ApplicationInstance that spec.targetRef names, or another Operation."
+    ),
+    _O.CAPABILITY_MISSING: Advice("Whoever runs the application says which engine it is prepared for.", True),
+    _O.TEMPLATE_NOT_ALLOWED: Advice(
+        f"No command fixes this Operation: {_ADMIN} adds its type to the annotation of the namespace, if it is to run."
+    ),
+    _O.HOOK_NOT_FOUND: Advice(
+        "No command fixes this: the chart has to have the hook; create another Operation with the name of one it has."
+    ),
+    _O.NAMESPACE_NOT_GATED: _OF_INSTANCES[_I.NAMESPACE_NOT_GATED],
+    _O.WRONG_CLUSTER: _OF_INSTANCES[_I.WRONG_CLUSTER],
+    _O.AWAITING_APPROVAL: Advice("Somebody who may approve it does, here or at the control plane.", True),
+    _O.TARGET_NOT_READY: Advice(
+        "No command fixes the Operation: its application has to be Ready first, and the status of that says what helps."
+    ),
+    _O.CONFLICTING_OPERATION: Advice("Nothing has to be done: it runs when the Operation before it has ended."),
+    _O.DEPENDENCY_MISSING: Advice(_INSTALL),
+    _O.FIELD_CONFLICT: Advice(_CONFLICT, True),
+    _O.NAME_TAKEN: Advice(_NAME, True),
+    _O.MISSING_SECRET: Advice("The secret that approvals are checked with has to be set first.", True),
+    _O.AWAITING_RESUME: Advice("The workflow waits to be resumed by the people it waits for.", True),
+    _O.FORBIDDEN: _OF_INSTANCES[_I.FORBIDDEN],
+    _O.INTERNAL_ERROR: Advice(_DEFECT),
+}
+
+_RECONNECT: Final = "No command fixes this: the message names the error on the way to the control plane."
+_CREDENTIAL: Final = (
+    "Have the control plane give a registration token, and run `vworkspace-operator register` as docs/install.md says."
+)
+_CLOSE: Final = f"Nothing stands still for it: {_ADMIN} closes what the message names, where it is not meant."
+_OF_CLUSTERS: Final[Mapping[str, Advice]] = {
+    _C.CONTROL_PLANE_UNREACHABLE: Advice(_RECONNECT),
+    _C.NO_RECENT_ROUND_TRIP: Advice(_RECONNECT),
+    _C.CREDENTIAL_REJECTED: Advice(_CREDENTIAL),
+    _C.CREDENTIAL_EXPIRED: Advice(_CREDENTIAL),
+    _C.CONTROLLER_MISSING: Advice(_INSTALL, True),
+    _C.CONTROLLER_DEGRADED: Advice(f"The operator lacks a right, which {_ADMIN} gives it as the message says.", True),
+    _C.EVENT_BUFFER_FULL: Advice("Nothing has to be done: it empties when the control plane can be reached."),
+    _C.CLOCKS_DIFFER: Advice("No command fixes this: set the clock that is wrong, here or at the control plane."),
+    _C.OPEN_SETTINGS: Advice(_CLOSE),
+    _C.OPEN_POLICY: Advice(_CLOSE),
+    _C.UNGUARDED_NAMESPACES: Advice(_CLOSE),
+}
+
+ADVICE: Final[Mapping[str, Mapping[str, Advice]]] = {
+    "ApplicationInstance": _OF_INSTANCES,
+    "Operation": _OF_OPERATIONS,
+    "Cluster": _OF_CLUSTERS,
+}
+"""By kind and reason."""
+
+_TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
+OBSTACLES: Final = frozenset(
+    {
+        ("ApplicationInstance", InstanceConditionType.BLOCKED, _TRUE),
+        ("ApplicationInstance", InstanceConditionType.STALLED, _TRUE),
+        ("ApplicationInstance", InstanceConditionType.SUSPENDED, _TRUE),
+        ("ApplicationInstance", InstanceConditionType.DELETING, _TRUE),
+        ("Operation", OperationConditionType.BLOCKED, _TRUE),
+        ("Operation", OperationConditionType.ACCEPTED, _FALSE),
+        ("Cluster", ClusterConditionType.DISCONNECTED, _TRUE),
+        ("Cluster", ClusterConditionType.AUTHENTICATED, _FALSE),
+        ("Cluster", ClusterConditionType.CONTROLLERS_HEALTHY, _FALSE),
+        ("Cluster", ClusterConditionType.BUFFER_OVERFLOW, _TRUE),
+        ("Cluster", ClusterConditionType.CLOCK_SKEW, _TRUE),
+        ("Cluster", ClusterConditionType.HARDENED, _FALSE),
+    }
+)
+"""Kind, type and status of the conditions that say that something is in the way."""
+
+
+def obstacles(kind: str) -> frozenset[StrEnum]:
+    """Return every reason by which an object of a kind waits or cannot go on."""
+    rows = (entry for entry in TABLE[kind] if (kind, entry.type, entry.status) in OBSTACLES)
+    reasons = frozenset(reason for entry in rows for reason in entry.reasons)
+    return reasons | ({_I.CHART_UNREACHABLE, _I.WAITING_FOR_SECRET} if kind == "ApplicationInstance" else frozenset())
+
+
+def advice_for(kind: str, reason: str) -> Advice | None:
+    """Return what helps against a reason; None for one that nothing is known of."""
+    return ADVICE.get(kind, {}).get(reason)
