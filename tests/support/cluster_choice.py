@@ -22,6 +22,8 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from tests.support.audited_story import POLICY, Audit, Remembered, Written
 from tests.support.server_thread import served
 from vworkspace_apiserver.access.rbac import service_account
+from vworkspace_apiserver.http.authority import certificates_for
+from vworkspace_apiserver.http.certificates import Certificates
 from vworkspace_apiserver.http.serving import kubeconfig
 from vworkspace_apiserver.model.calls import ADMIN
 from vworkspace_apiserver.server import ApiServer
@@ -99,8 +101,9 @@ def _embedded() -> Iterator[Reached]:
     namespace, name = OPERATOR_USER.split(":")[2:]
     tokens = {_ADMIN_TOKEN: ADMIN, _OPERATOR_TOKEN: service_account(namespace, name)}
     services: dict[tuple[str, str], str] = {}
-    with served(server, tokens=tokens, gc_delay=None, services=services) as url:
-        admin, operator = (_config(url, token) for token in tokens)
+    shown = _shown()
+    with served(server, tokens=tokens, gc_delay=None, services=services, tls=shown) as url:
+        admin, operator = (_config(url, token, shown.authority) for token in tokens)
         yield Reached(
             admin,
             operator,
@@ -110,6 +113,12 @@ def _embedded() -> Iterator[Reached]:
             audit=Remembered(server.audit),
             services=services,
         )
+
+
+@cache
+def _shown() -> Certificates:
+    """With TLS, since kubectl keeps its token to itself without it; one for the whole run."""
+    return certificates_for(("127.0.0.1",), datetime.now(UTC))
 
 
 def _config(url: str, token: str, authority: bytes | None = None) -> SingleConfig:

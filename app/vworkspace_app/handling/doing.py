@@ -78,5 +78,5 @@ async def _approval_secret(api: KubeApi, namespace: str) -> bytes:
         encoded = None
     if not isinstance(encoded, str) or not encoded:
         message = f"{ref} has no key {CredentialKey.APPROVAL_SECRET}, so nobody can approve here"
-        raise CommandError(f"{message}: docs/operations.md says how it is set")
+        raise CommandError(f"{message}: docs/install.md says how it is set")
     return base64.b64decode(encoded)

@@ -118,7 +118,6 @@ _CREDENTIAL: Final = (
 )
 _CLOSE: Final = f"Nothing stands still for it: {_ADMIN} closes what the message names, where it is not meant."
 _OF_CLUSTERS: Final[Mapping[str, Advice]] = {
-    _C.CONTROL_PLANE_UNREACHABLE: Advice(_RECONNECT),
     _C.NO_RECENT_ROUND_TRIP: Advice(_RECONNECT),
     _C.CREDENTIAL_REJECTED: Advice(_CREDENTIAL),
     _C.CREDENTIAL_EXPIRED: Advice(_CREDENTIAL),
