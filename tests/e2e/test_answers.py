@@ -222,7 +222,7 @@ def test_a_forgotten_Role_is_told_with_the_command_that_prints_it_U2() -> None:
         world.create_object({**instance(), "metadata": meta, "spec": spec}, APPLICATION_INSTANCE)
         await world.until(lambda: says(world, ref, "Blocked")[1] == "Forbidden", "Forbidden is told")
         message = says(world, ref, "Blocked")[2]
-        command = f"vworkspace-operator manifests --namespace {FOREIGN} | kubectl apply --server-side -f -"
+        command = f"vworkspace-operator manifests --rbac-only --namespace {FOREIGN} | kubectl apply --server-side -f -"
         assert command in message
         assert FOREIGN in message
         for role in printed("--namespace", FOREIGN):
@@ -248,7 +248,7 @@ def test_a_forgotten_velero_namespace_is_told_on_the_Operation_U2() -> None:
         await ops.prepare()
         ref = ops.submit("backup.velero", "nightly")
         await world.until(lambda: says(world, ref, "Blocked")[1] == "Forbidden", "Forbidden is told")
-        command = f"vworkspace-operator manifests --velero-namespace {elsewhere} | kubectl apply --server-side -f -"
+        command = f"vworkspace-operator manifests --rbac-only --velero-namespace {elsewhere} | kubectl apply"
         assert command in says(world, ref, "Blocked")[2]
 
     ENVIRONMENT.run(story, behaviour=FLUX, engines=ENGINES_QUICK, decisions=decided)

@@ -43,7 +43,8 @@ def test_every_printed_right_is_asked_for_and_one_that_is_taken_away_is_named_SE
         world.hands.do(lambda api: api.delete(role))
         lacking = (await found(world))[f"rights in {NS}"]
         assert lacking.verdict is Verdict.FAILED
-        assert lacking.remedy == f"vworkspace-operator manifests --namespace {NS} | kubectl apply --server-side -f -"
+        command = f"vworkspace-operator manifests --rbac-only --namespace {NS} | kubectl apply --server-side -f -"
+        assert lacking.remedy == command
 
     ENVIRONMENT.run(story)
 
@@ -73,7 +74,7 @@ def test_the_command_says_what_to_do_and_ends_with_1_where_a_point_failed_SEE_1(
         ended = run("check", "--kubeconfig", kubeconfig)
         assert ended.status == 1, ended.err
         assert "unknown  operator: get Deployment" in ended.out
-        assert "-> vworkspace-operator register" in ended.out
+        assert "run `vworkspace-operator register`" in ended.out
         assert "unknown  rights in the whole cluster: you may not ask for the rights of others" in ended.out
 
     ENVIRONMENT.run(story)

@@ -480,7 +480,7 @@ async def test_pods_that_cannot_start_are_told_by_their_cause_and_start_once_it_
 
     told = await ops.says(ref, "Running", "True/JobServiceAccountMissing")
     assert f'serviceaccount "{RUNNER}" not found' in told
-    assert f"vworkspace-operator manifests --namespace {NS}" in told
+    assert f"vworkspace-operator manifests --rbac-only --namespace {NS}" in told
     await ops.world.until(lambda: job.result is not None, "the end of its time", seconds=900)
 
     assert job.result is not None

@@ -37,7 +37,7 @@ def test_an_application_is_suspended_and_resumed_and_nobody_holds_the_field_afte
         assert "is paused" in do(world, NAME, acts.suspend)
         await world.until(lambda: world.conditions().get("Suspended") == "True/ManuallySuspended", "suspended")
         assert "is suspended already" in do(world, NAME, acts.suspend)
-        assert "goes on" in do(world, f"appinst/{NAME}", acts.resume)
+        assert "is resumed" in do(world, f"appinst/{NAME}", acts.resume)
         await world.until(lambda: world.conditions().get("Suspended") != "True/ManuallySuspended", "resumed")
         live = world.get(INSTANCE)
         assert "suspend" not in live["spec"] or live["spec"]["suspend"] is False
@@ -54,7 +54,7 @@ def test_a_release_that_flux_gave_up_is_tried_again_REC_14() -> None:
         await world.until(lambda: world.conditions().get("Stalled", "").startswith("True"), "stalled")
         tries = len(world.flux_writes())
         told = do(world, NAME, partial(acts.retry, now=datetime.now(UTC)))
-        assert "another try is asked for" in told
+        assert "retry requested" in told
         await world.until(lambda: len(world.flux_writes()) > tries, "Flux tries again")
 
     IN_PROCESS.run(story)

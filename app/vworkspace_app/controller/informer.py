@@ -6,9 +6,8 @@ from typing import NoReturn, TypedDict, assert_never
 import anyio
 import anyio.lowlevel
 
-from vworkspace_app.controller.informer_stats import Heartbeat, InformerCounters, InformerStats
+from vworkspace_app.controller.informer_stats import Heartbeat, InformerCounters, InformerStats, by_its_roles
 from vworkspace_app.controller.streams import as_operator_error, close
-from vworkspace_core.api.remedies import remedy
 from vworkspace_core.apimachinery.errors import OperatorError, Right
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.controller.health import InformerVitals
@@ -81,7 +80,7 @@ class InformerRunner:
         store: ObjectStore | None = None,
         policy: InformerPolicy = DEFAULT_POLICY,
         page_size: int = PAGE_SIZE,
-        remedy: Callable[[Right], str] = remedy,
+        remedy: Callable[[Right], str] = by_its_roles,
     ) -> None:
         self.kind = kind
         self.namespace = namespace

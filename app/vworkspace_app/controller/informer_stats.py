@@ -58,6 +58,12 @@ class Heartbeat:
                 assert_never(command)
 
 
+def by_its_roles(right: Right) -> str:
+    """Return what gives a right to a process of which no command prints the roles."""
+    who = right.user or "the account that it runs as"
+    return f"an administrator of the cluster gives it to {who}, by the roles that it was installed with"
+
+
 _log = structlog.get_logger("informer")
 
 

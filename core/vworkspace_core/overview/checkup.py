@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import attrs
 
+from vworkspace_core.api.advice import advice_for
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.installation import CREDENTIALS_SECRET, PRINTED, Installation
 from vworkspace_core.api.labels import FIELD_MANAGER
@@ -15,6 +16,7 @@ from vworkspace_core.api.remedies import account_remedy, crds_remedy, installing
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.errors import Right
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
+from vworkspace_core.apimachinery.resources import CLUSTER
 from vworkspace_core.clusters.controllers import ENGINE_KINDS, FLUX_KINDS
 from vworkspace_core.credentials.secret import CredentialKey
 from vworkspace_core.overview.remedy import commands_in
@@ -212,8 +214,11 @@ def _of_condition(point: str, condition: Manifest, verdict: Verdict) -> Finding:
     reason, message = (str(get_path(condition, field) or "") for field in ("reason", "message"))
     if get_path(condition, "status") == "True" or reason == "NoAgent":
         return Finding(point, Verdict.OK, message if reason == "NoAgent" else "")
-    commands = commands_in(message)
-    return Finding(point, verdict, f"{reason}: {message}", commands[0] if commands else "")
+    advice = advice_for(CLUSTER.kind, reason)
+    if advice is None:
+        return Finding(point, verdict, f"{reason}: {message}")
+    commands = commands_in(message) if advice.names_command else ()
+    return Finding(point, verdict, f"{reason}: {message}", commands[0] if commands else advice.text)
 
 
 def credential(secret: Manifest | None) -> Finding:

@@ -86,7 +86,7 @@ def test_a_release_that_helm_alone_has_installed_is_not_taken_over_L12_REC_4(rev
     assert world.look(HELM) is None
     told = world.message(INSTANCE, "Blocked")
     assert "Secret org-myteam/sh.helm.release.v1.nextcloud.v" in told
-    assert f"helm uninstall nextcloud -n {NS}" in told
+    assert "If nobody needs it, uninstall it with Helm" in told
     assert world.message(INSTANCE, "Ready") == told, "D16: Ready says the obstacle itself"
     assert "hunter2" not in str(world.look(INSTANCE))
 

@@ -78,7 +78,8 @@ def test_a_pod_that_is_refused_is_told_by_its_own_reason_D7(text: str, reason: s
     assert conditions_of(decision)["Running"] == ("True", reason)
     assert text in message_of(decision, "Running")
     if reason == "JobServiceAccountMissing":
-        assert f"vworkspace-operator manifests --namespace {NS} | kubectl apply" in message_of(decision, "Running")
+        command = f"vworkspace-operator manifests --rbac-only --namespace {NS} --account vworkspace-operation-runner |"
+        assert command in message_of(decision, "Running")
 
 
 WAITING = {

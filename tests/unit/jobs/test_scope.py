@@ -195,8 +195,8 @@ def test_only_gated_namespaces(task: Any) -> None:
 
     assert refused == JobResult(
         JobOutcome.FAILED,
-        f"NotPermitted: {task.namespace_path}: namespace 'org-myteam' is not labelled managed-by=vworkspace:"
-        " kubectl label namespace org-myteam managed-by=vworkspace",
+        f"NotPermitted: {task.namespace_path}: namespace 'org-myteam' is not labelled managed-by=vworkspace."
+        " To fix: kubectl label namespace org-myteam managed-by=vworkspace",
     )
     assert gate_closed(task, GATED) is None
 

@@ -52,8 +52,11 @@ def test_a_retry_is_a_token_that_admission_takes_REC_14() -> None:
         (acts.suspend(OPERATION, operation()), "can be cancelled", False),
         (acts.resume(APPLICATION_INSTANCE, instance()), "is not suspended", True),
         (
-            acts.resume(APPLICATION_INSTANCE, instance(condition("Suspended", "True", "ManuallySuspended"))),
-            f"flux resume helmrelease {NAME} -n {NAMESPACE}",
+            acts.resume(
+                APPLICATION_INSTANCE,
+                instance(condition("Suspended", "True", "ManuallySuspended", message="To fix: kubectl patch")),
+            ),
+            "To fix: kubectl patch",
             False,
         ),
         (acts.cancel(APPLICATION_INSTANCE, instance()), "can be suspended", False),

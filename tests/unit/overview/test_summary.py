@@ -170,15 +170,15 @@ def test_since_is_when_the_reason_began_SEE_1() -> None:
         (
             "Blocked",
             "NameTaken",
-            "it exists. If nobody needs it: kubectl delete helmrelease a -n b. To let this instance take it over: "
+            "it exists. If nobody needs it, delete it. To let this instance take it over: "
             "kubectl label helmrelease a -n b x=y",
-            ("kubectl delete helmrelease a -n b", "kubectl label helmrelease a -n b x=y"),
+            ("kubectl label helmrelease a -n b x=y",),
         ),
         (
             "Blocked",
             "Forbidden",
-            "Give it the role: vworkspace-operator manifests --namespace b | kubectl apply --server-side -f -",
-            ("vworkspace-operator manifests --namespace b | kubectl apply --server-side -f -",),
+            "To fix: vworkspace-operator manifests --rbac-only --namespace b | kubectl apply --server-side -f -",
+            ("vworkspace-operator manifests --rbac-only --namespace b | kubectl apply --server-side -f -",),
         ),
         (
             "Stalled",
@@ -189,13 +189,19 @@ def test_since_is_when_the_reason_began_SEE_1() -> None:
         (
             "Suspended",
             "ManuallySuspended",
-            "",
-            (f"vworkspace-operator resume appinst/{NAME} -n {NAMESPACE}",),
+            "the HelmRelease is suspended. To fix: kubectl patch helmrelease a -n b -p '{\"spec\":null}'",
+            ("kubectl patch helmrelease a -n b -p '{\"spec\":null}'",),
+        ),
+        (
+            "Stalled",
+            "MissingRollbackTarget",
+            "the chart says: kubectl delete namespace prod",
+            (f"vworkspace-operator retry appinst/{NAME} -n {NAMESPACE}",),
         ),
         ("Stalled", "ValidationFailed", "spec.chart.version must be a version", ()),
     ],
 )
-def test_the_command_that_helps_is_told_U8_SEE_1(
+def test_the_command_that_is_the_remedy_is_told_U8_SEE_1(
     type_: str, reason: str, message: str, remedies: tuple[str, ...]
 ) -> None:
     told = with_conditions(APPLICATION_INSTANCE, condition(type_, "True", reason, message=message))
