@@ -118,6 +118,7 @@ _CREDENTIAL: Final = (
 )
 _CLOSE: Final = f"Nothing stands still for it: {_ADMIN} closes what the message names, where it is not meant."
 _OF_CLUSTERS: Final[Mapping[str, Advice]] = {
+    _C.CONTROL_PLANE_UNREACHABLE: Advice(_RECONNECT),
     _C.NO_RECENT_ROUND_TRIP: Advice(_RECONNECT),
     _C.CREDENTIAL_REJECTED: Advice(_CREDENTIAL),
     _C.CREDENTIAL_EXPIRED: Advice(_CREDENTIAL),
@@ -146,6 +147,7 @@ OBSTACLES: Final = frozenset(
         ("ApplicationInstance", InstanceConditionType.DELETING, _TRUE),
         ("Operation", OperationConditionType.BLOCKED, _TRUE),
         ("Operation", OperationConditionType.ACCEPTED, _FALSE),
+        ("Cluster", ClusterConditionType.CONNECTED, _FALSE),
         ("Cluster", ClusterConditionType.DISCONNECTED, _TRUE),
         ("Cluster", ClusterConditionType.AUTHENTICATED, _FALSE),
         ("Cluster", ClusterConditionType.CONTROLLERS_HEALTHY, _FALSE),
@@ -160,7 +162,7 @@ OBSTACLES: Final = frozenset(
 def obstacles(kind: str) -> frozenset[StrEnum]:
     """Return every reason by which an object of a kind waits or cannot go on."""
     rows = (entry for entry in TABLE[kind] if (kind, entry.type, entry.status) in OBSTACLES)
-    reasons = frozenset(reason for entry in rows for reason in entry.reasons)
+    reasons = frozenset(reason for entry in rows for reason in entry.reasons if reason != _C.NO_AGENT)
     return reasons | ({_I.CHART_UNREACHABLE, _I.WAITING_FOR_SECRET} if kind == "ApplicationInstance" else frozenset())
 
 

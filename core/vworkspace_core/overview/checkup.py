@@ -22,7 +22,7 @@ from vworkspace_core.credentials.secret import CredentialKey
 from vworkspace_core.overview.remedy import commands_in
 from vworkspace_core.overview.replicas import AtWork
 
-_INSTALL: Final = "install it as docs/install.md says; one that runs outside the cluster shows only with --leader-elect"
+_INSTALL: Final = "install it as docs/install.md says; check what an operator outside the cluster writes to its log"
 _REGISTER: Final = (
     "have the control plane give a registration token, and run `vworkspace-operator register` as docs/install.md says"
 )

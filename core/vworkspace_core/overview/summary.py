@@ -187,6 +187,8 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
             return _with_cells(told, manifest)
     if get_path(manifest, "metadata", "deletionTimestamp"):
         return _with_cells(Summary(ref, OverviewState.DELETING, message=overlooked), manifest)
+    if get_path(manifest, "status", "conditions"):
+        return _with_cells(Summary(ref, OverviewState.UNSEEN, message=overlooked), manifest)
     return _with_cells(_unseen(ref, manifest, overlooked), manifest)
 
 

@@ -84,6 +84,11 @@ ORDER: list[tuple[str, tuple[str, str, str], Breaking]] = [
         lambda seen: with_target(seen, metadata={**seen.objects[TARGET]["metadata"], "annotations": {}}),
     ),
     (
+        "kind not installed",
+        ("Blocked", "True", "DependencyMissing"),
+        lambda seen: attrs.evolve(seen, missing_kinds=frozenset({JOB})),
+    ),
+    (
         "target not Ready",
         ("Blocked", "True", "TargetNotReady"),
         lambda seen: with_target(seen, status=target_manifest(ready=False)["status"]),
@@ -92,11 +97,6 @@ ORDER: list[tuple[str, tuple[str, str, str], Breaking]] = [
         "somebody else is at work",
         ("Blocked", "True", "ConflictingOperation"),
         lambda seen: attrs.evolve(seen, siblings=(running("upgrade.helm", name="busy", uid="b"),)),
-    ),
-    (
-        "kind not installed",
-        ("Blocked", "True", "DependencyMissing"),
-        lambda seen: attrs.evolve(seen, missing_kinds=frozenset({JOB})),
     ),
 ]
 
@@ -172,7 +172,7 @@ def test_approval_can_be_asked_for_by_the_operation_itself_OPS_4() -> None:
 
 
 @pytest.mark.parametrize(
-    "claim", [claim_for("another"), claim_for("op-1")[:-3] + "abc", "vws1." + "A" * 6000 + ".b", "x"]
+    "claim", [claim_for("another"), claim_for("op-1")[:-3] + "abc", "vws1." + "A" * 6000 + ".b", "§"]
 )
 def test_a_claim_that_does_not_count_is_never_repeated_OPS_4(claim: str) -> None:
     one = operation("restore.velero", approvals={"required": True, "claim": claim})

@@ -77,7 +77,7 @@ def test_where_there_is_nothing_to_do_it_is_said_why_SEE_1(decided: Act | Refusa
 
 def test_resuming_leaves_nobody_with_the_field_RES_4() -> None:
     assert acts.resume(APPLICATION_INSTANCE, instance(suspend=True)) == Act(
-        f"ApplicationInstance {NAMESPACE}/{NAME} goes on", applies=({"spec": {"suspend": False}}, {})
+        f"ApplicationInstance {NAMESPACE}/{NAME} is resumed", applies=({"spec": {"suspend": False}}, {})
     )
 
 

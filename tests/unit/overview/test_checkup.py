@@ -114,7 +114,7 @@ def test_a_credential_is_looked_at_and_never_shown_SEE_1() -> None:
     unsigned = checkup.credential({"data": {**whole, "signing-public-key": ""}})
     assert unsigned.verdict is Verdict.WARNING
     assert "czNjcjN0" not in f"{lacking}{unsigned}"
-    assert checkup.credential(None).remedy.startswith("vworkspace-operator register ")
+    assert "run `vworkspace-operator register`" in checkup.credential(None).remedy
 
 
 LED = (AtWork(WHOLE, "a"),)
@@ -127,14 +127,14 @@ def test_whether_it_runs_is_seen_from_its_lease_or_its_deployment_SEE_1() -> Non
     assert checkup.operator(running, ()).verdict is Verdict.OK
     why = checkup.operator({"status": {}}, (), "ops").remedy
     assert why == "kubectl describe deployments,replicasets,pods -n ops -l app.kubernetes.io/name=vworkspace-operator"
-    assert "manifests --image" in checkup.operator(None, ()).remedy
+    assert "docs/install.md" in checkup.operator(None, ()).remedy, "no command knows image and settings"
     assert checkup.operator(None, (), has_heartbeat=True).verdict is Verdict.OK
     assert checkup.operator(None, HALF, has_heartbeat=True).verdict is Verdict.FAILED
 
 
 def test_a_shard_on_which_nobody_works_is_named_whatever_the_others_do_SEE_1_RUN_13() -> None:
     found = checkup.operator({"status": {"availableReplicas": 1}}, HALF)
-    assert (found.verdict, found.told) == (Verdict.FAILED, "nobody works on shard 1/2: its namespaces wait")
+    assert (found.verdict, found.told) == (Verdict.FAILED, "no replica works on shard 1/2: its namespaces wait")
     whole = checkup.operator(None, (HALF[0], AtWork(Shard(1, 2), "b")))
     assert (whole.verdict, whole.told) == (Verdict.OK, "2 shards are at work")
 
