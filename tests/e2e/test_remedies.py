@@ -192,25 +192,6 @@ async def no_values(ops: Operating) -> ObjectRef:
     return make(ops.world, NS, values={"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}})
 
 
-async def a_defect(ops: Operating) -> ObjectRef:
-    _break_once(ops.world, lambda ref: ref.kind == APPLICATION_INSTANCE)
-    return make(ops.world, NS)
-
-
-def _break_once(world: World, concerns: Callable[[ObjectRef], bool]) -> None:
-    """The next call of the operator's meets a defect; what comes after works, so that it can be told."""
-    calls = iter([0.0])
-
-    def delay() -> float:
-        if world.find(INSTANCE) is None:
-            return 0.0
-        if next(calls, None) is not None:
-            raise ZeroDivisionError("a defect")
-        return 0.0
-
-    world.lever.delay = delay
-
-
 # --- Operations ------------------------------------------------------------------------------------------------------
 
 
@@ -343,13 +324,6 @@ async def velero_without_a_role(ops: Operating) -> ObjectRef:
     return an_operation(ops.world)
 
 
-async def a_defect_at_an_operation(ops: Operating) -> ObjectRef:
-    ref = make(ops.world, NS)
-    await ops.says(ref, "Ready", "True/HelmReleaseReady")
-    _break_once(ops.world, lambda ref: ref.kind == OPERATION)
-    return an_operation(ops.world)
-
-
 UNFETCHABLE = attrs.evolve(FLUX, source_rules=(SourceRule(SourceOutcome(SourceFault.UNAVAILABLE, "no such host")),))
 WORKING = rules(AT_WORK)
 STRICT = decided(policy=Policy(("oci://registry.other.example",)))
@@ -365,7 +339,6 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("ApplicationInstance", "Forbidden"): Case(
         without_a_role, (f"Role {ELSEWHERE}/vworkspace-operator", f"RoleBinding {ELSEWHERE}/vworkspace-operator")
     ),
-    ("ApplicationInstance", "InternalError"): Case(a_defect),
     ("ApplicationInstance", "RetriesExceeded"): Case(given_up, (f"ApplicationInstance {NS}/{NAME}",)),
     ("ApplicationInstance", "ManuallySuspended"): Case(suspended, (f"ApplicationInstance {NS}/{NAME}",)),
     ("ApplicationInstance", "ChartUnreachable"): Case(in_ns, flux=UNFETCHABLE),
@@ -391,7 +364,6 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         (f"Role {ELSEWHERE}/vworkspace-operator-velero", f"RoleBinding {ELSEWHERE}/vworkspace-operator-velero"),
         of_operations(velero_namespace=ELSEWHERE),
     ),
-    ("Operation", "InternalError"): Case(a_defect_at_an_operation),
 }
 
 UNPROVOKED: Final = {
@@ -404,6 +376,11 @@ UNPROVOKED: Final = {
         "ApplicationInstance",
         "WaitingForChildResources",
     ): "nothing is in the way, unless Flux fails: tests/unit/instances",
+    (
+        "ApplicationInstance",
+        "InternalError",
+    ): "is a defect of ours: tests/property/controller/test_blocked_pass.py has it",
+    ("Operation", "InternalError"): "is a defect of ours: tests/property/controller/test_blocked_pass.py has it",
     ("Operation", "FieldConflict"): "is in the vocabulary, and no decision gives it yet",
 }
 """Reasons that no story can bring about here, each with why."""
@@ -453,7 +430,6 @@ def check(case: Case, reason: str, folder: Path) -> str:
             if case.changes:
                 await mended(ops, shell, ref, reason, case, status["remedies"])
         finally:
-            world.lever.delay = None
             leave(world)
 
     crds = crd_manifests() if reason == "MissingDependencies" else None
@@ -471,8 +447,6 @@ async def until_said(ops: Operating, shell: "Shell", ref: ObjectRef, reason: str
         )
 
     await ops.world.until(told, f"{reason}; {ops.told(ref)}")
-    if reason == "InternalError":  # it goes by itself as soon as the defect does: what was said is looked at
-        return {"advice": ADVICE[ref.kind.kind][reason].text}
     status = shell.status(ref)
     assert status["reason"] == reason, status
     return status

@@ -112,7 +112,7 @@ def _explained(summary: Summary) -> list[RenderableType]:
     parts = parts_of(summary.message, summary.remedies)
     pieces = [_command(f"  -> {text}") if is_command else _below(text) for text, is_command in parts]
     pieces += [_command(f"  -> {command}") for command in summary.remedies if command not in summary.message]
-    if summary.advice and not summary.remedies:
+    if summary.advice and not (summary.remedies and summary.message):
         pieces.append(_below(summary.advice))
     return pieces
 

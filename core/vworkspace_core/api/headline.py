@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from vworkspace_core.api.reasons import InstanceConditionType as I
+from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.api.reasons import OperationConditionType as O
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.manifest import Kind
@@ -38,9 +39,16 @@ DECISIVE: Final[Mapping[Kind, Sequence[tuple[str, str]]]] = {
 """Type and status of conditions; the first that holds decides. A recurring Operation has succeeded and runs on."""
 
 
+BEFORE_RECONCILING: Final = frozenset({InstanceReason.WAITING_FOR_SECRET})
+"""Reasons of Ready=False that decide before Reconciling: Flux tries again and again for what a person has to bring."""
+
+
 def headline(kind: Kind, conditions: Sequence[Condition | Wanted]) -> dict[str, str]:
     """Return `reason` and `message` of the condition that decides; neither where no condition does."""
     there = {(condition.type, str(condition.status)): condition for condition in conditions}
     decides = next((there[key] for key in DECISIVE[kind] if key in there), None)
+    ready = there.get((I.READY, "False"))
+    if kind == APPLICATION_INSTANCE and decides is not None and decides.type == I.RECONCILING and ready is not None:
+        decides = ready if ready.reason in BEFORE_RECONCILING else decides
     fields = {} if decides is None else {"reason": str(decides.reason), "message": decides.message}
     return {name: text for name, text in fields.items() if text}

@@ -8,12 +8,11 @@ from typing import Final, TypeAlias
 import attrs
 
 from vworkspace_core.api.columns import DEPLOYED, SUSPENDED, WANTED, cell
-from vworkspace_core.api.headline import DECISIVE
+from vworkspace_core.api.headline import BEFORE_RECONCILING, DECISIVE
 from vworkspace_core.api.reasons import (
     ClusterConditionType,
     ClusterReason,
     InstanceConditionType,
-    InstanceReason,
     OperationConditionType,
 )
 from vworkspace_core.api.unmanaged import unmanaged
@@ -111,9 +110,10 @@ class Summary:
                 return "when anything that it depends on changes"
 
 
-_NOT_OURS: Final = "Label it, if the operator is to act on it."
-_NOT_REPORTED: Final = "no operator has reported on it yet"
-_NOBODY: Final = "No command fixes this: `vworkspace-operator check` tells whether an operator runs, and what it lacks."
+_NOT_MANAGED: Final = "The operator leaves it alone, for it does not carry its label: label it, if it is to act on it."
+_NOT_REPORTED: Final = (
+    "No operator has reported on it, and no command makes one do so: `check` tells whether one runs, and what it lacks."
+)
 
 Rule: TypeAlias = tuple[str, str, OverviewState]
 """Type and status of a condition, and what it says. The first that holds is taken."""
@@ -187,9 +187,10 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
             return _with_cells(told, manifest)
     if get_path(manifest, "metadata", "deletionTimestamp"):
         return _with_cells(Summary(ref, OverviewState.DELETING, message=overlooked), manifest)
-    if get_path(manifest, "status", "conditions"):
-        return _with_cells(Summary(ref, OverviewState.UNSEEN, message=overlooked), manifest)
-    return _with_cells(_unseen(ref, manifest, overlooked), manifest)
+    unseen = Summary(ref, OverviewState.UNSEEN, message=overlooked)
+    if not get_path(manifest, "status", "conditions"):
+        unseen = _with_advice(unseen, manifest)
+    return _with_cells(unseen, manifest)
 
 
 def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
@@ -202,18 +203,18 @@ def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
 
 
 def _waits_for_values(kind: Kind, manifest: Manifest) -> bool:
-    """Whether Flux only asks again and again for values that somebody has to put there."""
-    reason = get_path(_condition(manifest, _I.READY), "reason")
-    return kind == APPLICATION_INSTANCE and reason == InstanceReason.WAITING_FOR_SECRET
+    """Whether Flux only asks again and again for values that a person has to put there."""
+    ready = _condition(manifest, _I.READY)
+    is_false = get_path(ready, "status") == "False"
+    return kind == APPLICATION_INSTANCE and is_false and get_path(ready, "reason") in BEFORE_RECONCILING
 
 
-def _unseen(ref: ObjectRef, manifest: Manifest, overlooked: str) -> Summary:
+def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
     """Why nothing is reported of an object: it is not for the operator, or no operator has seen it."""
-    event = unmanaged(ref, manifest) if ref.kind in (APPLICATION_INSTANCE, OPERATION) else None
-    if event is not None:
-        note = event.note
-        return Summary(ref, OverviewState.UNSEEN, "NotManaged", note, remedies=commands_in(note), advice=_NOT_OURS)
-    return Summary(ref, OverviewState.UNSEEN, "NotReported", overlooked or _NOT_REPORTED, advice=_NOBODY)
+    event = unmanaged(unseen.ref, manifest) if unseen.ref.kind in (APPLICATION_INSTANCE, OPERATION) else None
+    if event is None:
+        return attrs.evolve(unseen, advice=_NOT_REPORTED)
+    return attrs.evolve(unseen, remedies=commands_in(event.note), advice=_NOT_MANAGED)
 
 
 def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:

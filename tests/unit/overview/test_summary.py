@@ -32,7 +32,7 @@ READY = condition("Ready", "True", "HelmReleaseReady")
 @pytest.mark.parametrize(
     ("kind", "conditions", "state", "reason"),
     [
-        (APPLICATION_INSTANCE, (), OverviewState.UNSEEN, "NotManaged"),
+        (APPLICATION_INSTANCE, (), OverviewState.UNSEEN, ""),
         (APPLICATION_INSTANCE, (READY,), OverviewState.READY, "HelmReleaseReady"),
         (
             APPLICATION_INSTANCE,
