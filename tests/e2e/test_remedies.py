@@ -310,8 +310,7 @@ async def operation_name_taken(ops: Operating) -> ObjectRef:
 async def workflow_suspended(ops: Operating) -> ObjectRef:
     await ops.says(make(ops.world, NS), "Ready", "True/HelmReleaseReady")
     ref = ops.submit("runbook.workflow", "nightly")
-    await ops.reaches(ref, "Running")
-    await ops.world.until(lambda: get_path(ops.world.get(ref), "status", "engineRef", "uid"), "the Workflow is known")
+    await ops.says(ref, "Running", "True/WorkflowInProgress")
     ops.world.edit(ops.engine_ref(ref), {"spec": {"suspend": True}})
     return ref
 
