@@ -51,6 +51,7 @@ from vworkspace_core.apimachinery.names import engine_object_name
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE, OPERATION, SECRET
 from vworkspace_core.credentials.secret import credentials_of
 from vworkspace_core.instances.context import Settings
+from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
 from vworkspace_fake.downstream import DownstreamBehaviour
 from vworkspace_fake.flux import FluxBehaviour, SourceFault, SourceOutcome, SourceRule
@@ -309,6 +310,7 @@ async def operation_name_taken(ops: Operating) -> ObjectRef:
 
 async def workflow_suspended(ops: Operating) -> ObjectRef:
     await ops.says(make(ops.world, NS), "Ready", "True/HelmReleaseReady")
+    ops.world.have(known.SERVICE_ACCOUNT.manifest(RUNNER, NS), known.SERVICE_ACCOUNT)
     ref = ops.submit("runbook.workflow", "nightly")
     await ops.says(ref, "Running", "True/WorkflowInProgress")
     ops.world.edit(ops.engine_ref(ref), {"spec": {"suspend": True}})
