@@ -116,7 +116,7 @@ _RECONNECT: Final = "No command fixes this: the message names the error on the w
 _CREDENTIAL: Final = (
     "Have the control plane give a registration token, and run `vworkspace-operator register` as docs/install.md says."
 )
-_CLOSE: Final = f"Nothing stands still for it: {_ADMIN} closes what the message names, where it is not meant."
+_CLOSE: Final = f"Nothing is blocked by this: {_ADMIN} closes what the message names, unless it is meant to be open."
 _OF_CLUSTERS: Final[Mapping[str, Advice]] = {
     _C.CONTROL_PLANE_UNREACHABLE: Advice(_RECONNECT),
     _C.NO_RECENT_ROUND_TRIP: Advice(_RECONNECT),

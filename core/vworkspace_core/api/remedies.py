@@ -72,16 +72,17 @@ def merge_command(ref: ObjectRef, patch: Mapping[str, object]) -> str:
 
 
 def not_installed(definitions: Iterable[str]) -> str:
-    """Tell which CRDs are missing, and who brings them; work goes on by itself once they are there (REC-12)."""
+    """Tell which CRDs are missing, and who brings them; work continues automatically once they are there (REC-12)."""
     missing = list(definitions)
     help_ = installing(missing)
-    return f"not installed in this cluster: {', '.join(missing)}" + (f". To fix: {help_}" if help_ else "")
+    fix = f". To fix, as an administrator of the cluster: {help_}" if help_ else ""
+    return f"not installed in this cluster: {', '.join(missing)}{fix}"
 
 
 def installing(definitions: Sequence[str]) -> str:
-    """Return who brings CRDs that are missing; empty where we do not know."""
+    """Return what brings CRDs that are missing; empty where that is not known."""
     brought = [name for group, name in _BY_GROUP if any(definition.endswith(group) for definition in definitions)]
-    return f"an administrator of the cluster installs {' and '.join(brought)}" if brought else ""
+    return f"install {' and '.join(brought)}" if brought else ""
 
 
 def crds_remedy(installation: Installation = PRINTED) -> str:

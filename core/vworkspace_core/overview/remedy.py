@@ -27,7 +27,7 @@ _OURS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 
 @attrs.frozen
 class Help:
-    """Commands, each of which succeeds as things stand, one of which helps; and a sentence that says who else can."""
+    """Commands, each of which succeeds at that moment, one of which helps; and a sentence that says who else can."""
 
     remedies: tuple[str, ...] = ()
     advice: str = ""

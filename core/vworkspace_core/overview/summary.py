@@ -69,7 +69,7 @@ _ENDED: Final = SETTLED - {OverviewState.SUSPENDED}
 class Summary:
     """One object. `since` is None where it is not told.
 
-    `remedies` are commands that succeed as things stand, and one of which helps; `advice` says who else can. `wanted`
+    `remedies` are commands that succeed at that moment, and one of which helps; `advice` says who else can. `wanted`
     is the chart version of the spec, `deployed` the one that Helm runs; others than instances have none.
     """
 

@@ -356,8 +356,8 @@ def test_controllers_that_are_missing_or_cannot_be_seen_are_named() -> None:
     life.after(1).look()
     assert life.says()["ControllersHealthy"] == "False/ControllerMissing"
     assert life.told("ControllersHealthy") == (
-        "helm-controller: helmreleases.helm.toolkit.fluxcd.io not installed. To fix: an administrator of the "
-        "cluster installs Flux (https://fluxcd.io/flux/installation)"
+        "helm-controller: helmreleases.helm.toolkit.fluxcd.io not installed. To fix: install "
+        "Flux (https://fluxcd.io/flux/installation)"
     ), "an engine that is not installed is no fault"
     assert "workflow" not in life.live["status"]["installedEngines"]
 
