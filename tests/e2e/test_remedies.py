@@ -19,7 +19,7 @@ import attrs
 import pytest
 
 from tests.e2e.test_least_privilege import kubeconfig_of
-from tests.support.cluster_environment import _RBAC as RBAC
+from tests.support.cluster_environment import RIGHTS as RBAC
 from tests.support.commands import COMMAND, run
 from tests.support.e2e_world import (
     BROKEN,

@@ -20,6 +20,7 @@ from vworkspace_app.process.errors import CommandError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 from vworkspace_core.apimachinery.resources import POD, SECRET
 from vworkspace_core.overview import acts
+from vworkspace_core.overview.remedy import CLI_MANAGER
 from vworkspace_kube import KubeApiClient
 
 in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
@@ -41,7 +42,7 @@ def test_an_application_is_suspended_and_resumed_and_nobody_holds_the_field_afte
         await world.until(lambda: world.conditions().get("Suspended") != "True/ManuallySuspended", "resumed")
         live = world.get(INSTANCE)
         assert "suspend" not in live["spec"] or live["spec"]["suspend"] is False
-        entries = [each for each in live["metadata"]["managedFields"] if each["manager"] == acts.CLI_MANAGER]
+        entries = [each for each in live["metadata"]["managedFields"] if each["manager"] == CLI_MANAGER]
         assert not any(get_path(each, "fieldsV1", "f:spec", "f:suspend") is not None for each in entries)
 
     face.run(story)

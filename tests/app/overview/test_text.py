@@ -107,9 +107,13 @@ def test_a_release_that_is_suspended_is_not_on_the_way() -> None:
 words = st.text(alphabet="ab :.-", max_size=12)
 
 
-@given(st.lists(st.tuples(words, st.sampled_from(["", "kubectl get pods", "flux resume hr x -n y"])), max_size=4))
+@given(
+    st.lists(
+        st.tuples(words, st.sampled_from(["", "kubectl get pods", "vworkspace-operator retry x -n y"])), max_size=4
+    )
+)
 def test_a_message_in_pieces_has_all_of_its_text_and_its_very_commands(drawn: list[tuple[str, str]]) -> None:
     message = "".join(f"{text}{command}. And " if command else text for text, command in drawn)
-    parts = parts_of(message)
+    parts = parts_of(message, commands_in(message))
     assert [text for text, is_command in parts if is_command] == list(commands_in(message))
     assert "".join(text for text, _ in parts).strip(" .") == message.strip(" .")
