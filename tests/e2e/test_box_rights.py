@@ -10,11 +10,12 @@ from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
 from tests.support.rights import granted, unused, used
 from vworkspace_app.install.boxes import box_rbac
 from vworkspace_app.install.roles import RoleOptions
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, metadata
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, JOB, SECRET
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.controller.managed_fields import entries
 from vworkspace_core.ports import PatchType
+from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES = {
@@ -66,7 +67,7 @@ def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other_L25() ->
     async def story(site: BoxSite) -> None:
         await site.install(webapp.crd)
         await grant(site, webapp)
-        async with site.running(webapp):
+        async with site.running(webapp, namespaces=(NS,)):
             shop = await site.create(webapp.kind, "shop", spec=SHOP)
             await site.until_ready(shop)
             await fought_over(site, shop, WEB, WEB, SVC, INGRESS_OF_SHOP)  # what is told twice is one Event, patched
@@ -93,7 +94,7 @@ def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses_L25() 
             ObjectRef(JOB, NS, "hub-migrate-1.2.3"),
             ObjectRef(SVC.kind, NS, "hub-core"),
         )
-        async with site.running(registry):
+        async with site.running(registry, namespaces=(NS,)):
             hub = await site.create(registry.kind, "hub", spec=HUB)
             await site.until_ready(hub)
             await fought_over(site, hub, core, core, *others)
@@ -111,15 +112,16 @@ def test_a_missing_right_is_told_with_what_gives_it() -> None:
     async def story(site: BoxSite) -> None:
         await site.install(webapp.crd)
         everywhere, binding, role, its_binding = printed(webapp)
-        role["rules"] = [one for one in role["rules"] if "services" not in one["resources"]]
+        services = {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}
+        role["rules"] = [*(one for one in role["rules"] if "services" not in one["resources"]), services]
         for manifest in (everywhere, binding, role, its_binding):
             await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="setup")
-        async with site.running(webapp):
+        async with site.running(webapp, namespaces=(NS,)):
             shop = await site.create(webapp.kind, "shop", spec=SHOP)
             told = await site.until_reason(shop, "Denied")
             assert "services" in told
             assert told.endswith(
-                "Give it the role: vworkspace-operator box rbac webapp.yaml --namespace team "
+                "To fix: vworkspace-operator box rbac webapp.yaml --namespace team "
                 "--service-account vworkspace-operator | kubectl apply --server-side -f -"
             )
             await site.edit(
@@ -135,3 +137,36 @@ def test_no_role_holds_a_wildcard(name: str) -> None:
     for manifest in printed(example(name)):
         for rule in manifest.get("rules", ()):
             assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
+
+
+@pytest.mark.parametrize("name", ["webapp", "registry", "chart"])
+def test_roles_of_one_tenants_namespace_show_nothing_of_another_L25(name: str) -> None:
+    """With `--namespace` the ClusterRole is about the cluster: definitions, Events, and labels of namespaces."""
+    rules = [rule for one in printed(example(name)) if one["kind"] == "ClusterRole" for rule in one["rules"]]
+    assert {resource for rule in rules for resource in rule["resources"]} <= {
+        "customresourcedefinitions",
+        "events",
+        "namespaces",
+    }
+
+
+def test_a_box_that_watches_one_tenants_namespace_leaves_others_alone() -> None:
+    webapp = example("webapp")
+    theirs = ObjectRef(webapp.kind, "org-other", "shop")
+
+    async def story(site: BoxSite) -> None:
+        await site.namespace("org-other")
+        await site.install(webapp.crd)
+        await grant(site, webapp)
+        await site.admin.create(
+            {**webapp.kind.manifest("shop", "org-other"), "spec": SHOP}, kind=webapp.kind, field_manager="kubectl"
+        )
+        async with site.running(webapp, namespaces=(NS,)):
+            await site.until_ready(await site.create(webapp.kind, "shop", spec=SHOP))
+            await site.clock.sleep(120.0)
+            assert get_path(await site.get(theirs), "status") is None
+        assert site.server is not None
+        asked = [one.path for one in Remembered(site.server.audit).requests() if one.user == OPERATOR_USER]
+        assert not [path for path in asked if "org-other" in path]
+
+    in_process(story, QUICK, rbac=True)

@@ -27,7 +27,7 @@ def test_a_record_that_a_tenant_writes_is_not_believed_and_keeps_no_parent_RUN_1
     async def story(site: BoxSite) -> None:
         await site.install(webapp.crd)
         await grant(site, webapp)
-        async with site.running(webapp):
+        async with site.running(webapp, namespaces=(NS,)):
             shop = await site.create(webapp.kind, "shop", spec=SHOP)
             await site.until_ready(shop)
             await site.edit(shop, {"metadata": {"annotations": annotations}})
@@ -50,7 +50,7 @@ def test_another_tenants_namespace_is_entered_with_its_leave_alone_RUN_12(rights
         await site.namespace(f"{NS}-jobs")
         await site.install(box.crd)
         await grant(site, box)
-        async with site.running(box, resync=86_400.0):
+        async with site.running(box, resync=86_400.0, namespaces=(NS,)):
             shop = await site.create(box.kind, "shop", spec={"image": "i", "parts": []})
             told = await site.until_reason(shop, "Denied")
             assert "kubectl annotate --overwrite namespaces team-jobs box.vworkspace.io/peers=team" in told

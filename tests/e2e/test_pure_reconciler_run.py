@@ -69,7 +69,7 @@ def test_a_pure_reconciler_has_the_rights_that_it_uses_and_no_other_L25() -> Non
         for manifest in printed():
             await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="setup")
         await site.create(CONFIG_MAP, "sale", data={"text": "half price"})
-        async with site.running(COMPOSITE):
+        async with site.running(COMPOSITE, namespaces=(NS,)):
             mine = await site.create(SHOP.kind, "mine", spec={"banner": "sale"})
             await site.until_ready(mine)
             await fought_over(site, mine, WEB, WEB, SETTINGS)

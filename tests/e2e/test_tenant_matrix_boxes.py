@@ -114,7 +114,7 @@ def test_no_example_of_a_box_does_for_a_tenant_what_the_tenant_could_not_RUN_12(
 
     async def story(site: BoxSite) -> None:
         await prepare(site, box)
-        async with site.running(box):
+        async with site.running(box, namespaces=(NS,)):
             assert await outcome(site, box, specs_of(box, GOOD[name])) == []
 
     rights(story, QUICK)
@@ -138,7 +138,7 @@ def test_the_matrix_sees_what_a_box_does_for_a_tenant_whom_it_trusts() -> None:
         await prepare(site, seen)
         meta = {"metadata": {"annotations": {"box.vworkspace.io/peers": NS}}}
         await site.edit(ObjectRef(NAMESPACE, None, VICTIM), meta)
-        async with site.running(seen):
+        async with site.running(seen, namespaces=(NS,)):
             found = " ".join(await outcome(site, seen, specs_of(seen, SHOP)))
             assert f".serviceAccountName {ADMIN}" in found
             assert f"in namespace {VICTIM}" in found
@@ -183,7 +183,7 @@ def test_what_box_check_lets_through_does_nothing_for_a_tenant_that_the_tenant_c
     async def story(site: BoxSite) -> None:
         await prepare(site, box)
         await site.namespace(f"{NS}-jobs")
-        async with site.running(box):
+        async with site.running(box, namespaces=(NS,)):
             assert await outcome(site, box, specs_of(box, SHOP)) == []
 
     rights(story, QUICK)
@@ -201,7 +201,7 @@ def test_no_drawn_box_does_for_a_tenant_what_the_tenant_could_not_RUN_12(
 
     async def story(site: BoxSite) -> None:
         await prepare(site, box)
-        async with site.running(box):
+        async with site.running(box, namespaces=(NS,)):
             found = await outcome(site, box, specs_of(box, SHOP))
             assert [line for line in found if VICTIM in line or ADMIN in line or "data of" in line] == []
 

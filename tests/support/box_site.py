@@ -73,12 +73,15 @@ class BoxSite:
     server: ApiServer | None = None
 
     @asynccontextmanager
-    async def running(self, *boxes: Box | Composite, resync: float | None = None) -> AsyncIterator[Composites]:
+    async def running(
+        self, *boxes: Box | Composite, resync: float | None = None, namespaces: tuple[str, ...] = ()
+    ) -> AsyncIterator[Composites]:
         """Boxes at work while the block runs: a process that starts, and is gone without a word after it."""
         given = [box if isinstance(box, Composite) else composite_of(box) for box in boxes]
         chosen = [one if resync is None else attrs.evolve(one, resync=resync) for one in given]
         events = BackgroundEvents(self.api, self.clock, instance="test")
-        running = Composites(self.api, self.clock, chosen, events, CompositeOptions(Random(0).random))
+        options = CompositeOptions(Random(0).random, namespaces=namespaces)
+        running = Composites(self.api, self.clock, chosen, events, options)
         async with anyio.create_task_group() as group:
             group.start_soon(events.run)
             group.start_soon(running.run, _at_once)

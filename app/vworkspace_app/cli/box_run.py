@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from cyclopts import Parameter
 
@@ -27,6 +27,16 @@ NAMES: Final = (
 """The settings of `run` that are of use to boxes alone."""
 
 
+WatchNamespaces: TypeAlias = Annotated[
+    list[str] | None,
+    Parameter(
+        help="Watch this namespace only, as roles that were printed with --namespace allow; repeatable.",
+        negative="",
+        consume_multiple=False,
+    ),
+]
+
+
 @with_flags_of(row for row in SETTINGS if row.name in NAMES)
 def run(
     *files: Annotated[str, Parameter(name="FILE", help="Files with a box each.")],
@@ -34,6 +44,7 @@ def run(
         list[Path] | None,
         Parameter(help="File or folder with further CRDs; repeatable.", negative="", consume_multiple=False),
     ] = None,
+    watch_namespace: WatchNamespaces = None,
     **flags: Any,
 ) -> None:
     """Run the operators of some files. What `--help` says of it is told where the command is registered."""
@@ -42,4 +53,4 @@ def run(
 
     if not files:
         raise CommandError("give at least one FILE (see vworkspace-operator box run --help)", status=USAGE)
-    run_boxes(load(flags, os.environ).settings, runnable(load_boxes(files, crds or [])))
+    run_boxes(load(flags, os.environ).settings, runnable(load_boxes(files, crds or [])), watch_namespace or ())

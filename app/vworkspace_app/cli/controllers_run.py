@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from vworkspace_app.cli.box_run import NAMES
+from vworkspace_app.cli.box_run import NAMES, WatchNamespaces
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.settings import load
 from vworkspace_app.settings.flags import with_flags_of
@@ -15,6 +15,7 @@ from vworkspace_app.settings.table import SETTINGS
 @with_flags_of(row for row in SETTINGS if row.name in NAMES)
 def run(
     *names: Annotated[str, Parameter(name="NAME", help="Names of installed controllers, or module:attribute.")],
+    watch_namespace: WatchNamespaces = None,
     **flags: Any,
 ) -> None:
     """Run controllers alone. What `--help` says of it is told where the command is registered."""
@@ -22,4 +23,4 @@ def run(
 
     if not names:
         raise CommandError("give at least one NAME (see vworkspace-operator controllers list)", status=USAGE)
-    run_by_name(load(flags, os.environ).settings, names)
+    run_by_name(load(flags, os.environ).settings, names, watch_namespace or ())

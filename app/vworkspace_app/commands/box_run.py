@@ -18,12 +18,12 @@ from vworkspace_core.versions import Converter
 _log = structlog.get_logger("operator")
 
 
-def run_boxes(settings: RunSettings, boxes: Sequence[Box]) -> None:
-    """Run until a signal. Raises CommandError for a cluster that cannot be named."""
+def run_boxes(settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[str] = ()) -> None:
+    """Run until a signal, in these namespaces or in all. Raises CommandError for a cluster that cannot be named."""
     tell_unserved(settings, boxes)
     composites = [*map(composite_of, boxes)]
     refuse_shared_kinds(composites)
-    makers = [composites_in(composites, settings.workers)]
+    makers = [composites_in(composites, settings.workers, namespaces)]
     served = ServedKinds.of(boxes)
     run_alone(settings, makers, served, boxes=[box.name for box in boxes], kinds=[box.kind.crd_name for box in boxes])
 
@@ -46,11 +46,13 @@ def tell_unconverted(settings: RunSettings, converters: Sequence[Converter]) -> 
         _log.warning("the kind needs a webhook that is not served", kind=one.kind, needs=told, remedy=remedy)
 
 
-def composites_in(composites: Sequence[Composite], workers: int) -> MakeRunnable:
+def composites_in(composites: Sequence[Composite], workers: int, namespaces: Sequence[str] = ()) -> MakeRunnable:
     """Kinds with children, as they are run in a process."""
 
     def make(has: Surroundings) -> Composites:
-        options = CompositeOptions(random.random, workers, has.run_id, has.telemetry.observer)
+        options = CompositeOptions(
+            random.random, workers, has.run_id, has.telemetry.observer, namespaces=tuple(namespaces)
+        )
         return Composites(has.api, has.clock, composites, has.events, options)
 
     return make

@@ -27,10 +27,13 @@ NOBODY: Final = WebhookTrust("")
 """Nothing that an API server would trust."""
 
 
-def run_by_name(settings: RunSettings, names: Sequence[str]) -> None:
-    """Run them until a signal. Raises CommandError for what cannot be loaded, and a cluster that cannot be named."""
+def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
+    """Run them until a signal, pure ones in these namespaces or in all.
+
+    Raises CommandError for what cannot be loaded, and a cluster that cannot be named.
+    """
     loaded = load_controllers(names)
-    makers = [composites_in(loaded.composites, settings.workers)] if loaded.pure else []
+    makers = [composites_in(loaded.composites, settings.workers, namespaces)] if loaded.pure else []
     if loaded.given:
         makers.append(controllers_in(loaded.given))
     kinds = [one.kind.crd_name for one in loaded.resources]

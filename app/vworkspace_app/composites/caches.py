@@ -1,13 +1,13 @@
 """What a composite watches: its own kind whole, children by their label, externals as far as they are read (RUN-1)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from vworkspace_app.controller.definitions import slim_definition
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.projection import projected
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, metadata
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from vworkspace_core.composites.composite import Composite, External
 from vworkspace_core.controller.informer.store import ObjectStore, without_managed_fields
 from vworkspace_core.ports import Clock, KubeApi
@@ -67,27 +67,45 @@ def slim_child(manifest: Manifest) -> Manifest:
     return {**plain, "metadata": {**metadata(plain), "annotations": left}}
 
 
-def informers_of(
-    api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite
-) -> Iterator[InformerRunner]:
-    """One informer a kind: nothing is added while it runs, since the kinds are known before."""
+def slim_secret(manifest: Manifest) -> Manifest:
+    """A Secret of which nothing is read but that it is there: its data stays out of memory."""
+    return {key: value for key, value in slim_child(manifest).items() if key not in ("data", "stringData")}
 
-    def informer(store: ObjectStore, label_selector: str = "") -> InformerRunner:
+
+def informers_of(
+    api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
+) -> Iterator[InformerRunner]:
+    """Yield one informer a kind, or one a kind and namespace where only these `namespaces` are watched.
+
+    Nothing is added while they run, since the kinds are known before.
+    """
+
+    def informer(store: ObjectStore, label_selector: str = "", namespace: str | None = None) -> InformerRunner:
         return InformerRunner(
             api,
             store.kind,
             clock=clock,
             random=random,
+            namespace=namespace,
             label_selector=label_selector,
             store=store,
         )
 
     owner_uid = owner_uid_of(composite)
     indexers = {UID: own_uid, READS: reads_of(composite), OWNER: owner_uid}
-    yield informer(ObjectStore(composite.kind, transform=composite.as_cached, indexers=indexers))
+    for namespace in _watched(namespaces, near=composite.kind.namespaced):
+        parents = ObjectStore(composite.kind, transform=composite.as_cached, indexers=indexers)
+        yield informer(parents, namespace=namespace)
     for kind in composite.child_kinds:
-        if kind != composite.kind:
-            yield informer(ObjectStore(kind, transform=slim_child, indexers={OWNER: owner_uid}), composite.selector)
+        slim = slim_secret if kind == SECRET and not composite.reads_secrets else slim_child
+        for namespace in _watched(namespaces, near=composite.is_near(kind)) if kind != composite.kind else ():
+            children = ObjectStore(kind, transform=slim, indexers={OWNER: owner_uid})
+            yield informer(children, composite.selector, namespace)
+
+
+def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
+    """Return the namespaces that a kind is watched in; None is all of them."""
+    return namespaces if namespaces and near else (None,)
 
 
 def shared_informers(
@@ -101,7 +119,7 @@ def shared_informers(
 
 
 def external_informers(
-    api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite
+    api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
 ) -> Iterator[InformerRunner]:
     """The externals that are watched: several of one kind share an informer, which then sees what each of them asks."""
     watched: dict[Kind, list[External]] = {}
@@ -110,9 +128,13 @@ def external_informers(
             watched.setdefault(external.kind, []).append(external)
     for kind, externals in watched.items():
         selectors = {_selector_text(external) for external in externals}
-        store = ObjectStore(kind, transform=projected((path for one in externals for path in one.fields), _IDENTITY))
+        paths = [path for one in externals for path in one.fields]
         selector = selectors.pop() if len(selectors) == 1 else ""
-        yield InformerRunner(api, kind, clock=clock, random=random, label_selector=selector, store=store)
+        for namespace in _watched(namespaces, near=all(map(composite.is_read_near, externals))):
+            store = ObjectStore(kind, transform=projected(paths, _IDENTITY))
+            yield InformerRunner(
+                api, kind, clock=clock, random=random, namespace=namespace, label_selector=selector, store=store
+            )
 
 
 def _selector_text(external: External) -> str:

@@ -57,7 +57,7 @@ class CompositeController:
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
-        raw = self.informers.store(self.composite.kind).raw(key.namespace, key.name)
+        raw = self.informers.store(self.composite.kind, key.namespace).raw(key.namespace, key.name)
         if raw is None:
             self.net.forget(key)
             return ReconcileResult()
@@ -83,9 +83,9 @@ class CompositeController:
         reading = LiveReads(self.api)
         going = parent.metadata.deletion_timestamp is not None
         for kind in self.composite.observed_kinds(parent):
-            if going or self.informers.find(kind) is None:
+            if going or self.informers.find(kind, parent.namespace) is None:
                 await add_children(reading, self.composite, parent, kind)
-            elif self._is_missing(kind):
+            elif self._is_missing(kind, parent.namespace):
                 reading.missing.add(kind)
         if not going:
             reading.objects |= self._children(parent)
@@ -97,14 +97,15 @@ class CompositeController:
         return {
             ref_of(manifest, kind): manifest
             for kind in self.composite.child_kinds
-            for manifest in self.informers.store(kind).indexed(OWNER, uid)
+            for store in self.informers.stores(kind)
+            for manifest in store.indexed(OWNER, uid)
         }
 
     async def _add_externals(self, reading: LiveReads, parent: Parent) -> None:
         for external, ref in self.composite.external_refs(parent):
             if not external.watch:
                 await reading.add(ref)
-            elif (live := self.externals.store(ref.kind).get(ref.namespace, ref.name)) is not None:
+            elif (live := self.externals.store(ref.kind, ref.namespace).get(ref.namespace, ref.name)) is not None:
                 reading.objects[ref] = live
 
     def _namespace(self, parent: Parent) -> Manifest | None:
@@ -117,9 +118,9 @@ class CompositeController:
         asks = self.composite.asks_namespaces
         return self.composite.peers(self.shared.store(NAMESPACE).objects(), parent) if asks else frozenset()
 
-    def _is_missing(self, kind: Kind) -> bool:
+    def _is_missing(self, kind: Kind, namespace: str | None) -> bool:
         """By its definition it is served at once; its informer starts a moment after that appears (REC-12)."""
-        runner = self.informers.find(kind)
+        runner = self.informers.find(kind, namespace)
         assert runner is not None
         return runner.missing and not is_served(kind, self.shared.store(CUSTOM_RESOURCE_DEFINITION))
 
@@ -127,16 +128,13 @@ class CompositeController:
 
     def keys_of_child(self, change: CacheChange) -> Iterator[ObjectRef]:
         """The parent of a child, before and after the change."""
-        parents = self.informers.store(self.composite.kind)
         for uid in dict.fromkeys((self._owner_uid(change.object), self._owner_uid(change.old_object))):
-            for namespace, name in parents.indexed_names(UID, uid):
-                yield ObjectRef(self.composite.kind, namespace or None, name)
+            yield from self._parents(UID, uid)
 
     def keys_of_external(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Every parent that names it."""
         key = read_key(change.ref.kind, change.ref.namespace, change.ref.name)
-        for namespace, name in self.informers.store(self.composite.kind).indexed_names(READS, key):
-            yield ObjectRef(self.composite.kind, namespace or None, name)
+        yield from self._parents(READS, key)
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Every parent in a namespace whose labels may have changed, or that another lets in, or did."""
@@ -145,8 +143,7 @@ class CompositeController:
             for manifest in (change.object, change.old_object):
                 woken |= names_in(manifest, self.composite.peers_annotation)
         for one in sorted(woken) if self.composite.kind.namespaced else ():
-            for namespace, name in self.informers.store(self.composite.kind).names(one):
-                yield ObjectRef(self.composite.kind, namespace, name)
+            yield from self._parents("namespace", one)
 
     def keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Every parent, where the kind of a child came or went."""
@@ -155,8 +152,14 @@ class CompositeController:
 
     def keys(self) -> Iterator[ObjectRef]:
         """Every parent."""
-        for namespace, name in self.informers.store(self.composite.kind).names():
-            yield ObjectRef(self.composite.kind, namespace or None, name)
+        for store in self.informers.stores(self.composite.kind):
+            for namespace, name in store.names():
+                yield ObjectRef(self.composite.kind, namespace or None, name)
+
+    def _parents(self, index: str, value: str) -> Iterator[ObjectRef]:
+        for store in self.informers.stores(self.composite.kind):
+            for namespace, name in store.indexed_names(index, value):
+                yield ObjectRef(self.composite.kind, namespace or None, name)
 
     def _owner_uid(self, manifest: Manifest | None) -> str:
         return str(get_path(manifest, "metadata", "labels", self.composite.marks.owner_uid) or "")

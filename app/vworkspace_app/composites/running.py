@@ -42,7 +42,7 @@ class CompositeOptions:
     """How composites are run. `random` gives numbers in [0, 1) for jitter, `observer` is told of a controller's work,
     `entropy` draws what is generated.
 
-    Of several shards each reconciles what is in its own namespaces.
+    Of several shards each reconciles what is in its own namespaces. With `namespaces` these alone are watched.
     """
 
     random: Callable[[], float]
@@ -51,6 +51,7 @@ class CompositeOptions:
     observer: Callable[[str], ReconcileObserver] = lambda controller: LoggingObserver()
     shard: Shard = WHOLE
     entropy: Entropy = attrs.field(factory=SystemEntropy)
+    namespaces: tuple[str, ...] = ()
 
 
 @attrs.define(eq=False)
@@ -72,11 +73,9 @@ class RunningComposite:
         return chain(self.controller.informers, self.controller.externals)
 
     @property
-    def parents(self) -> InformerRunner:
-        """The informer of the kind that it is for."""
-        found = self.controller.informers.find(self.controller.composite.kind)
-        assert found is not None
-        return found
+    def parents(self) -> tuple[InformerRunner, ...]:
+        """The informers of the kind that it is for."""
+        return tuple(one for one in self.controller.informers if one.kind == self.controller.composite.kind)
 
     async def run(self, clock: Clock, elected: Callable[[], Awaitable[None]]) -> None:
         """Reconcile until cancelled, once the caches are full and this process is elected."""
@@ -97,9 +96,8 @@ class RunningComposite:
     def subscribe(self) -> None:
         """What wakes what."""
         controller = self.controller
-        own = controller.informers.find(controller.composite.kind)
         for runner in controller.informers:
-            if runner is own:
+            if runner in self.parents:
                 self._wake(runner, itself)
             self._wake(runner, controller.keys_of_child)
         for runner in controller.externals:
@@ -188,8 +186,8 @@ def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[Status
 def _running(
     api: KubeApi, clock: Clock, composite: Composite, events: EventSink, options: CompositeOptions, shared: Informers
 ) -> RunningComposite:
-    informers = Informers(informers_of(api, clock, options.random, composite))
-    externals = Informers(external_informers(api, clock, options.random, composite))
+    informers = Informers(informers_of(api, clock, options.random, composite, options.namespaces))
+    externals = Informers(external_informers(api, clock, options.random, composite, options.namespaces))
     controller = CompositeController(
         composite, api, informers, externals, shared, clock, events, entropy=options.entropy
     )

@@ -35,6 +35,10 @@ class Informers:
             raise KeyError(f"no informer of {kind.kind}")
         return runner.store
 
+    def stores(self, kind: Kind) -> Iterator[ObjectStore]:
+        """The stores of a kind, one for each namespace that is watched alone."""
+        return (runner.store for runner in self if runner.kind == kind)
+
     async def run(self) -> None:
         """Run all of them until cancelled."""
         async with anyio.create_task_group() as group:

@@ -64,6 +64,7 @@ def _arguments(box: Box, file: str, options: RoleOptions) -> list[str]:
     return [
         *("box", "run", f"{_FOLDER}/{file}"),
         f"--namespace={options.namespace}",
+        *(f"--watch-namespace={namespace}" for namespace in options.tenants),
         f"--listen=0.0.0.0:{HEALTH_PORT}",
         *elect,
     ]

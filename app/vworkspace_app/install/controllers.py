@@ -41,6 +41,7 @@ def _arguments(name: str, names: Sequence[str], options: RoleOptions) -> list[st
     return [
         *("controllers", "run", *names),
         f"--namespace={options.namespace}",
+        *(f"--watch-namespace={namespace}" for namespace in options.tenants),
         f"--listen=0.0.0.0:{HEALTH_PORT}",
         *elect,
     ]

@@ -68,9 +68,9 @@ class MetricsTelemetry:
             if runner is not None:
                 runner.subscribe(partial(self._count_own, handler))
         for one in components.composites:
-            runner = one.parents
-            counts = self._parents.setdefault(runner.kind, parent_conditions())
-            runner.subscribe(partial(self._count_own, counts.count))
+            for runner in one.parents:
+                counts = self._parents.setdefault(runner.kind, parent_conditions())
+                runner.subscribe(partial(self._count_own, counts.count))
         self.refresh()
 
     async def run(self) -> NoReturn:

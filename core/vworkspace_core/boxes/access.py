@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from vworkspace_core.apimachinery.access import Access
 from vworkspace_core.boxes.box import Box, BoxNode
 from vworkspace_core.boxes.decide import composite_of
-from vworkspace_core.boxes.model import ApplyMode, ImmutableMode, OnDelete, OwnerMode
-from vworkspace_core.composites.access import CompositeAccess, looked_at, owner_access, read_by_name, shared_access
+from vworkspace_core.boxes.model import ApplyMode, ImmutableMode, OnDelete
+from vworkspace_core.composites.access import CompositeAccess, looked_at, owner_access, shared_access
 
 
 def access_of(boxes: Iterable[Box]) -> CompositeAccess:
@@ -19,11 +19,11 @@ def access_of(boxes: Iterable[Box]) -> CompositeAccess:
     everywhere = [*shared_access(map(composite_of, boxes))]
     tenant: list[Access] = []
     for box in boxes:
-        everywhere += looked_at(composite_of(box))
+        composite = composite_of(box)
+        everywhere += looked_at(composite, near=False)
+        tenant += looked_at(composite, near=True)
         for node in _nodes(box):
-            wide = not node.kind.namespaced or node.owner is OwnerMode.LABEL
-            (everywhere if wide else tenant).append(Access(node.kind, _changed(node)))
-        tenant += read_by_name(composite_of(box))
+            (tenant if composite.is_near(node.kind) else everywhere).append(Access(node.kind, _changed(node)))
     return CompositeAccess(tuple(everywhere), tuple(tenant))
 
 

@@ -103,6 +103,8 @@ class ExternalNode:
     name: Template
     """Gives `name`, and `namespace` where one is said."""
     asks_namespace: bool = False
+    elsewhere: bool = False
+    """It may be in another namespace than the parent."""
     must_agree: bool = False
     """A Secret that a parent names: it has to name the kind (RUN-12)."""
     schema: Schema | None = None
@@ -177,6 +179,9 @@ class Box:
     rules: tuple[BoxRule, ...] = ()
     mutations: tuple[CompiledMutation, ...] = ()
     versions: tuple[CompiledVersion, ...] = ()
+
+    reads_secrets: bool = True
+    """Whether data of the Secrets that it makes is read, by an expression or to see what has changed."""
 
     @property
     def asks_namespaces(self) -> bool:

@@ -59,6 +59,7 @@ class Externals:
             kind=known.kind,
             place=self._findings.place(path),
             name=name,
+            elsewhere=elsewhere,
             asks_namespace=is_worked_out(external.metadata.get("namespace")),
             must_agree=self._must_agree(external, known.kind),
             schema=known.schema,

@@ -25,7 +25,7 @@ from vworkspace_core.boxes.expressions import BoxExpression
 from vworkspace_core.boxes.externals import Externals
 from vworkspace_core.boxes.form_checks import FormChecks, is_worked_out, stays_at_home
 from vworkspace_core.boxes.gating import Gating
-from vworkspace_core.boxes.model import BoxResource, Dependency, OperatorBox
+from vworkspace_core.boxes.model import ApplyMode, BoxResource, Dependency, OperatorBox
 from vworkspace_core.boxes.ordering import descendants, ordered, within
 from vworkspace_core.boxes.problems import Findings, no_such
 from vworkspace_core.boxes.schemas import CrdVersions, KnownKind, Schemas
@@ -124,6 +124,16 @@ class Resources:
         return tuple(
             externals.with_fields(at, external, read) for at, external in enumerate(found) if external is not None
         )
+
+    def read_secrets(self) -> bool:
+        """Whether data of Secrets that the box makes is read; to be asked last, when all expressions are known."""
+        secrets = [one for one in self.entries if one.id in self.kinds and is_secret(self.kinds[one.id].kind)]
+        names = {one.id for one in secrets}
+        names |= {name for name, ids in self.children.lists.items() if names.intersection(ids)}
+        paths = (path for made in self.expressions.made for path in paths_of(made, self.variables))
+        rest = (tuple(step for step in path[1:] if step != ITEM) for path in paths if path[0] in names)
+        compared = any(apply_mode(one) is ApplyMode.ALWAYS for one in secrets)
+        return compared or any(path[:1] not in (("metadata",), ("type",)) for path in rest)
 
     def _type(self, entry: Entry) -> CelType:
         known = self.kinds.get(entry.id)

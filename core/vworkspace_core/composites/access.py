@@ -7,7 +7,6 @@ import attrs
 
 from vworkspace_core.apimachinery import resources as known
 from vworkspace_core.apimachinery.access import Access
-from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.composites.composite import Composite
 
 FOLLOWED: Final = ("list", "watch")
@@ -22,6 +21,8 @@ _MADE: Final = ("get", "create", "patch", "delete")
 class CompositeAccess:
     """`everywhere`: by a ClusterRole. `tenant`: where its objects are, by a Role in each such namespace, or there too.
 
+    Informers of a process that watches some namespaces need `tenant` there and nothing in others.
+
     `own`: in the namespace of the process that runs it, where it stands for election.
     """
 
@@ -30,20 +31,20 @@ class CompositeAccess:
     own: tuple[Access, ...] = LEASE
 
 
-def looked_at(composite: Composite) -> Iterator[Access]:
-    """What informers follow; finalizers and statuses of the parents are written wherever these are."""
-    yield Access(composite.kind, ("get", *FOLLOWED, "patch"))
-    yield Access(composite.kind, ("patch",), "status")
+def looked_at(composite: Composite, *, near: bool) -> Iterator[Access]:
+    """Yield what informers follow and what is read by its name; `near`: in the namespaces of parents, else elsewhere.
+
+    Finalizers and statuses of parents are written wherever these are.
+    """
+    if composite.kind.namespaced is near:
+        yield Access(composite.kind, ("get", *FOLLOWED, "patch"))
+        yield Access(composite.kind, ("patch",), "status")
     for kind in composite.child_kinds:
-        yield Access(kind, FOLLOWED)
+        if composite.is_near(kind) is near:
+            yield Access(kind, FOLLOWED)
     for external in composite.externals:
-        if external.watch:
-            yield Access(external.kind, FOLLOWED)
-
-
-def read_by_name(composite: Composite) -> Iterator[Access]:
-    """What is read by its name alone, in each pass."""
-    return (Access(external.kind, ("get",)) for external in composite.externals if not external.watch)
+        if composite.is_read_near(external) is near:
+            yield Access(external.kind, FOLLOWED if external.watch else ("get",))
 
 
 def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
@@ -57,14 +58,10 @@ def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
 def composite_access(composite: Composite) -> CompositeAccess:
     """The verbs of one that may do everything to its children."""
     made = {kind: Access(kind, _MADE) for kind in composite.child_kinds}
-    wide = [made[kind] for kind in made if _is_wide(composite, kind)]
-    near = [made[kind] for kind in made if not _is_wide(composite, kind)]
-    everywhere = (*shared_access((composite,)), *looked_at(composite), *wide)
-    return CompositeAccess(everywhere, (*near, *read_by_name(composite)))
-
-
-def _is_wide(composite: Composite, kind: Kind) -> bool:
-    return not kind.namespaced or kind in composite.anywhere or not composite.kind.namespaced
+    wide = [made[kind] for kind in made if not composite.is_near(kind)]
+    near = [made[kind] for kind in made if composite.is_near(kind)]
+    everywhere = (*shared_access((composite,)), *looked_at(composite, near=False), *wide)
+    return CompositeAccess(everywhere, (*near, *looked_at(composite, near=True)))
 
 
 def owner_access(composites: Iterable[Composite]) -> Iterator[Access]:

@@ -27,7 +27,10 @@ def peers_annotation(marks: Marks) -> str:
 
 
 class External(Protocol):
-    """An object of somebody else's that is looked at. `fields` are the paths that are read; the empty one is all."""
+    """An object of somebody else's that is looked at. `fields` are the paths that are read; the empty one is all.
+
+    `elsewhere`: it may be in another namespace than its reader.
+    """
 
     @property
     def kind(self) -> Kind: ...
@@ -37,6 +40,8 @@ class External(Protocol):
     def selector(self) -> Mapping[str, Any]: ...
     @property
     def watch(self) -> bool: ...
+    @property
+    def elsewhere(self) -> bool: ...
 
 
 @attrs.frozen(eq=False)
@@ -56,8 +61,9 @@ class Composite:
     `labels` stand on every child beside the marks; `selector` finds the children of all parents. `fields` are the names
     of what its status holds beside conditions. Children of the kinds in `anywhere` may be in any namespace. Parents are
     looked after in the namespaces that the selector `namespaces` chooses; with `asks_namespaces` what their objects are
-    put into is worked out, and has to agree. Without `references` no child refers to its
-    parent. `explain` says how every node of a parent stands, where people can be told.
+    put into is worked out, and has to agree. Without `reads_secrets` nothing is read of Secrets but metadata and type.
+    Without `references` no child refers to its parent. `explain` says how every node of a parent stands, where people
+    can be told.
     """
 
     name: str
@@ -80,6 +86,7 @@ class Composite:
     namespaces: Mapping[str, Any] | None = None
     references: bool = True
     asks_namespaces: bool = False
+    reads_secrets: bool = True
     resync: float = 60.0
     rounds: int = MOST_ROUNDS
     explain: Callable[[Parent, Snapshot, datetime], Explanation] | None = None
@@ -148,6 +155,14 @@ class Composite:
     def namespace_of_children(self, parent: Parent, kind: Kind) -> str | None:
         """Where all children of a kind are; None where they may be in any namespace, or in none."""
         return None if kind in self.anywhere or not kind.namespaced else parent.namespace
+
+    def is_near(self, kind: Kind) -> bool:
+        """Whether all children of a kind are in the namespaces of their parents."""
+        return self.kind.namespaced and kind.namespaced and kind not in self.anywhere
+
+    def is_read_near(self, external: External) -> bool:
+        """Whether an external is in the namespaces of those that read it."""
+        return self.kind.namespaced and external.kind.namespaced and not external.elsewhere
 
     def owner_of(self, parent: Parent) -> Owner:
         """As whose objects everything is made."""

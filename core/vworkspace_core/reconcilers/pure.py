@@ -54,6 +54,11 @@ class Read:
         return as_kind(self.of)
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether it may be in another namespace than its reader."""
+        return self.namespace is not None
+
+    @property
     def fields(self) -> tuple[tuple[str, ...], ...]:
         """All of it may be read."""
         return ((),)
