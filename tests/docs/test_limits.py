@@ -34,8 +34,8 @@ class Limit:
 PORT = PortLimits(connections=128)
 ADMISSION = AdmissionSettings()
 LIMITS = (
-    Limit("Body of a webhook request", constant("vworkspace_app.webhooks.answers.LARGEST") / MIB, "3 MiB"),
-    Limit("Bodies of webhook requests", constant("vworkspace_app.webhooks.answers.BUDGET") / MIB, "24 MiB"),
+    Limit("Body of a webhook request", constant("vworkspace_app.webhooks.intake.LARGEST") / MIB, "3 MiB"),
+    Limit("Bodies of webhook requests", constant("vworkspace_app.webhooks.intake.BUDGET") / MIB, "24 MiB"),
     Limit("Head and body of a request to a port", max(PORT.head, PORT.body), "5 s"),
     Limit("A request to a port with its answer", PORT.whole, "30 s"),
     Limit("Followers of the page", constant("vworkspace_app.page.live.MOST_FOLLOWERS"), "32"),

@@ -31,7 +31,7 @@ from tests.support.patience import PATIENCE
 from vworkspace_app.page.access import PATH, PasswordAccess, TokenAccess
 from vworkspace_app.page.jobs import JobsPage
 from vworkspace_app.page.live import MOST_FOLLOWERS
-from vworkspace_app.page.site import HEADERS, LocalNames
+from vworkspace_app.page.site import HEADERS, KnownHosts
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, OPERATION
@@ -295,7 +295,7 @@ def test_with_token_review_the_api_server_says_who_may_look_SEE_3() -> None:
         assert site.get("/", headers={"authorization": "Bearer good"}).status == 200
         asked = len(cluster.asked)
         assert site.get("/operator", headers=basic("good")).status == 200
-        assert len(cluster.asked) == asked, "who was let in is not asked about for a minute"
+        assert len(cluster.asked) == asked, "who was let in is not asked about for a moment"
         for odd in ("", "Basic", "Basic ===", "Basic /w==", "Digest x", "Bearer " + "x" * 20_000):
             assert site.get("/", headers={"authorization": odd}).status == 401
 
@@ -316,7 +316,7 @@ def test_a_password_and_the_names_of_this_machine_SEE_3() -> None:
     with page_site(access=PasswordAccess("s3cret-admin")) as site:
         assert site.get("/", headers=basic("s3cret-admin")).status == 200
         assert {site.get("/", headers=basic(other)).status for other in ("", "s3cret", "ü")} == {401}
-    with page_site(access=LocalNames()) as site:
+    with page_site(access=KnownHosts()) as site:
         assert site.get("/").status == 200
         assert site.get("/", headers={"host": "localhost:80"}).status == 200
         assert site.get("/", headers={"host": "evil.example"}).status == 421

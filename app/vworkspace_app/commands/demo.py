@@ -29,9 +29,8 @@ from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.operator import OperatorPage
 from vworkspace_app.page.screens import Several, Source
 from vworkspace_app.page.serving import PageTelemetry
-from vworkspace_app.page.site import LocalNames, Site
+from vworkspace_app.page.site import Site
 from vworkspace_app.process import logs
-from vworkspace_app.process.addresses import is_loopback, parse_address
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError
 from vworkspace_app.process.http import ConnectionLimits
@@ -122,8 +121,7 @@ class _Play:
         if not self.listen:
             yield
             return
-        rules = LocalNames() if is_loopback(parse_address(self.listen)[0]) else None
-        site = Site(Several(*sources), "vworkspace-operator demo", rules)
+        site = Site(Several(*sources), "vworkspace-operator demo")
         limits = ConnectionLimits(streams=STREAMS)
         with serving_in_thread(Starlette(routes=site.routes()), self.listen, limits=limits) as url:
             self.stage.say(f"{label}{url}/")

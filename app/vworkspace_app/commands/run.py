@@ -73,7 +73,7 @@ def run_operator(settings: RunSettings) -> None:
     latest = LatestStats(ProcessStats(clock.monotonic()))
     metrics = Metrics(latest, clock.monotonic, config.cluster.server)
     telemetry = MetricsTelemetry(clock, latest, metrics, settings.metrics_names)
-    page = ServedPage(PageAccess(settings.page), "vworkspace-operator", log.secrets.mask)
+    page = ServedPage(PageAccess(settings.page), "vworkspace-operator", log.secrets.mask, settings.page_hosts)
     connect = partial(KubeApiClient, config)
 
     async def work(stop: anyio.Event) -> None:

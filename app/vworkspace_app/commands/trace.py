@@ -9,9 +9,8 @@ from starlette.applications import Starlette
 
 from vworkspace_app.observability import serving_in_thread
 from vworkspace_app.page.links import STREAMS
-from vworkspace_app.page.site import LocalNames, Site
+from vworkspace_app.page.site import Site
 from vworkspace_app.page.trace import TracePage
-from vworkspace_app.process.addresses import is_loopback, parse_address
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.http import ConnectionLimits
 from vworkspace_app.process.signals import run_until_signal
@@ -23,8 +22,7 @@ _LARGEST: Final = 256 * 1024 * 1024
 def run_trace(file: Path, *, listen: str, show: bool) -> None:
     """Serve until a signal. Raises CommandError for a file that is no trace, and an address that cannot be had."""
     trace = trace_in(file)
-    rules = LocalNames() if is_loopback(parse_address(listen)[0]) else None
-    site = Site(TracePage(trace), "vworkspace-operator trace", rules)
+    site = Site(TracePage(trace), "vworkspace-operator trace")
     app = Starlette(routes=site.routes())
     with serving_in_thread(app, listen, limits=ConnectionLimits(streams=STREAMS)) as url:
         print(f"{len(trace.moments)} moments at {url}/ (Ctrl-C ends it)", flush=True)

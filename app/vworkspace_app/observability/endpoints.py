@@ -5,6 +5,7 @@ They are served by a thread with a loop of its own: a blocked event loop is repo
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import anyio
 import structlog
@@ -20,6 +21,9 @@ from vworkspace_app.observability.stats import LatestStats
 from vworkspace_app.process.addresses import cannot_listen, parse_address
 from vworkspace_app.process.http import ConnectionLimits, bind, serve, url_of
 from vworkspace_core.controller.health import HealthReport, healthy, ready
+
+PROBES: Final = frozenset({"/healthz", "/readyz"})
+"""What the kubelet asks."""
 
 _log = structlog.get_logger("operator")
 
@@ -80,6 +84,7 @@ def probes(listen: str, app: Starlette, *, streams: frozenset[str] = frozenset()
     if not listen:
         yield
         return
-    with serving_in_thread(app, listen, limits=ConnectionLimits(streams=streams)) as url:
+    limits = ConnectionLimits(streams=streams, probes=PROBES)
+    with serving_in_thread(app, listen, limits=limits) as url:
         _log.info("serving metrics and probes", url=url)
         yield

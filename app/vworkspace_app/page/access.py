@@ -22,6 +22,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.screens import Unanswered
+from vworkspace_app.page.tokens import LONGEST, REFILL_SECONDS, Allowances, may_be_token
+from vworkspace_app.process.places import address_of
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 
@@ -32,11 +34,10 @@ ACCESS_REVIEW: Final = Kind(
 PATH: Final = "/page"
 """What a role has to name under `nonResourceURLs`, with the verb `get`."""
 
-_GOOD_SECONDS: Final = 60.0
-_BAD_SECONDS: Final = 10.0
+VERDICT_SECONDS: Final = 10.0
+"""How long a verdict counts: a right that is revoked shows for no longer."""
 _REMEMBERED: Final = 256
 _AT_ONCE: Final = 4
-_LONGEST: Final = 16 * 1024
 _ASK: Final = {"www-authenticate": 'Basic realm="a token of the cluster as the password", charset="UTF-8"'}
 _ASK_ADMIN: Final = {"www-authenticate": 'Basic realm="the admin token as the password", charset="UTF-8"'}
 
@@ -68,6 +69,7 @@ class Verdict(Enum):
 
     ALLOWED = "it may look"
     UNKNOWN = "nobody's token"
+    UNJUDGED = "the API server is not asked"
     FORBIDDEN = "it may not look"
 
 
@@ -78,13 +80,15 @@ class _Remembered:
 
 
 class TokenAccess:
-    """Asks the API server once a minute for each token that is in use; or once in so many `seconds`."""
+    """Asks the API server about each token that is in use, once in so many `seconds`."""
 
-    def __init__(self, seconds: float = _GOOD_SECONDS) -> None:
+    def __init__(self, seconds: float = VERDICT_SECONDS) -> None:
         self._seconds = seconds
         self._reviews: Reviews | None = None
         self._ask: OtherLoop | None = None
-        self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
+        self._known = _Memory()
+        self._unknown = _Memory()
+        self._allowances = Allowances()
         self._limit: anyio.CapacityLimiter | None = None
 
     def attach(self, reviews: Reviews) -> None:
@@ -94,10 +98,10 @@ class TokenAccess:
     async def refusal(self, request: Request) -> Response | None:
         """401 without a token that is known, 403 where its user may not look, 503 where nobody can tell."""
         token = _token(request.headers.get("authorization", ""))
-        if not token:
+        if not may_be_token(token, time.time()):
             return PlainTextResponse("show a token of the cluster\n", 401, headers=_ASK)
         try:
-            verdict = await self._verdict(token)
+            verdict = await self._verdict(token, address_of(request.client))
         except (OperatorError, Unanswered):
             return PlainTextResponse("the API server cannot be asked who you are\n", 503)
         match verdict:
@@ -105,28 +109,49 @@ class TokenAccess:
                 return None
             case Verdict.UNKNOWN:
                 return PlainTextResponse("the API server does not know this token\n", 401, headers=_ASK)
+            case Verdict.UNJUDGED:
+                text = "too many unknown tokens come from your address: try again in a moment\n"
+                return PlainTextResponse(text, 429, headers={"retry-after": f"{REFILL_SECONDS:.0f}"})
             case Verdict.FORBIDDEN:
                 return PlainTextResponse(f"you may not get {PATH}: a ClusterRole has to allow it\n", 403)
             case _:
                 assert_never(verdict)
 
-    async def _verdict(self, token: str) -> Verdict:
+    async def _verdict(self, token: str, address: str) -> Verdict:
         """As it was a moment ago, or as the API server says now."""
-        key = hashlib.sha256(token.encode()).digest()
-        known = self._known.get(key)
-        if known is not None and time.monotonic() < known.until:
-            return known.verdict
+        key, now = hashlib.sha256(token.encode()).digest(), time.monotonic()
+        verdict = self._known.get(key, now) or self._unknown.get(key, now)
+        if verdict is not None:
+            return verdict
         if self._ask is None or self._reviews is None:
             raise Unanswered("the operator starts")
+        if not self._allowances.take(address, now):
+            return Verdict.UNJUDGED
         self._limit = self._limit or anyio.CapacityLimiter(_AT_ONCE)
         async with self._limit:
             verdict = await self._ask(partial(judged, self._reviews, token))
-        lasts = self._seconds if verdict is Verdict.ALLOWED else _BAD_SECONDS
-        self._known[key] = _Remembered(verdict, time.monotonic() + lasts)
-        self._known.move_to_end(key)
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        memory = self._unknown if verdict is Verdict.UNKNOWN else self._known
+        memory.keep(key, _Remembered(verdict, time.monotonic() + self._seconds))
+        if verdict is not Verdict.UNKNOWN:
+            self._allowances.give_back(address, time.monotonic())
         return verdict
+
+
+class _Memory:
+    """Verdicts on the tokens that were seen last: those on unknown ones push out no others."""
+
+    def __init__(self) -> None:
+        self._verdicts: OrderedDict[bytes, _Remembered] = OrderedDict()
+
+    def get(self, key: bytes, now: float) -> Verdict | None:
+        remembered = self._verdicts.get(key)
+        return remembered.verdict if remembered is not None and now < remembered.until else None
+
+    def keep(self, key: bytes, remembered: _Remembered) -> None:
+        self._verdicts[key] = remembered
+        self._verdicts.move_to_end(key)
+        while len(self._verdicts) > _REMEMBERED:
+            self._verdicts.popitem(last=False)
 
 
 async def judged(reviews: Reviews, token: str) -> Verdict:
@@ -155,7 +180,7 @@ def _token(header: str) -> str:
     """The token in the header `Authorization`; empty where there is none."""
     scheme, _, value = header.partition(" ")
     value = value.strip()
-    if len(value) > _LONGEST:
+    if len(value) > 2 * LONGEST:
         return ""
     match scheme.lower():
         case "bearer":

@@ -5,6 +5,7 @@ While nobody follows, nothing is subscribed, drawn or kept. Followers of one vie
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Final
@@ -27,6 +28,8 @@ BEAT_SECONDS: Final = 15.0
 class _Follower:
     """One listener. `scope` as the screen that it sees has it."""
 
+    address: str
+    has_to_leave: bool = False
     scope: frozenset[str] | None = None
     woken: anyio.Event = attrs.field(factory=anyio.Event)
 
@@ -48,7 +51,7 @@ class Followers:
         self._source = source
         self._renderer = renderer
         self._most = most
-        self._followers: set[_Follower] = set()
+        self._followers: dict[_Follower, None] = {}
         self._views: dict[tuple[str, str], _View] = {}
         self._unsubscribe: Callable[[], None] | None = None
         self._news = _News(self._wake)
@@ -57,18 +60,25 @@ class Followers:
     def __len__(self) -> int:
         return len(self._followers)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no more can follow."""
-        return len(self._followers) >= self._most
+    def has_room(self, address: str) -> bool:
+        """Return whether one more can follow from an address: where all places are taken, one that has fewer may."""
+        if len(self._followers) < self._most:
+            return True
+        counts = Counter(follower.address for follower in self._followers)
+        return max(counts.values(), default=0) > counts[address] + 1
 
-    async def follow(self, path: str, query: dict[str, str], view: str, have: str) -> AsyncIterator[bytes]:
-        """Events for one follower, who has what the digest `have` stands for."""
-        follower, shared = self._join(path, view)
+    async def follow(
+        self, path: str, query: dict[str, str], view: str, have: str, address: str = ""
+    ) -> AsyncIterator[bytes]:
+        """Events for one follower, who has what the digest `have` stands for; they end where others need the place."""
+        if not self.has_room(address):
+            return
+        self._make_room()
+        follower, shared = self._join(path, view, address)
         before: RenderedScreen | None = None
         quiet = 0.0
         try:
-            while True:
+            while not follower.has_to_leave:
                 follower.woken = anyio.Event()
                 try:
                     screen, drawn = await self._drawn(shared, path, query)
@@ -97,9 +107,18 @@ class Followers:
         finally:
             self._leave(follower, path, view)
 
-    def _join(self, path: str, view: str) -> tuple[_Follower, _View]:
-        follower = _Follower()
-        self._followers.add(follower)
+    def _make_room(self) -> None:
+        """Where all places are taken, the newest follower of the address that has most of them leaves."""
+        if len(self._followers) >= self._most:
+            counts = Counter(follower.address for follower in self._followers)
+            leaving = max(reversed(self._followers), key=lambda follower: counts[follower.address])
+            del self._followers[leaving]
+            leaving.has_to_leave = True
+            leaving.woken.set()
+
+    def _join(self, path: str, view: str, address: str) -> tuple[_Follower, _View]:
+        follower = _Follower(address)
+        self._followers[follower] = None
         shared = self._views.setdefault((path, view), _View())
         shared.followers += 1
         if self._unsubscribe is None:
@@ -108,7 +127,7 @@ class Followers:
         return follower, shared
 
     def _leave(self, follower: _Follower, path: str, view: str) -> None:
-        self._followers.discard(follower)
+        self._followers.pop(follower, None)
         shared = self._views[path, view]
         shared.followers -= 1
         if not shared.followers:

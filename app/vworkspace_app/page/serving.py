@@ -3,7 +3,7 @@
 Where there is none, nothing of it is loaded: templates and their library take memory.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -20,9 +20,18 @@ if TYPE_CHECKING:
 
 
 class ServedPage:
-    """The page of one operator, or none. `hide` takes out of all text what the process itself holds."""
+    """The page of one operator, or none. `hide` takes out of all text what the process itself holds.
 
-    def __init__(self, access: PageAccess, name: str, hide: Callable[[str], str] = lambda text: text) -> None:
+    `hosts` are names under which a page that is open is served, beside those that `KnownHosts` knows.
+    """
+
+    def __init__(
+        self,
+        access: PageAccess,
+        name: str,
+        hide: Callable[[str], str] = lambda text: text,
+        hosts: Collection[str] = (),
+    ) -> None:
         self._page: OperatorPage | None = None
         self._tokens: TokenAccess | None = None
         self.routes: Sequence[BaseRoute] = ()
@@ -33,7 +42,8 @@ class ServedPage:
 
         self._page = operator.OperatorPage()
         self._tokens = rules.TokenAccess() if access is PageAccess.TOKEN_REVIEW else None
-        self.routes = site.Site(self._page, name, self._tokens, hide).routes()
+        names = site.KnownHosts(frozenset(hosts))
+        self.routes = site.Site(self._page, name, self._tokens or names, hide).routes()
 
     def ask(self, reviews: "Reviews") -> None:
         """Have the API server judge tokens, where the page asks for any."""

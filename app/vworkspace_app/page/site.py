@@ -4,7 +4,8 @@ GET and HEAD only. Whoever may not look, by `access`, is told how to ask; every 
 send anything elsewhere.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
+from ipaddress import ip_address
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
@@ -20,6 +21,7 @@ from vworkspace_app.page.links import EVENTS
 from vworkspace_app.page.live import Followers
 from vworkspace_app.page.rendering import ASSETS, Renderer, asset
 from vworkspace_app.page.screens import Source, Unanswered
+from vworkspace_app.process.places import address_of
 
 _log = structlog.get_logger("page")
 
@@ -48,27 +50,41 @@ class Access(Protocol):
         ...
 
 
-class Everybody:
-    """Who reaches the port may look, as at the metrics."""
-
-    async def refusal(self, request: Request) -> Response | None:
-        """Nobody is refused."""
-        return None
-
-
 @attrs.frozen
-class LocalNames:
-    """Who reaches a port of this machine by one of its own names: a page elsewhere cannot have a browser do so.
+class KnownHosts:
+    """For browsers that reach the port by a name which no stranger can make lead here, or by one of `further`.
 
-    (DNS rebinding: a foreign name that is made to lead here.)
+    Otherwise any page that somebody opens could read this one through a port-forward, under a name of its own that it
+    makes lead to 127.0.0.1 (DNS rebinding).
     """
 
+    further: frozenset[str] = frozenset()
+
     async def refusal(self, request: Request) -> Response | None:
-        """Anybody by another name is refused."""
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        if host in ("localhost", "127.0.0.1", "::1"):
+        """421 under any other name."""
+        if is_known_host(request.headers.get("host", ""), self.further):
             return None
-        return PlainTextResponse("this page is for this machine: open it by 127.0.0.1 or localhost\n", 421)
+        return PlainTextResponse(_UNKNOWN_HOST, 421)
+
+
+_UNKNOWN_HOST: Final = (
+    "this page is not served under that name: open it by an IP address or localhost;"
+    " the operator's setting page-hosts takes further names\n"
+)
+_OF_A_CLUSTER: Final = (".localhost", ".svc", ".cluster.local")
+
+
+def is_known_host(host: str, further: Set[str] = frozenset()) -> bool:
+    """Return whether a header `Host` is an address, a name without a dot, a Service, or one of `further`."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    try:
+        ip_address(name.partition("%")[0])
+    except ValueError:
+        return bool(name) and ("." not in name or name.endswith(_OF_A_CLUSTER) or name in further)
+    return True
 
 
 class Site:
@@ -78,7 +94,7 @@ class Site:
         self, source: Source, name: str, access: Access | None = None, hide: Callable[[str], str] = lambda text: text
     ) -> None:
         self._source = source
-        self._access = access or Everybody()
+        self._access = access or KnownHosts()
         self._hide = hide
         self._renderer = Renderer(name, tuple(source.tabs))
         self.followers = Followers(source, self._renderer)
@@ -139,10 +155,12 @@ class Site:
         path, _, text = view.partition("?")
         if len(view) > _LONGEST:
             return PlainTextResponse("the address is too long\n", 414)
-        if self.followers.is_full:
+        address = address_of(request.client)
+        if not self.followers.has_room(address):
             return PlainTextResponse("too many follow the page\n", 503, headers={"retry-after": "30"})
         query = dict(parse_qsl(text, keep_blank_values=True))
-        return _EventStream(self, request, path, query, view, request.query_params.get("have", ""))
+        have = request.query_params.get("have", "")
+        return _EventStream(self, request, (path, query, view, have, address))
 
     async def admits(self, request: Request) -> bool:
         """Whether whoever asked may still look: a stream lasts longer than a right."""
@@ -163,12 +181,12 @@ def _path(request: Request) -> str:
 class _EventStream(Response):
     """Server-sent events until the follower goes, or may not look any more."""
 
-    def __init__(self, site: Site, request: Request, path: str, query: dict[str, str], view: str, have: str) -> None:
+    def __init__(self, site: Site, request: Request, asked: tuple[str, dict[str, str], str, str, str]) -> None:
         super().__init__(headers={"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._site = site
         self._request = request
-        self._asked = (path, query, view, have)
+        self._asked = asked
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

@@ -1,9 +1,8 @@
-"""HTTP to whoever can connect: probes, metrics and webhooks, which nobody can keep from the others (RUN-11).
+"""HTTP to anybody who can connect: probes, metrics and webhooks, which no client can keep from the others (RUN-11).
 
 Every connection has a deadline for its TLS handshake, for the head of a request, for its body and for the whole. No
-more are open than the limit; where one more comes, the one that has been longest without a whole request makes room. So
-a flood of connections that say nothing costs a bounded number of descriptors, and a probe, which says all at once,
-comes through it.
+more are open than the limit; `places` decides which one makes room for one more. So a flood of connections costs a
+bounded number of descriptors, and a request that comes at once is answered through it.
 """
 
 import asyncio
@@ -12,30 +11,44 @@ import socket
 import ssl
 import struct
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 import attrs
 import structlog
 import uvicorn
+from starlette.responses import PlainTextResponse
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from vworkspace_app.process.places import Client, Places, Stage, address_of
+
 _log = structlog.get_logger("http")
 
-_BACKLOG: Final = 128
+_BACKLOG: Final = 4096
+"""Connections that the kernel keeps until they are accepted; one that it drops comes again after a second."""
+_ACCEPTED_AT_ONCE: Final = 16
+"""Connections after which the event loop goes on with everything else."""
 _LONGEST_HEAD: Final = 32 * 1024
 _LAST_SECONDS: Final = 1.0
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
+_CLIENT: Final = "client"
+_TOO_MANY: Final = PlainTextResponse(
+    "too many requests at one time: ask again\n", 503, headers={"connection": "close", "retry-after": "1"}
+)
 
 
 def _most_connections() -> int:
     """A small part of the descriptors that the process may have: its own connections need them too."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 128 if soft == resource.RLIM_INFINITY else max(8, min(128, soft // 8))
+
+
+PeerCertificate: TypeAlias = Mapping[str, Any]
+"""A verified certificate, as `ssl.SSLSocket.getpeercert` has it."""
 
 
 @attrs.frozen
@@ -51,6 +64,8 @@ class ConnectionLimits:
     idle: float = 30.0
     streams: frozenset[str] = frozenset()
     """Paths whose answers have no end: who follows one has to read what is there within `whole`, again and again."""
+    probes: frozenset[str] = frozenset()
+    """Paths of probes, whose places are never needed by others."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -73,10 +88,15 @@ async def serve(
     *,
     limits: ConnectionLimits | None = None,
     tls: ssl.SSLContext | None = None,
+    knows: Callable[[PeerCertificate], bool] = lambda certificate: True,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve an ASGI application until cancelled; `ready` is called once requests are taken."""
-    port = _Port(app, limits or ConnectionLimits(), tls)
+    """Serve an ASGI application until cancelled; `ready` is called once requests are taken.
+
+    `knows` judges the certificate that a client has shown, empty where `tls` asks for none: no client that it does not
+    know is heard.
+    """
+    port = _Port(app, limits or ConnectionLimits(), tls, knows)
     async with anyio.create_task_group() as group:
         group.start_soon(port.keep_date)
         ready()
@@ -89,22 +109,22 @@ async def serve(
             group.cancel_scope.cancel()
 
 
-@attrs.define(eq=False)
-class _Client:
-    """One connection. `disconnect` ends it, at whatever stage it is."""
-
-    disconnect: Callable[[], object]
-
-
 class _Port:
     """The connections of one port."""
 
-    def __init__(self, app: Any, limits: ConnectionLimits, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        app: Any,
+        limits: ConnectionLimits,
+        tls: ssl.SSLContext | None,
+        knows: Callable[[PeerCertificate], bool],
+    ) -> None:
         self.limits = limits
+        self.knows = knows
         self.state = ServerState()
         self._tls = tls
         self._config = uvicorn.Config(
-            app,
+            _Interruptible(app),
             http=_Connection,
             ws="none",
             lifespan="off",
@@ -115,9 +135,8 @@ class _Port:
             timeout_keep_alive=round(limits.idle),
         )
         self._config.load()
-        self._waiting: OrderedDict[_Client, None] = OrderedDict()
-        self._busy: set[_Client] = set()
-        self._handshakes: dict[asyncio.Task[None], tuple[_Client, socket.socket]] = {}
+        self._places = Places(limits.connections)
+        self._handshakes: dict[asyncio.Task[None], tuple[Client, socket.socket]] = {}
 
     async def keep_date(self) -> None:
         """The date header of every answer."""
@@ -128,38 +147,36 @@ class _Port:
     async def accept(self, listener: socket.socket) -> None:
         """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
+        accepted = 0
         while True:
             try:
-                connection, _ = await loop.sock_accept(listener)
+                connection, peer = await loop.sock_accept(listener)
             except OSError as error:
                 # No descriptor is left, or the peer is gone already: what waits in the backlog waits a moment longer.
                 _log.warning("a connection could not be accepted", why=error.strerror)
                 await anyio.sleep(1.0)
                 continue
-            if not self._has_room():
-                connection.close()
-                continue
-            client = _Client(connection.close)
-            task = loop.create_task(self._handshake(connection, client))
-            client.disconnect = task.cancel
-            self.mark_idle(client)
-            self._handshakes[task] = client, connection
-            task.add_done_callback(self._handshake_ended)
+            self._begin(connection, Client(address_of(peer), connection.close))
+            accepted += 1
+            if not accepted % _ACCEPTED_AT_ONCE:
+                await anyio.sleep(0)  # an accept that need not wait does not let go of the loop
 
-    def _has_room(self) -> bool:
-        """Whether one more fits, after the one that has waited longest has made room if need be."""
-        if len(self._waiting) + len(self._busy) < self.limits.connections:
-            return True
-        if not self._waiting:
-            return False
-        oldest, _ = self._waiting.popitem(last=False)
-        oldest.disconnect()
-        return True
+    def _begin(self, connection: socket.socket, client: Client) -> None:
+        """Begin the conversation, where there is a place for it."""
+        self._leave(self._places.enter(client))
+        if client not in self._places:
+            return
+        task = asyncio.get_running_loop().create_task(self._handshake(connection, client))
+        client.leave = task.cancel
+        self._handshakes[task] = client, connection
+        task.add_done_callback(self._handshake_ended)
 
-    async def _handshake(self, connection: socket.socket, client: _Client) -> None:
+    async def _handshake(self, connection: socket.socket, client: Client) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: _Connection(config=self._config, server_state=self.state, app_state={}, port=self, client=client),
+            lambda: _Connection(
+                config=self._config, server_state=self.state, app_state={_CLIENT: client}, port=self, client=client
+            ),
             connection,
             ssl=self._tls,
             ssl_handshake_timeout=self.limits.head if self._tls else None,
@@ -172,26 +189,23 @@ class _Port:
             connection.close()
             self.forget(client)
 
-    def mark_idle(self, client: _Client) -> None:
-        """It has not sent a whole request, or has been answered."""
-        self._busy.discard(client)
-        self._waiting[client] = None
-        self._waiting.move_to_end(client)
+    def move(self, client: Client, stage: Stage) -> None:
+        """Note how far a client has come, and end the one that has to make room for it."""
+        self._leave(self._places.move(client, stage))
 
-    def mark_busy(self, client: _Client) -> None:
-        """Its request is being answered."""
-        if self._waiting.pop(client, self) is None:
-            self._busy.add(client)
+    def forget(self, client: Client) -> None:
+        """Free the place of a client that has gone."""
+        self._places.forget(client)
 
-    def forget(self, client: _Client) -> None:
-        """It is gone."""
-        self._waiting.pop(client, None)
-        self._busy.discard(client)
+    def _leave(self, client: Client | None) -> None:
+        if client is not None:
+            client.leave()
 
     async def close(self) -> None:
         """Let answers end that are under way, for a moment; everything else ends now."""
-        for client in list(self._waiting):
-            client.disconnect()
+        for client in self._places:
+            if client.stage in (Stage.UNHEARD, Stage.IDLE):
+                client.leave()
         for connection in list(self.state.connections):
             connection.shutdown()
         with anyio.move_on_after(_LAST_SECONDS):
@@ -199,14 +213,38 @@ class _Port:
                 await anyio.sleep(0.01)
         for task in list(self.state.tasks):
             task.cancel()
-        for client in [*self._waiting, *self._busy]:
-            client.disconnect()
+        for client in self._places:
+            client.leave()
+
+
+class _Interruptible:
+    """An ASGI application whose requests can be sent away: the caller is asked to come again."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client: Client = scope["state"].pop(_CLIENT)
+        abort, begun = client.leave, False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            client.leave = abort
+            await send(message)
+
+        with anyio.CancelScope() as answering:
+            client.leave = answering.cancel
+            await self._app(scope, receive, sending)
+        client.leave = abort
+        if answering.cancelled_caught and not begun:
+            await _TOO_MANY(scope, receive, send)
 
 
 class _Connection(H11Protocol):
     """One connection's HTTP, with deadlines."""
 
-    def __init__(self, *, port: _Port, client: _Client, **options: Any) -> None:
+    def __init__(self, *, port: _Port, client: Client, **options: Any) -> None:
         super().__init__(**options)
         self._port = port
         self._client = client
@@ -214,8 +252,10 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._client.disconnect = self._abort
+        self._client.leave = self._abort
         self._set_deadline("head", self._port.limits.head)
+        if not self._port.knows(transport.get_extra_info("peercert") or {}):
+            self._abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         for name in list(self._deadlines):
@@ -233,21 +273,21 @@ class _Connection(H11Protocol):
             self._request_began()
         if self.cycle is not None and not self.cycle.more_body:
             self._clear_deadline("body")
+        self._moved()
 
     def on_response_complete(self) -> None:
         before = self.cycle
-        self._clear_deadline("body")  # not the whole: what was written may wait for somebody who does not read
-        self._port.mark_idle(self._client)
+        self._clear_deadline("body")  # not the whole: what was written may wait for a client that does not read
         super().on_response_complete()
         if self.cycle is not before:  # the next request had come already
             self._request_began()
+        self._moved()
 
     def _request_began(self) -> None:
         limits = self._port.limits
         self._clear_deadline("head")
         if not self.transport.get_write_buffer_size():
             self._clear_deadline("whole")
-        self._port.mark_busy(self._client)
         if not self.cycle.response_complete:
             if self.scope["path"] not in limits.streams:
                 self._set_deadline("whole", limits.whole)
@@ -255,14 +295,29 @@ class _Connection(H11Protocol):
                 self._set_deadline("body", limits.body)
 
     def pause_writing(self) -> None:
-        """What was written waits for somebody who does not read."""
+        """What was written waits for a client that does not read."""
         super().pause_writing()
         self._set_deadline("reading", self._port.limits.whole)
+        self._moved()
 
     def resume_writing(self) -> None:
         """They read on."""
         self._clear_deadline("reading")
         super().resume_writing()
+        self._moved()
+
+    def _moved(self) -> None:
+        if (stage := self._stage()) is not self._client.stage:
+            self._port.move(self._client, stage)
+
+    def _stage(self) -> Stage:
+        if self.cycle is None or "head" in self._deadlines or "reading" in self._deadlines:
+            return Stage.UNHEARD
+        if self.cycle.response_complete:
+            return Stage.IDLE
+        if self.cycle.more_body:
+            return Stage.UNHEARD
+        return Stage.PROBE if self.scope["path"] in self._port.limits.probes else Stage.BUSY
 
     def _set_deadline(self, name: str, seconds: float) -> None:
         """Within so many seconds from the first call, or the connection ends."""

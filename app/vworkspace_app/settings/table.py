@@ -145,6 +145,14 @@ class RunSettings:
     webhook_certificates: Path | None = setting(
         FOLDER, None, "Folder with tls.crt and tls.key of the webhooks; new ones are noticed."
     )
+    webhook_client_authority: Path | None = setting(
+        FILE,
+        None,
+        "Certificates of the authorities whose clients alone may ask the webhooks; without it everybody may.",
+    )
+    webhook_client_names: tuple[str, ...] = setting(
+        NAMES, (), "Common names that such a client's certificate has to have one of; empty takes all of the authority."
+    )
     wait: int = setting(whole(0, 300), 30, "Seconds of a long poll.")
     disconnected_after: int = setting(
         whole(10, 86_400), 300, "Seconds without a round trip after which the Cluster says Disconnected."
@@ -157,6 +165,12 @@ class RunSettings:
         PageAccess.NONE.value,
         "A read-only page of what runs, at --listen: open, to all who reach that address, as the metrics are;"
         " token-review, to users of the cluster who may get the path /page, by the token that they show.",
+    )
+    page_hosts: tuple[str, ...] = setting(
+        NAMES,
+        (),
+        "Host names under which browsers may open the page with --page=open, beside addresses, localhost and Services:"
+        " those of an Ingress.",
     )
     metrics_names: int = setting(
         whole(0, 100),
@@ -238,5 +252,7 @@ def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
 
         if problem := cleartext_problem(settings.control_plane_url, allow_http=settings.allow_http_control_plane):
             yield f"--control-plane-url {problem}"
+    if "webhook_client_names" in said and "webhook_client_authority" not in said:
+        yield "--webhook-client-names needs --webhook-client-authority: without it no certificate is asked for"
     if len(said & {"webhook_listen", "webhook_certificates"}) == 1:
         yield "--webhook-listen and --webhook-certificates need each other"

@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
-import anyio
-import attrs
 import msgspec
 import structlog
 from starlette.applications import Starlette
@@ -18,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from vworkspace_app.webhooks.intake import LARGEST, Bodies, Turns
 from vworkspace_app.webhooks.kinds import CONVERT_PATH, NO_KINDS, Judge, ServedKinds, answered
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_core.apimachinery.manifest import canonical_json
@@ -37,14 +36,6 @@ GATED_PATH: Final = "/validate"
 UNGATED_PATH: Final = "/validate-ungated"
 """Where those in all other namespaces are."""
 
-LARGEST: Final = 3 * 1024 * 1024
-"""Bytes of a review. An API server takes requests of 3 MiB at most; objects that large are refused, not judged."""
-BUDGET: Final = 24 * 1024 * 1024
-"""Bytes of all reviews that are being read at one time: beyond them the API server is asked to come again."""
-
-_LONG: Final = 0.005
-"""Seconds from which a part of a review is a burden on the event loop."""
-
 _log = structlog.get_logger("webhook")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -63,7 +54,7 @@ def application(
     Without `settings` only `kinds` are served. `observer` is told of every review, with its time by the monotonic clock
     `now`.
     """
-    reading, turns = _Reading(), Turns(now)
+    bodies, turns = Bodies(), Turns(now)
     judges = {**({} if settings is None else _own(settings)), **kinds.judges}
     handlers = {path: partial(_judged, judge=judge, turns=turns) for path, judge in judges.items()}
     if kinds.converters:
@@ -71,7 +62,7 @@ def application(
     for path in handlers:
         observer.webhook(path)
     endpoints = {
-        path: _observed(path, _endpoint(handle, reading, turns), observer, now) for path, handle in handlers.items()
+        path: _observed(path, _endpoint(handle, bodies, turns), observer, now) for path, handle in handlers.items()
     }
     return Starlette(routes=[Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()])
 
@@ -153,93 +144,27 @@ async def _review(body: bytes, rest: Callable[[], Awaitable[None]]) -> Admission
     return read_review(given)
 
 
-@attrs.define
-class _Reading:
-    """The bodies that are in memory at this moment."""
-
-    held: int = 0
-
-    async def read(self, request: Request) -> tuple[bytes, int]:
-        """The body, and what to answer at once where it is not to be had; it counts until `let_go`."""
-        body = bytearray()
-        try:
-            async for chunk in request.stream():
-                if len(body) + len(chunk) > LARGEST:
-                    return self._refused(body, 413)
-                if self.held + len(chunk) > BUDGET:
-                    return self._refused(body, 503)
-                body += chunk
-                self.held += len(chunk)
-        except BaseException:
-            self.let_go(len(body))
-            raise
-        return bytes(body), 0
-
-    def _refused(self, body: bytearray, code: int) -> tuple[bytes, int]:
-        self.let_go(len(body))
-        return b"", code
-
-    def let_go(self, size: int) -> None:
-        """A body is done with."""
-        self.held -= size
-
-
 _REFUSALS: Final = {
     413: f"the review has more than {LARGEST} bytes\n",
     503: "too many reviews at one time: ask again\n",
 }
 
 
-@attrs.define
-class Turns:
-    """One review is in hand at a time, and the event loop is everybody else's for as long as each part of it took.
-
-    Reviews that arrive together would otherwise be judged in one round of the loop: each is bounded, their sum is not
-    (RUN-11). `now` is the monotonic clock.
-    """
-
-    now: Callable[[], float]
-    _lock: anyio.Lock = attrs.field(factory=anyio.Lock)
-    _began: float = 0.0
-    _free_at: float = 0.0
-
-    async def __aenter__(self) -> None:
-        await self._lock.acquire()
-        try:
-            await anyio.sleep(max(0.0, self._free_at - self.now()))
-        except BaseException:
-            self._lock.release()
-            raise
-        self._began = self.now()
-
-    async def rest(self) -> None:
-        """Between two parts of the review in hand; what has not taken long yet goes on at once."""
-        took = self.now() - self._began
-        if took >= _LONG:
-            await anyio.sleep(took)
-            self._began = self.now()
-
-    async def __aexit__(self, *_: object) -> None:
-        ended = self.now()
-        self._free_at = 2 * ended - self._began
-        self._lock.release()
-
-
-def _endpoint(handle: Handle, reading: _Reading, turns: Turns) -> Endpoint:
+def _endpoint(handle: Handle, bodies: Bodies, turns: Turns) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
-            body, refusal = await reading.read(request)
+            body = await bodies.read(request)
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
-        if refusal:
+        if body.refusal:
             # What is still on its way is not read: the connection ends with the answer.
             headers = {"connection": "close", "retry-after": "1"}
-            return PlainTextResponse(_REFUSALS[refusal], refusal, headers=headers)
+            return PlainTextResponse(_REFUSALS[body.refusal], body.refusal, headers=headers)
         try:
-            async with turns:
-                return await handle(body)
+            async with turns.taken(len(body.content)):
+                return await handle(bytes(body.content))
         finally:
-            reading.let_go(len(body))
+            bodies.let_go(body)
 
     return answer
 

@@ -1,6 +1,6 @@
 """Serving the webhooks until cancelled. Every replica does, the leader and those that stand by (RUN-4, RUN-6)."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -15,7 +15,7 @@ from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks.answers import application
 from vworkspace_app.webhooks.kinds import NO_KINDS, ServedKinds
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
-from vworkspace_app.webhooks.tls import CertificateFiles
+from vworkspace_app.webhooks.tls import CertificateFiles, has_common_name
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.templates import Templates
@@ -39,8 +39,12 @@ async def serve_webhooks(
     limits: ConnectionLimits = _LIMITS,
     observer: ReviewObserver = UNWATCHED,
     kinds: ServedKinds = NO_KINDS,
+    client_names: Collection[str] = (),
 ) -> None:
-    """Serve HTTPS until cancelled; `ready` gets the URL. Raises OSError when the address cannot be bound."""
+    """Serve HTTPS until cancelled; `ready` gets the URL. Raises OSError when the address cannot be bound.
+
+    `client_names` are common names that a client's certificate has to have one of, where `files` ask for one.
+    """
     listener = bind(host, port)
     url = url_of(host, listener, "https")
 
@@ -48,10 +52,11 @@ async def serve_webhooks(
         _log.info("webhooks are served", url=url)
         ready(url)
 
+    knows = partial(has_common_name, names=client_names)
     async with anyio.create_task_group() as group:
         group.start_soon(files.follow, clock)
         app = application(settings, observer, clock.monotonic, kinds)
-        await serve(app, listener, limits=limits, tls=files.context(), ready=tell)
+        await serve(app, listener, limits=limits, tls=files.context(), knows=knows, ready=tell)
 
 
 @asynccontextmanager
@@ -91,8 +96,11 @@ async def _serving(
         yield
         return
     host, port = parse_address(settings.webhook_listen)
-    files = CertificateFiles(settings.webhook_certificates)
-    serve = partial(serve_webhooks, judged, files, host, port, SystemClock(), observer=observer, kinds=kinds)
+    files = CertificateFiles(settings.webhook_certificates, settings.webhook_client_authority)
+    names = settings.webhook_client_names
+    serve = partial(
+        serve_webhooks, judged, files, host, port, SystemClock(), observer=observer, kinds=kinds, client_names=names
+    )
     async with anyio.create_task_group() as group:
         group.start_soon(serve, name="webhooks")
         yield

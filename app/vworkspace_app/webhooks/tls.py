@@ -1,6 +1,7 @@
 """TLS from files that change under a running server: cert-manager or kubelet replaces them (RUN-6)."""
 
 import ssl
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ _RELOAD_SECONDS = 5.0
 
 @attrs.define
 class CertificateFiles:
-    """A certificate chain and its key, `tls.crt` and `tls.key` in a folder, as a TLS Secret is mounted."""
+    """A certificate chain and its key, `tls.crt` and `tls.key` in a folder, as a TLS Secret is mounted.
+
+    With `authority`, a file of certificates, only clients whose certificate one of these has signed are heard.
+    """
 
     folder: Path
+    authority: Path | None = None
     _current: ssl.SSLContext = attrs.field(init=False, repr=False)
-    _content: tuple[bytes, bytes] = attrs.field(init=False, repr=False)
+    _content: tuple[bytes, ...] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         """Read both for the first time. Raises CommandError."""
@@ -29,7 +34,9 @@ class CertificateFiles:
             self._content = self._read()
             self._current = self._loaded()
         except (OSError, ssl.SSLError) as error:
-            raise CommandError(f"{self.folder}: holds no usable tls.crt and tls.key: {_why(error)}") from error
+            also = "" if self.authority is None else f", or {self.authority} no certificates of authorities"
+            problem = f"{self.folder}: holds no usable tls.crt and tls.key{also}: {_why(error)}"
+            raise CommandError(problem) from error
 
     def context(self) -> ssl.SSLContext:
         """What a server listens with: every handshake gets the newest certificate that could be read."""
@@ -64,16 +71,26 @@ class CertificateFiles:
     def _choose(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._current
 
-    def _read(self) -> tuple[bytes, bytes]:
-        return (self.folder / "tls.crt").read_bytes(), (self.folder / "tls.key").read_bytes()
+    def _read(self) -> tuple[bytes, ...]:
+        further = () if self.authority is None else (self.authority,)
+        return tuple(file.read_bytes() for file in (self.folder / "tls.crt", self.folder / "tls.key", *further))
 
     def _loaded(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
         context.load_cert_chain(self.folder / "tls.crt", self.folder / "tls.key")
+        if self.authority is not None:
+            context.load_verify_locations(self.authority)
+            context.verify_mode = ssl.CERT_REQUIRED
         return context
 
 
 def _why(error: OSError) -> str:
     """The problem in words, without the content of a file."""
     return error.reason if isinstance(error, ssl.SSLError) else f"{error.filename}: {error.strerror}"
+
+
+def has_common_name(certificate: Mapping[str, Any], names: Collection[str]) -> bool:
+    """Return whether a verified certificate has one of the names as its common name; without names any does."""
+    subject = (pair for part in certificate.get("subject", ()) for pair in part)
+    return not names or any(key == "commonName" and value in names for key, value in subject)

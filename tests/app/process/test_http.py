@@ -8,11 +8,11 @@ import select
 import socket
 import ssl
 import threading
-import time
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import anyio
@@ -20,20 +20,18 @@ import anyio.lowlevel
 import attrs
 import msgspec
 import pytest
-from anyio.from_thread import start_blocking_portal
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.support.patience import PATIENCE
+from tests.support.sockets import LONG, ask, connect, context, ends, served, status, wait_for
 from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_app.process.http import ConnectionLimits, bind, serve
-from vworkspace_app.webhooks.answers import BUDGET, GATED_PATH, LARGEST, application
+from vworkspace_app.process.http import ConnectionLimits
+from vworkspace_app.webhooks.answers import GATED_PATH, application
+from vworkspace_app.webhooks.intake import BUDGET, LARGEST, SMALL
 from vworkspace_core.webhook.validating import WebhookSettings
-
-LONG = ConnectionLimits(connections=8, head=3600.0, body=3600.0, whole=3600.0, idle=3600.0)
-"""No deadline comes to pass: what makes room is the limit alone."""
 
 
 def app(begun: list[int] | None = None) -> Starlette:
@@ -47,55 +45,8 @@ def app(begun: list[int] | None = None) -> Starlette:
     return Starlette(routes=[Route("/", whole, methods=["GET", "POST"]), Route("/much", much)])
 
 
-@contextmanager
-def served(application: Any, limits: ConnectionLimits, tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, int]]:
-    listener = bind("127.0.0.1", 0)
-    address = listener.getsockname()
-
-    async def run(*, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:
-        await serve(application, listener, limits=limits, tls=tls, ready=task_status.started)
-
-    with start_blocking_portal() as portal:
-        future, _ = portal.start_task(run)
-        try:
-            yield address
-        finally:
-            future.cancel()
-
-
-def connect(stack: ExitStack, address: tuple[str, int]) -> socket.socket:
-    return stack.enter_context(socket.create_connection(address, timeout=PATIENCE))
-
-
-def ask(connection: socket.socket, path: str = "/", body: bytes = b"", *, length: int | None = None) -> None:
-    head = f"{'POST' if body or length else 'GET'} {path} HTTP/1.1\r\nhost: h\r\ncontent-length: "
-    connection.sendall(f"{head}{len(body) if length is None else length}\r\n\r\n".encode() + body)
-
-
-def status(connection: socket.socket) -> int:
-    """The status of the answer; 0 where the connection ends without one."""
-    try:
-        line = connection.makefile("rb").readline()
-    except ConnectionError:
-        return 0
-    return int(line.split()[1]) if line else 0
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    limit = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-
-
-def ends(connection: socket.socket) -> bool:
-    """Waits until the server has ended the connection."""
-    try:
-        while connection.recv(65536):
-            pass
-    except ConnectionError:
-        pass
-    return True
+def _has(begun: list[int], number: int) -> bool:
+    return len(begun) == number
 
 
 def test_a_flood_that_says_half_a_request_keeps_no_probe_waiting_M2() -> None:
@@ -111,23 +62,22 @@ def test_a_flood_that_says_half_a_request_keeps_no_probe_waiting_M2() -> None:
 
 
 def test_more_connections_than_the_limit_are_never_open_M2() -> None:
-    """One that is being answered stays; one too many is closed, and the port goes on."""
+    """Half a request holds no place against a newcomer: the oldest half leaves, and is asked to come again."""
     limits = attrs.evolve(LONG, connections=3)
     begun: list[int] = []
     with served(app(begun), limits) as address, ExitStack() as stack:
-        busy = [connect(stack, address) for _ in range(limits.connections)]
-        for one in busy:
-            ask(one, length=10)
-            one.sendall(b"12345")
-        wait_for(lambda: len(begun) == limits.connections)
-        # A further one finds no room until one of these is done.
+        halves = [connect(stack, address) for _ in range(limits.connections)]
+        for number, half in enumerate(halves, 1):
+            ask(half, length=10)
+            half.sendall(b"12345")
+            wait_for(partial(_has, begun, number))
         late = connect(stack, address)
-        assert ends(late)
-        busy[0].sendall(b"67890")
-        assert status(busy[0]) == 200
-        again = connect(stack, address)
-        ask(again)
-        assert status(again) == 200
+        assert status(halves[0]) == 503
+        assert ends(halves[0])
+        ask(late)
+        assert status(late) == 200
+        halves[1].sendall(b"67890")
+        assert status(halves[1]) == 200
 
 
 @pytest.mark.parametrize(
@@ -242,18 +192,6 @@ def test_a_flood_without_a_handshake_keeps_no_review_waiting_M1() -> None:
         assert all(ends(one) for one in flood[: -LONG.connections])
 
 
-def context(stack: ExitStack, made: Any) -> ssl.SSLContext:
-    import tempfile
-    from pathlib import Path
-
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    (folder / "tls.crt").write_bytes(made.certificate)
-    (folder / "tls.key").write_bytes(made.key)
-    found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    found.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    return found
-
-
 def test_the_limit_leaves_descriptors_to_everybody_else_M2() -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert ConnectionLimits().connections <= max(8, soft // 4)
@@ -306,7 +244,7 @@ def test_nothing_is_built_of_what_is_not_looked_at_M1(body: bytes) -> None:
 
 def test_reviews_beyond_the_budget_are_asked_to_come_again_M1() -> None:
     limits = attrs.evolve(LONG, connections=64)
-    size, fit = 2_900_000, BUDGET // 2_900_000
+    size, fit = 2_900_000, BUDGET // (2_900_000 - SMALL)
     with served(application(WebhookSettings("c")), limits) as address, ExitStack() as stack:
         held = [connect(stack, address) for _ in range(fit + 4)]
         for one in held:
@@ -314,12 +252,21 @@ def test_reviews_beyond_the_budget_are_asked_to_come_again_M1() -> None:
         wait_for(lambda: len(select.select(held, [], [], 0)[0]) >= 4)
         refused = select.select(held, [], [], 0)[0]
         assert [status(one) for one in refused] == [503] * len(refused)
+        small = connect(stack, address)
+        ask(small, GATED_PATH, b"{}")
+        assert status(small) == 400, "what is small always has room"
+        whole = connect(stack, address)
+        ask(whole, GATED_PATH, b" " * size)
+        assert status(whole) == 400, "halves give way to what comes at once"
         for one in held:
             if one not in refused:
-                one.sendall(b" ")
-                assert status(one) in (400, 503)
+                try:
+                    one.sendall(b" ")
+                except ConnectionError:
+                    continue
+                assert status(one) in (400, 503, 0)
         last = connect(stack, address)
-        ask(last, GATED_PATH, b"{}")
+        ask(last, GATED_PATH, b" " * size)
         assert status(last) == 400, "what was held is let go of"
 
 

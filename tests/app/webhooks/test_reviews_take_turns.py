@@ -15,7 +15,8 @@ import pytest
 from tests.support.instance_worlds import CLUSTER, instance_manifest
 from tests.support.virtual_time import run
 from tests.support.worst import INSTANCES
-from vworkspace_app.webhooks.answers import DEFAULT_PATH, GATED_PATH, UNGATED_PATH, Turns, application
+from vworkspace_app.webhooks.answers import DEFAULT_PATH, GATED_PATH, UNGATED_PATH, application
+from vworkspace_app.webhooks.intake import Turns
 from vworkspace_app.webhooks.observer import ReviewObserver
 from vworkspace_core.webhook.validating import WebhookSettings
 from vworkspace_fake.clock import VirtualClock
@@ -113,7 +114,7 @@ def test_after_a_review_the_loop_is_everybody_elses_for_as_long_as_it_took() -> 
         entered: list[float] = []
         began = clock.monotonic()
         for _ in range(3):
-            async with turns:
+            async with turns.taken(0):
                 entered.append(clock.monotonic() - began)
                 spent += 0.25
         assert entered == [0.0, 0.25, 0.5]

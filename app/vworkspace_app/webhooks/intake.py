@@ -1,0 +1,148 @@
+"""How reviews come in: how much of them is held at one time, and which is judged next (RUN-11).
+
+Any pod may post to the webhooks. So what is small is never kept waiting by what is large: the beginning of every body
+has room, a body that is not whole gives way to those that need its room, and the smallest review is judged first.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+import attrs
+from starlette.requests import Request
+
+LARGEST: Final = 3 * 1024 * 1024
+"""Bytes of a review. An API server takes requests of 3 MiB at most; objects that large are refused, not judged."""
+BUDGET: Final = 24 * 1024 * 1024
+"""Bytes of all reviews that are being read at one time: beyond them the API server is asked to come again."""
+SMALL: Final = 64 * 1024
+"""Bytes at the beginning of each review that do not count."""
+
+_LONG: Final = 0.005
+"""Seconds from which a part of a review is a burden on the event loop."""
+_OLDEST_EVERY: Final = 8
+"""So many turns, and one of them is the oldest review's: large ones are judged, too."""
+
+
+@attrs.define(eq=False)
+class Body:
+    """The body of one review, as far as it has come."""
+
+    content: bytearray = attrs.field(factory=bytearray)
+    refusal: int = 0
+    """What is answered in the place of a judgement, as a code of HTTP."""
+    reading: anyio.CancelScope = attrs.field(factory=anyio.CancelScope)
+
+    @property
+    def counted(self) -> int:
+        """Bytes of the budget that it takes."""
+        return max(0, len(self.content) - SMALL)
+
+
+@attrs.define
+class Bodies:
+    """The bodies that are in memory at this moment."""
+
+    _held: dict[Body, bool] = attrs.field(factory=dict)
+    """Whether each is whole."""
+
+    async def read(self, request: Request) -> Body:
+        """Return the body, which is held until `let_go`; an empty one that is refused where it cannot be had."""
+        body = Body()
+        self._held[body] = False
+        try:
+            with body.reading:
+                async for chunk in request.stream():
+                    body.content += chunk
+                    if len(body.content) > LARGEST:
+                        self._refuse(body, 413)
+                    while self._counted() > BUDGET:
+                        self._refuse(max(self._halves(), key=lambda half: half.counted), 503)
+                    if body.refusal:
+                        break
+        except BaseException:
+            self.let_go(body)
+            raise
+        if not body.refusal:
+            self._held[body] = True
+        return body
+
+    def let_go(self, body: Body) -> None:
+        """Forget a body."""
+        self._held.pop(body, None)
+
+    def _counted(self) -> int:
+        return sum(body.counted for body in self._held)
+
+    def _halves(self) -> list[Body]:
+        return [body for body, is_whole in self._held.items() if not is_whole]
+
+    def _refuse(self, body: Body, code: int) -> None:
+        body.refusal, body.content = code, bytearray()
+        body.reading.cancel()
+        self.let_go(body)
+
+
+@attrs.define
+class Turns:
+    """One review is in hand at a time, and the event loop is everybody else's for as long as each part of it took.
+
+    Reviews that arrive together would otherwise be judged in one round of the loop: each is bounded, their sum is not
+    (RUN-11). `now` is the monotonic clock.
+    """
+
+    now: Callable[[], float]
+    _waiting: list[tuple[int, int, anyio.Event]] = attrs.field(factory=list)
+    """By size and number."""
+    _number: int = 0
+    _given: int = 0
+    _is_taken: bool = False
+    _began: float = 0.0
+    _free_at: float = 0.0
+
+    @asynccontextmanager
+    async def taken(self, size: int) -> AsyncIterator[None]:
+        """Wait until a review of so many bytes is the next one; the turn is taken as long as the block runs."""
+        await self._wait(size)
+        try:
+            await anyio.sleep(max(0.0, self._free_at - self.now()))
+            self._began = self.now()
+            yield
+            ended = self.now()
+            self._free_at = 2 * ended - self._began
+        finally:
+            self._next()
+
+    async def rest(self) -> None:
+        """Between two parts of the review in hand; what has not taken long yet goes on at once."""
+        took = self.now() - self._began
+        if took >= _LONG:
+            await anyio.sleep(took)
+            self._began = self.now()
+
+    async def _wait(self, size: int) -> None:
+        if not self._is_taken:
+            self._is_taken = True
+            return
+        self._number += 1
+        waiter = (size, self._number, anyio.Event())
+        self._waiting.append(waiter)
+        try:
+            await waiter[2].wait()
+        except BaseException:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            else:
+                self._next()
+            raise
+
+    def _next(self) -> None:
+        """Give the turn to the smallest review that waits; now and then to the oldest."""
+        self._is_taken = bool(self._waiting)
+        if self._waiting:
+            self._given += 1
+            by_age = not self._given % _OLDEST_EVERY
+            waiter = min(self._waiting, key=lambda one: one[1] if by_age else one[:2])
+            self._waiting.remove(waiter)
+            waiter[2].set()

@@ -1,0 +1,110 @@
+"""RUN-11: who gets one of a port's places, and who gives its own up: laws about the policy alone, without sockets.
+
+Nobody can starve a port by holding connections, at whatever stage: `tests/app/process/test_starve.py` has the sockets.
+"""
+
+from collections import Counter
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from vworkspace_app.process.places import Client, Places, Stage, address_of
+
+TOTAL = 8
+ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "honest")
+
+Move = tuple[str, Stage | None]
+"""A connection from an address, or what its connections do next."""
+
+MOVES = st.lists(st.tuples(st.sampled_from(ADDRESSES), st.sampled_from([None, *Stage])), max_size=60)
+
+
+def client(address: str, stage: Stage = Stage.UNHEARD) -> Client:
+    return Client(address, lambda: None, stage)
+
+
+def filled(*stages: tuple[str, Stage], total: int = TOTAL) -> tuple[Places, list[Client]]:
+    places, clients = Places(total), [client(address) for address, _ in stages]
+    for each, (_, stage) in zip(clients, stages, strict=True):
+        assert places.enter(each) is None
+        if stage is not Stage.UNHEARD:
+            assert places.move(each, stage) is None
+    return places, clients
+
+
+def played(moves: list[Move]) -> Places:
+    """The places after these moves; whoever has to leave does at once. The laws hold after each."""
+    places = Places(TOTAL)
+    for address, stage in moves:
+        of_address = [each for each in places if each.address == address and each.stage is not stage]
+        if stage is None:
+            leaving = places.enter(newcomer := client(address))
+            probes = sum(each.stage is Stage.PROBE for each in places)
+            assert newcomer in places or probes >= TOTAL // 4, "a newcomer finds room beside any crowd but probes"
+        elif of_address:
+            leaving = places.move(of_address[0], stage)
+        else:
+            continue
+        if leaving is not None:
+            assert leaving.stage is not Stage.PROBE
+            places.forget(leaving)
+        stages = Counter(each.stage for each in places)
+        assert stages.total() <= TOTAL
+        assert stages[Stage.BUSY] <= TOTAL * 3 // 4
+    return places
+
+
+@given(MOVES)
+@example([("10.0.0.1", None), ("10.0.0.1", Stage.BUSY)] * TOTAL)
+def test_no_crowd_can_starve_a_newcomer_RUN_11(moves: list[Move]) -> None:
+    played(moves)
+
+
+@given(MOVES)
+def test_who_makes_room_is_of_the_address_that_has_most_of_its_stage_RUN_11(moves: list[Move]) -> None:
+    """An address gains nothing by opening more: what it opens is what is closed."""
+    places = played(moves)
+    before = list(places)
+    leaving = places.enter(client("honest"))
+    if leaving is None or leaving not in before:
+        return
+    assert leaving.stage in (Stage.UNHEARD, Stage.IDLE), "what is being answered stays"
+    counts = Counter(each.address for each in before if each.stage is leaving.stage)
+    assert counts[leaving.address] == max(counts.values())
+    assert leaving.stage is Stage.UNHEARD or not any(each.stage is Stage.UNHEARD for each in before)
+
+
+@pytest.mark.parametrize("stage", [Stage.UNHEARD, Stage.IDLE])
+def test_a_thousand_newcomers_of_one_address_do_not_starve_another_RUN_11(stage: Stage) -> None:
+    places, (honest, *_) = filled(("honest", stage), *[("hostile", Stage.UNHEARD)] * (TOTAL - 1))
+    for _ in range(1_000):
+        places.enter(client("hostile"))
+    assert honest in places
+
+
+def test_what_has_been_answered_stays_longer_than_what_was_never_heard_RUN_11() -> None:
+    places, (kept, *_) = filled(("a", Stage.IDLE), *[("b", Stage.UNHEARD)] * (TOTAL - 1))
+    assert (leaving := places.enter(client("c"))) is not None
+    assert leaving is not kept
+
+
+def test_too_many_busy_ones_send_the_oldest_of_the_greediest_away_RUN_11() -> None:
+    places, clients = filled(("a", Stage.BUSY), *[("b", Stage.BUSY)] * 5, ("honest", Stage.UNHEARD))
+    assert places.move(clients[-1], Stage.BUSY) is clients[1]
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        (("10.1.2.3", 4), "10.1.2.3"),
+        (("2001:db8:1:2:3:4:5:6", 4, 0, 0), "2001:db8:1:2::"),
+        (("2001:db8:1:2:ffff::", 4, 0, 0), "2001:db8:1:2::"),
+        (("fe80::1%eth0", 4, 0, 2), "fe80::"),
+        (("::ffff:10.1.2.3", 4, 0, 0), "10.1.2.3"),
+        (("", 0), ""),
+        (None, ""),
+    ],
+)
+def test_one_host_is_one_address_however_many_it_can_write_RUN_11(peer: object, address: str) -> None:
+    assert address_of(peer) == address
