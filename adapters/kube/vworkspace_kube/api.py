@@ -38,7 +38,7 @@ WATCH_GRACE = 15.0
 """Seconds a watch's read timeout lies above the server's: a half-open connection ends, a quiet one does not."""
 
 _CLOSE_LIMIT = 5.0
-_PAGE_BYTES = 4 * 1024 * 1024
+_PAGE_BYTES = 2 * 1024 * 1024
 """Bytes of a page of several objects. Decoded it takes six times as much, and a start reads several kinds at once."""
 
 

@@ -9,6 +9,7 @@ from vworkspace_app.controller.projection import projected
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, metadata
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from vworkspace_core.composites.composite import Composite, External
+from vworkspace_core.controller.informer.outline import HELD_WHOLE
 from vworkspace_core.controller.informer.store import ObjectStore, without_managed_fields
 from vworkspace_core.ports import Clock, KubeApi
 
@@ -94,12 +95,12 @@ def informers_of(
     owner_uid = owner_uid_of(composite)
     indexers = {UID: own_uid, READS: reads_of(composite), OWNER: owner_uid}
     for namespace in _watched(namespaces, near=composite.kind.namespaced):
-        parents = ObjectStore(composite.kind, transform=composite.as_cached, indexers=indexers)
+        parents = ObjectStore(composite.kind, transform=composite.as_cached, indexers=indexers, whole=HELD_WHOLE)
         yield informer(parents, namespace=namespace)
     for kind in composite.child_kinds:
         slim = slim_secret if kind == SECRET and not composite.reads_secrets else slim_child
         for namespace in _watched(namespaces, near=composite.is_near(kind)) if kind != composite.kind else ():
-            children = ObjectStore(kind, transform=slim, indexers={OWNER: owner_uid})
+            children = ObjectStore(kind, transform=slim, indexers={OWNER: owner_uid}, whole=HELD_WHOLE)
             yield informer(children, composite.selector, namespace)
 
 
@@ -131,7 +132,7 @@ def external_informers(
         paths = [path for one in externals for path in one.fields]
         selector = selectors.pop() if len(selectors) == 1 else ""
         for namespace in _watched(namespaces, near=all(map(composite.is_read_near, externals))):
-            store = ObjectStore(kind, transform=projected(paths, _IDENTITY))
+            store = ObjectStore(kind, transform=projected(paths, _IDENTITY), whole=HELD_WHOLE)
             yield InformerRunner(
                 api, kind, clock=clock, random=random, namespace=namespace, label_selector=selector, store=store
             )

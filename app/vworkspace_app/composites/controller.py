@@ -61,7 +61,9 @@ class CompositeController:
         if raw is None:
             self.net.forget(key)
             return ReconcileResult()
-        manifest = msgspec.json.decode(raw)
+        manifest = await self.informers.whole(key, msgspec.json.decode(raw))
+        if manifest is None:
+            return ReconcileResult()  # its DELETED event is on the way
         if await self.held.is_anothers(key, manifest):
             return ReconcileResult(requeue=Requeue.SLOW)
         parent = self.composite.read(manifest)
@@ -88,7 +90,9 @@ class CompositeController:
             elif self._is_missing(kind, parent.namespace):
                 reading.missing.add(kind)
         if not going:
-            reading.objects |= self._children(parent)
+            for ref, child in self._children(parent).items():
+                if (whole := await self.informers.whole(ref, child)) is not None:
+                    reading.objects[ref] = whole
         await self._add_externals(reading, parent)
         return snapshot_of(reading, self._namespace(parent), self.peers(parent))
 
@@ -105,7 +109,9 @@ class CompositeController:
         for external, ref in self.composite.external_refs(parent):
             if not external.watch:
                 await reading.add(ref)
-            elif (live := self.externals.store(ref.kind, ref.namespace).get(ref.namespace, ref.name)) is not None:
+                continue
+            held = self.externals.store(ref.kind, ref.namespace).get(ref.namespace, ref.name)
+            if (live := await self.externals.whole(ref, held)) is not None:
                 reading.objects[ref] = live
 
     def _namespace(self, parent: Parent) -> Manifest | None:

@@ -48,7 +48,8 @@ class BlockedPassReporter:
             await self._unwritten(key, blocked, blocked.message, blocked.right)  # the very thing that cannot be done
             return
         try:
-            manifest = self.informers.store(key.kind).get(key.namespace, key.name)
+            held = self.informers.store(key.kind).get(key.namespace, key.name)
+            manifest = await self.informers.whole(key, held)
             if manifest is not None:
                 await self._write(key, manifest, blocked)
         except OperatorError as error:

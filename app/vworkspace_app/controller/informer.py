@@ -136,20 +136,26 @@ class InformerRunner:
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
         """Read one object live into the store. Raises what `KubeApi.list` raises.
 
-        A list by name, not a get: the server applies the selectors, so that what is not ours stays out.
         `overwrite`: what is read counts, also where the store claims to hold something newer.
         """
-        by_name = f"metadata.name={ref.name}"
-        fields = ",".join(part for part in (self._selectors["field_selector"], by_name) if part)
-        selectors = _Selectors(
-            namespace=ref.namespace, label_selector=self._selectors["label_selector"], field_selector=fields
-        )
-        page = await self._api.list(self.kind, **selectors)
+        page = await self._api.list(self.kind, **self._named(ref))
         if older(page.resource_version, self.store.resource_version):
             return  # the watch has come further meanwhile, and may have seen it go
         take = self.store.correct if overwrite else self.store.put
         changes = [change for item in page.items for change in take(item)]
         self._notify(changes if page.items else self.store.forget(ref, page.resource_version))
+
+    async def read(self, ref: ObjectRef) -> Manifest | None:
+        """Read one object live as the store's readers have it; None where there is none. Raises what `refresh` does."""
+        page = await self._api.list(self.kind, **self._named(ref))
+        return self.store.as_read(page.items[0]) if page.items else None
+
+    def _named(self, ref: ObjectRef) -> _Selectors:
+        """A list by name, not a get: the server applies the selectors, so that what is not ours stays out."""
+        fields = ",".join(part for part in (self._selectors["field_selector"], f"metadata.name={ref.name}") if part)
+        return _Selectors(
+            namespace=ref.namespace, label_selector=self._selectors["label_selector"], field_selector=fields
+        )
 
     def observe_write(self, manifest: Manifest) -> None:
         """Take in an object as the server answered it to a write of this process, ahead of the watch.

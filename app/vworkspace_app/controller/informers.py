@@ -7,8 +7,10 @@ import anyio
 
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.informer_stats import InformerStats
+from vworkspace_app.controller.large_objects import LargeObjects
 from vworkspace_core.apimachinery.errors import KindMissing, OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
+from vworkspace_core.controller.informer.outline import is_outline
 from vworkspace_core.controller.informer.store import ObjectStore
 
 
@@ -17,6 +19,7 @@ class Informers:
 
     def __init__(self, runners: Iterable[InformerRunner]) -> None:
         self._runners: dict[tuple[Kind, str | None], InformerRunner] = {}
+        self._large = LargeObjects()
         for runner in runners:
             if self._runners.setdefault((runner.kind, runner.namespace), runner) is not runner:
                 raise ValueError(f"two informers of {runner.kind.kind} in {runner.namespace or 'all namespaces'}")
@@ -59,6 +62,14 @@ class Informers:
         """Whether the cache holds a write of ours; kinds that nobody watches need not be waited for."""
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
+
+    async def whole(self, ref: ObjectRef, held: Manifest | None) -> Manifest | None:
+        """Return `held`, or what is there now where that is an outline. Raises what `KubeApi.list` raises."""
+        runner = self.find(ref.kind, ref.namespace)
+        if held is None or runner is None or not is_outline(held):
+            return held
+        await self._large.wait()
+        return await runner.read(ref)
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
         """Read one object live into its store, as its informer does; a kind that is missing holds none.

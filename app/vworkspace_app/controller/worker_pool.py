@@ -7,6 +7,7 @@ from typing import TypeAlias
 import anyio
 import structlog
 
+from vworkspace_app.controller.large_objects import one_pass
 from vworkspace_app.controller.observer import LoggingObserver, ReconcileObserver
 from vworkspace_app.controller.worker_stats import ReconcileAttempt, WorkerPoolCounters, WorkerPoolStats
 from vworkspace_core.api.remedies import not_permitted
@@ -258,7 +259,8 @@ class WorkerPool:
             for ref in unseen:
                 await self._refresh(ref)
             self._pending_writes.forget(key)
-        return await self._reconcile(key)
+        async with one_pass():
+            return await self._reconcile(key)
 
     def _conclude(self, key: ObjectRef, attempt: ReconcileAttempt, started: float) -> Requeue:
         """Count an attempt, and say when the key is looked at again."""

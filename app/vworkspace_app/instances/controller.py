@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import lru_cache, partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 import msgspec
@@ -36,6 +36,7 @@ from vworkspace_core.clusters.policy import strictest_policy
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.informer.changes import CacheChange
+from vworkspace_core.controller.informer.outline import OUTLINE, is_outline
 from vworkspace_core.controller.queue.event_handlers import owners_of_kind
 from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass
@@ -51,6 +52,7 @@ from vworkspace_core.operations.override import release_request
 from vworkspace_core.ports import Clock, EventSink, KubeApi
 
 RELEASE_INDEX = "release"
+_OUTLINE: Final = OUTLINE.encode()
 
 InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance]
 
@@ -92,7 +94,9 @@ class InstanceController:
         if raw is None:
             self.net.forget(key)
             return ReconcileResult()
-        source = _read_raw(raw)
+        source = await self._source(key, raw)
+        if source is None:
+            return ReconcileResult()  # its DELETED event is on the way
         if not is_managed(source.metadata):
             await self.tell_unmanaged(key, msgspec.json.decode(raw))
         instance = readable(source)
@@ -105,6 +109,13 @@ class InstanceController:
         log_pass(key, result)
         under_way = is_reconciling(result.status, instance.status.conditions)
         return self.net.until_next(key, result, under_way=under_way)
+
+    async def _source(self, key: ObjectRef, raw: bytes) -> InstanceSource | None:
+        """The instance, read live where the cache holds its outline."""
+        if _OUTLINE not in raw:
+            return _read_raw(raw)
+        whole = await self.informers.whole(key, msgspec.json.decode(raw))
+        return None if whole is None else _read(whole)
 
     def _read_anew(self, key: ObjectRef, instance: ApplicationInstance) -> Iterable[ObjectRef]:
         return dict.fromkeys((key, *watched_refs(instance), *self._owned_refs(instance)))
@@ -137,15 +148,27 @@ class InstanceController:
         if instance.metadata.deletion_timestamp is not None:
             # What is taken down, and in the end let go of, is not judged by a cache that may be behind.
             return await observe_live(self.api, instance)
-        return await self._with_strangers(instance, self._cached(instance))
+        return await self._with_strangers(instance, await self._whole(await self._cached(instance)))
 
-    def _cached(self, instance: ApplicationInstance) -> InstanceObserved:
+    async def _whole(self, observed: InstanceObserved) -> InstanceObserved:
+        """The snapshot with each object read live of which the caches hold an outline."""
+        outlines = [ref for ref, manifest in observed.objects.items() if is_outline(manifest)]
+        if not outlines:
+            return observed
+        objects = dict(observed.objects)
+        for ref in outlines:
+            whole = await self.informers.whole(ref, objects.pop(ref))
+            if whole is not None:
+                objects[ref] = whole
+        return attrs.evolve(observed, objects=objects)
+
+    async def _cached(self, instance: ApplicationInstance) -> InstanceObserved:
         meta = instance.metadata
         objects: dict[ObjectRef, Manifest] = {}
         for kind in DOWNSTREAM_KINDS:
             owned = self.informers.store(kind).owned_by(meta.uid)
             objects |= {ref_of(manifest, kind): manifest for manifest in owned}
-        override, withdrawn = self._release_request(instance)
+        override, withdrawn = await self._release_request(instance)
         for ref in watched_refs(instance, override):
             live = None if ref in objects else self.informers.store(ref.kind).get(ref.namespace, ref.name)
             if live is not None:
@@ -159,10 +182,12 @@ class InstanceController:
         missing = frozenset(kind for kind in DOWNSTREAM_KINDS if kind.group and not is_served(kind, definitions))
         return InstanceObserved(namespace, objects, missing, override=override, withdrawn=withdrawn)
 
-    def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
+    async def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
         """What the helm Operations on the instance ask of its release (REC-9)."""
         target = ObjectRef(APPLICATION_INSTANCE, instance.metadata.namespace, instance.metadata.name)
-        upgrades = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
+        held = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
+        whole = [await self.informers.whole(ref_of(manifest, OPERATION), manifest) for manifest in held]
+        upgrades = [manifest for manifest in whole if manifest is not None]
         return release_request(instance, operations_on(target, upgrades, self.settings.cluster_id))
 
     async def _with_strangers(self, instance: ApplicationInstance, observed: InstanceObserved) -> InstanceObserved:

@@ -32,6 +32,7 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
 )
+from vworkspace_core.controller.informer.outline import HELD_WHOLE
 from vworkspace_core.controller.informer.state import DEFAULT_POLICY, InformerPolicy
 from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.controller.shard import WHOLE, Shard
@@ -111,27 +112,32 @@ def informers_of(
             indexers={RELEASE_INDEX: release_names},
             transform=OWN_STATUS.with_holders,
             wanted=scope.of(APPLICATION_INSTANCE),
+            whole=HELD_WHOLE,
         ),
     )
     yield informer(
         OPERATION,
         store=ObjectStore(
-            OPERATION, indexers=OPERATION_INDEXES, transform=OWN_STATUS.with_holders, wanted=scope.of(OPERATION)
+            OPERATION,
+            indexers=OPERATION_INDEXES,
+            transform=OWN_STATUS.with_holders,
+            wanted=scope.of(OPERATION),
+            whole=HELD_WHOLE,
         ),
     )
     for kind in (kind for kind in ENGINE_KINDS if kind not in _LOOKED_UP):
-        store = ObjectStore(kind, wanted=scope.of(kind))
+        store = ObjectStore(kind, wanted=scope.of(kind), whole=HELD_WHOLE)
         yield informer(kind, label_selector=OPERATION_UID, store=store, policy=_WITHOUT)
     for kind, slim in _SLIM.items():
         policy = _WITHOUT if kind in _LOOKED_UP else DEFAULT_POLICY
-        store = ObjectStore(kind, transform=slim, wanted=scope.of(kind))
+        store = ObjectStore(kind, transform=slim, wanted=scope.of(kind), whole=HELD_WHOLE)
         yield informer(kind, store=store, policy=policy)
     for kind in (NAMESPACE, CLUSTER):
         yield informer(kind)
     yield informer(
         CONFIG_MAP,
         label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}",
-        store=ObjectStore(CONFIG_MAP, transform=slim_config_map, wanted=scope.of(CONFIG_MAP)),
+        store=ObjectStore(CONFIG_MAP, transform=slim_config_map, wanted=scope.of(CONFIG_MAP), whole=HELD_WHOLE),
     )
     yield informer(
         CUSTOM_RESOURCE_DEFINITION,

@@ -94,7 +94,7 @@ class OperationController:
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
         """Observe, decide, carry out, once. Raises errors of the port from live reads, Permanent for bad status."""
-        manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
+        manifest = await self.informers.whole(key, self.informers.store(OPERATION).get(key.namespace, key.name))
         if manifest is None:
             self.net.forget(key)
             self.awaited.awaits(key, ())
@@ -171,7 +171,7 @@ class OperationController:
 
     async def _observe(self, source: OperationSource, context: OperationContext) -> OperationObserved:
         operation = readable(source)
-        observed = self._cached(operation, context)
+        observed = await self._cached(operation, context)
         if not needs_live_view(operation, observed, context):
             return observed
         live = await observe_operation_live(self.api, operation, context, self._not_served())
@@ -187,15 +187,20 @@ class OperationController:
             kinds = (kind for kind in engine_kinds() if "." in kind.group)
             yield from (kind for kind in kinds if not is_served(kind, definitions.store))
 
-    def _cached(self, operation: Operation, context: OperationContext) -> OperationObserved:
+    async def _cached(self, operation: Operation, context: OperationContext) -> OperationObserved:
         """What is looked at once the engine object is known: that, the target and the namespace."""
         target = target_ref(operation)
-        objects = {target: self.informers.store(target.kind).get(target.namespace, target.name)}
+        objects = {target: await self._held(target)}
         for lookup in lookups(operation, context, objects[target]):
             if self.informers.find(lookup.kind, lookup.namespace) is not None:
-                objects[lookup] = self.informers.store(lookup.kind, lookup.namespace).get(lookup.namespace, lookup.name)
+                objects[lookup] = await self._held(lookup)
         namespace = self.informers.store(NAMESPACE).get(None, operation.metadata.namespace)
         return OperationObserved(namespace, {ref: live for ref, live in objects.items() if live is not None})
+
+    async def _held(self, ref: ObjectRef) -> Manifest | None:
+        """An object of the caches, read live where these hold its outline."""
+        store = self.informers.store(ref.kind, ref.namespace)
+        return await self.informers.whole(ref, store.get(ref.namespace, ref.name))
 
     # --- which Operations a change concerns -------------------------------------------------------------------------
 

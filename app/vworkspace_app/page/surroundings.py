@@ -27,6 +27,7 @@ from vworkspace_core.apimachinery.resources import (
 )
 from vworkspace_core.composites.composite import Composite
 from vworkspace_core.controller.decision import Snapshot
+from vworkspace_core.controller.informer.outline import is_outline
 from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.reconcilers.controllers import Promise, promises_of
 
@@ -98,6 +99,8 @@ def of_composite(running: RunningComposite, namespace: str | None, name: str) ->
     for external, ref in composite.external_refs(parent):
         if external.watch and (live := controller.externals.store(ref.kind).get(ref.namespace, ref.name)) is not None:
             objects[ref] = live
+    if any(map(is_outline, (manifest, *objects.values()))):
+        return CachedObject(composite.kind, manifest, objects)  # nobody can explain what is not held
     missing = frozenset(kind for kind in composite.child_kinds if _is_missing(controller.informers, kind))
     observed = Snapshot(None, objects, missing, peers=controller.peers(parent))
     return CachedObject(composite.kind, manifest, objects, composite, observed)

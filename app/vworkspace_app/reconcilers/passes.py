@@ -140,7 +140,8 @@ class ControllerPasses:
         self.wakes.begin(key)
         if key in self.wakes.vanished:
             return await self._tell_vanished(key, self.wakes.vanished[key])
-        manifest = self.watches.own.store.get(key.namespace, key.name)
+        held = self.watches.own.store.get(key.namespace, key.name)
+        manifest = await self.watches.informers.whole(key, held)
         if manifest is None:
             self.wakes.forget(key)
             return ReconcileResult()

@@ -16,6 +16,7 @@ from vworkspace_app.controller.projection import projected
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 from vworkspace_core.controller.events.once import Once
 from vworkspace_core.controller.informer.index import Indexer
+from vworkspace_core.controller.informer.outline import HELD_WHOLE
 from vworkspace_core.controller.informer.store import ObjectStore, without_managed_fields
 from vworkspace_core.controller.managed_fields import StatusOwner
 from vworkspace_core.ports import Clock, KubeApi
@@ -115,7 +116,7 @@ def _runner(api: KubeApi, clock: Clock, random: Callable[[], float], choice: _Ch
         namespace=namespace,
         label_selector=labels,
         field_selector=fields,
-        store=ObjectStore(kind, transform=wanted.transform(), indexers=wanted.indexers),
+        store=ObjectStore(kind, transform=wanted.transform(), indexers=wanted.indexers, whole=HELD_WHOLE),
     )
 
 

@@ -4,6 +4,8 @@ import attrs
 
 from vworkspace_core.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Right, Unauthorized
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.controller.informer.outline import bounded, is_outline
+from vworkspace_core.controller.informer.state import PAGE_SIZE
 from vworkspace_core.ports import KubeApi
 
 
@@ -41,17 +43,32 @@ class LiveReads:
         if (live := await self.get(ref)) is not None:
             self.objects[ref] = live
 
+    async def add_whole(self, ref: ObjectRef) -> None:
+        """Read one object by name unless it is there already, and not as an outline. Raises like `get`."""
+        known = self.objects.get(ref)
+        if known is None or is_outline(known):
+            await self.add(ref)
+
     async def add_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
-        """Read everything of a kind that carries the labels. Raises what `KubeApi.list` raises."""
-        try:
-            page = await self.api.list(kind, namespace=namespace, label_selector=selector)
-        except KindMissing:
-            self.missing.add(kind)
-            return
-        except Forbidden as error:
-            self._raise_unless_lenient(error)
-            return
-        self.objects |= {ref_of(manifest, kind): manifest for manifest in page.items}
+        """Read everything of a kind that carries the labels; of what is large, the outline.
+
+        Raises what `KubeApi.list` raises.
+        """
+        token = ""
+        while True:
+            try:
+                page = await self.api.list(
+                    kind, namespace=namespace, label_selector=selector, limit=PAGE_SIZE, continue_token=token
+                )
+            except KindMissing:
+                self.missing.add(kind)
+                return
+            except Forbidden as error:
+                self._raise_unless_lenient(error)
+                return
+            self.objects |= {ref_of(manifest, kind): bounded(manifest) for manifest in page.items}
+            if not (token := page.continue_token):
+                return
 
     async def add_selected(
         self, kind: Kind, namespace: str, *, label_selector: str = "", field_selector: str = "", limit: int = 0

@@ -26,11 +26,9 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObs
     for kind in DOWNSTREAM_KINDS:
         await reading.add_labelled(kind, meta.namespace, selector)
     for ref in watched_refs(source):
-        if ref not in reading.objects:
-            await reading.add(ref)
+        await reading.add_whole(ref)
     for ref in read_refs(source, reading.objects):
-        if ref not in reading.objects:
-            await reading.add(ref)
+        await reading.add_whole(ref)
     # Not from a cache either: the instances go at once after their definition, and may be heard of before it.
     definition = await reading.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name))
     ending = bool(get_path(definition, "metadata", "deletionTimestamp"))

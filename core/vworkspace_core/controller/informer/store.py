@@ -2,7 +2,8 @@
 
 JSON takes a tenth of the memory of dicts, packed a tenth of that, and every reader gets a copy of its own for free.
 The objects that came last stay unpacked for a while: they are read most, and the next ones to change.
-managedFields are dropped on the way in unless asked for. A relist is buffered beside the live content and replaces it
+managedFields are dropped on the way in unless asked for. Of an object that is larger than asked for an outline is held
+(`outline`). A relist is buffered beside the live content and replaces it
 in one step; the difference yields the changes that were missed, deletes included.
 """
 
@@ -17,6 +18,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, met
 from vworkspace_core.apimachinery.nesting import UNREADABLE
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.controller.informer.index import Indexer, IndexKey, Name, SecondaryIndex, keys_of, owner_uids
+from vworkspace_core.controller.informer.outline import outline_of
 
 _LEVEL = 1
 _WINDOW = -13  # raw, 8 KiB: most objects are smaller; what a larger one repeats from further back is kept twice
@@ -49,6 +51,8 @@ _IDENTITY = (
     "deletionTimestamp",
     "finalizers",
 )
+
+_NOT_TRANSFORMED = (RecursionError, TypeError, ValueError, LookupError, AttributeError)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -102,8 +106,9 @@ class ObjectStore:
 
     `transform` is applied to everything that comes in and must not change its argument; `indexers` name
     further indexes beside `namespace` and `owner`. `wanted` says of which namespaces objects are kept; nobody is told
-    of others. `unpacked` is how many bytes of JSON, of the objects that came last, are not packed. `resource_version`
-    is how far the store has seen, "" before the first list.
+    of others. `whole` is how many bytes of JSON an object may have that is held whole, None for any number: to act on
+    one of which an outline is held, read it live (`Informers.whole`). `unpacked` is how many bytes of JSON, of the
+    objects that came last, are not packed. `resource_version` is how far the store has seen, "" before the first list.
     """
 
     def __init__(
@@ -113,6 +118,7 @@ class ObjectStore:
         transform: Callable[[Manifest], Manifest] = without_managed_fields,
         indexers: Mapping[str, Indexer] | None = None,
         wanted: Callable[[str], bool] | None = None,
+        whole: int | None = None,
         unpacked: int = _UNPACKED,
     ) -> None:
         self.kind = kind
@@ -123,6 +129,7 @@ class ObjectStore:
         self._index = SecondaryIndex()
         self._entries: dict[Name, _Entry] = {}
         self._buffer: dict[Name, _Entry] = {}
+        self._whole = whole
         self._most_unpacked = unpacked
         self._unpacked: dict[Name, tuple[_Entry, int]] = {}  # in the order in which they came, with their bytes
         self._unpacked_bytes = 0
@@ -251,13 +258,22 @@ class ObjectStore:
         self.resource_version, self._listed = resource_version, True
         return (change for difference in differences for change in self._changes(difference, first))
 
+    def as_read(self, manifest: Manifest) -> Manifest:
+        """Return an object that was read live as readers have those that are held whole."""
+        try:
+            transformed = self._transform(manifest)
+            _encode(transformed)
+        except _NOT_TRANSFORMED:
+            return _unreadable(manifest)
+        return transformed
+
     def _keeps(self, manifest: Manifest) -> bool:
         return self._wanted is None or self._wanted(str(metadata(manifest).get("namespace") or ""))
 
     def _admit(self, manifest: Manifest) -> tuple[Name, _Entry]:
         try:
             return self._packed(self._transform(manifest))
-        except (RecursionError, TypeError, ValueError, LookupError, AttributeError):
+        except _NOT_TRANSFORMED:
             # Whatever somebody stored, it must not stop the informer: its neighbours are well.
             return self._packed(_unreadable(manifest))
 
@@ -266,6 +282,8 @@ class ObjectStore:
         namespace = str(meta.get("namespace") or "") if self.kind.namespaced else ""
         keys = (("namespace", namespace), *keys_of(manifest, self._indexers))
         raw = _encode(manifest)
+        if self._whole is not None and len(raw) > self._whole:
+            raw = _encode(outline_of(manifest, raw))
         self._typical = self._typical or raw
         entry = _Entry(raw, self._typical, str(meta.get("uid", "")), str(meta.get("resourceVersion", "")), keys)
         return (namespace, str(meta.get("name", ""))), entry
