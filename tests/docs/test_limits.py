@@ -38,6 +38,9 @@ LIMITS = (
     Limit("Bodies of webhook requests", constant("vworkspace_app.webhooks.intake.BUDGET") / MIB, "24 MiB"),
     Limit("Head and body of a request to a port", max(PORT.head, PORT.body), "5 s"),
     Limit("A request to a port with its answer", PORT.whole, "30 s"),
+    Limit("Unknown tokens", constant("vworkspace_app.page.tokens.BURST"), "10"),
+    Limit("A verdict of the API server", constant("vworkspace_app.page.access.VERDICT_SECONDS"), "10 s"),
+    Limit("JSON of an object", constant("vworkspace_core.controller.informer.outline.HELD_WHOLE") / KIB, "32 KiB"),
     Limit("Followers of the page", constant("vworkspace_app.page.live.MOST_FOLLOWERS"), "32"),
     Limit("A follower of the page that does not read", PORT.whole, "30 s"),
     Limit("Head of a request to a port", constant("vworkspace_app.process.http._LONGEST_HEAD") / KIB, "32 KiB"),
@@ -94,6 +97,7 @@ def test_a_limit_of_the_page_is_that_of_the_code(limit: Limit) -> None:
 
 
 def test_the_page_tells_nothing_that_nobody_holds() -> None:
-    held = (*(limit.what for limit in LIMITS), "Connections to a port", "Reviews that are judged")
+    others = ("Connections to a port", "Requests that a port answers", "Reviews that are judged")
+    held = (*(limit.what for limit in LIMITS), *others)
 
     assert [what for what in rows() if not what.startswith(held)] == []

@@ -327,6 +327,16 @@ def test_another_role_or_account_for_releases_and_argo_s_executor_are_options_D7
     ]
 
 
+def test_a_quota_bounds_how_many_objects_a_tenant_may_have_RUN_11() -> None:
+    (quota,) = [one for one in printed("--namespace", "a", "--quota", "100") if one["kind"] == "ResourceQuota"]
+    assert quota["metadata"]["namespace"] == "a"
+    assert quota["spec"]["hard"] == {
+        "count/applicationinstances.apps.vworkspace.io": "100",
+        "count/operations.ops.vworkspace.io": "400",
+    }
+    assert not [one for one in printed("--namespace", "a") if one["kind"] == "ResourceQuota"]
+
+
 def test_protection_of_owner_references_is_granted_where_it_is_asked_for() -> None:
     plain = set(granted(installation(InstallOptions())))
     protected = set(granted(installation(InstallOptions(owner_reference_protection=True))))
@@ -380,6 +390,8 @@ def test_the_service_monitor_is_printed_when_asked_for() -> None:
         (["--crds-only", "--cert-manager"], "--cert-manager: says nothing about what --crds-only prints"),
         (["--namespace", "a", "--service-monitor"], "--service-monitor: says nothing about what --namespace prints"),
         (["--workflows", "--release-role", "edit"], "--release-role, --workflows: is for what a gated namespace needs"),
+        (["--quota", "5"], "--quota: is for what a gated namespace needs"),
+        (["--namespace", "a", "--quota", "-1"], "--quota -1: a number of instances"),
         (["--namespace", "a", "--release-account", "A b"], "--release-account A b: not the name of a service account"),
         (["--image", ""], "--image is empty"),
         (["--service-monitor-label", "a=b"], "--service-monitor-label is for --service-monitor"),

@@ -48,6 +48,12 @@ def manifests(
         bool,
         Parameter(help="With --namespace: grant Operations by Argo Workflows what their pods need.", negative=""),
     ] = False,
+    quota: Annotated[
+        int,
+        Parameter(
+            help="With --namespace: also print a ResourceQuota of so many instances, and four times as many Operations."
+        ),
+    ] = 0,
     system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
     velero_namespace: Annotated[
         str, Parameter(help="Velero's namespace, where it is installed: grant the operator its Backups and Restores.")
@@ -163,6 +169,7 @@ def manifests(
         release_account=release_account,
         release_role=release_role,
         workflows=workflows,
+        quota=quota,
         image=image,
         pull_policy=image_pull_policy,
         profile=Profile(profile),

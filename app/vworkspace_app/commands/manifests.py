@@ -35,7 +35,7 @@ _OF_THE_OPERATOR: Final = {
 """Options that change nothing in the other prints, by the field that has them."""
 _OF_ITS_ROLES: Final = frozenset({"velero_namespace", "settings", "owner_reference_protection"})
 """Those of them that decide about roles."""
-_OF_A_NAMESPACE: Final = {"release_role": "--release-role", "workflows": "--workflows"}
+_OF_A_NAMESPACE: Final = {"release_role": "--release-role", "workflows": "--workflows", "quota": "--quota"}
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -62,6 +62,8 @@ def render_manifests(
             f"{InstallOptions().release_account}",
             status=USAGE,
         )
+    if options.quota < 0:
+        raise CommandError(f"--quota {options.quota}: a number of instances, or 0 for no limit", status=USAGE)
     if not 1 <= options.shards <= MOST_SHARDS:
         raise CommandError(f"--shards {options.shards}: between 1 and {MOST_SHARDS}", status=USAGE)
     if not options.image.strip():

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_parts
-from vworkspace_app.install.options import HEALTH_PORT
-from vworkspace_app.install.roles import RoleOptions, deployment_of, labels_of, meta_of, roles_of
+from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
+from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
 from vworkspace_app.install.workload import container, pod
 from vworkspace_core.apimachinery.manifest import content_hash
 from vworkspace_core.boxes.access import access_of, owners
@@ -44,6 +44,7 @@ def box_installation(
         "data": dict(files),
     }
     yield _deployment(box, files, image, options)
+    yield from guards_of(name_of(box), options, (HEALTH_PORT, *([WEBHOOK_PORT] if WebhookDuties.of(box) else ())))
     if WebhookDuties.of(box):
         yield from webhook_parts(box, meta_of(name_of(box), options.namespace), trust)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_service
-from vworkspace_app.install.options import HEALTH_PORT
-from vworkspace_app.install.roles import RoleOptions, deployment_of, labels_of, meta_of
+from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
+from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of
 from vworkspace_app.install.workload import container, pod
 
 SERVED_AS: Final = "vworkspace-controllers"
@@ -32,6 +32,7 @@ def controllers_installation(
     if trust is not None:
         serve_webhooks(runs, spec, SERVED_AS)
     yield deployment_of(name, spec, options, {})
+    yield from guards_of(name, options, (HEALTH_PORT, *([WEBHOOK_PORT] if trust is not None else ())))
     if trust is not None:
         yield from webhook_service(SERVED_AS, meta_of(name, options.namespace), trust)
 

@@ -5,11 +5,12 @@ from typing import Any
 
 from vworkspace_app.install.accounts import account_of, accounts
 from vworkspace_app.install.network import network
-from vworkspace_app.install.options import InstallOptions
+from vworkspace_app.install.options import NAME, InstallOptions, meta
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
 from vworkspace_app.install.webhooks import certificate, configurations
 from vworkspace_app.install.workload import namespace_of, workload
 from vworkspace_app.settings.table import PageAccess
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.install import access
 
 
@@ -53,6 +54,8 @@ def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
     """What lets the operator work in one gated namespace (RES-5), and as whom it has things done there (RUN-12)."""
     yield from tenant_rights(namespace, options)
     yield from accounts(namespace, options)
+    if options.quota:
+        yield _quota(namespace, options)
 
 
 def tenant_rights(namespace: str, options: InstallOptions, account: str = "") -> Iterator[dict[str, Any]]:
@@ -75,3 +78,9 @@ def _system_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 def _velero_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
     yield from namespace_rbac(options.role_name("-velero"), options.velero_namespace, access.VELERO, options)
+
+
+def _quota(namespace: str, options: InstallOptions) -> dict[str, Any]:
+    counts = {APPLICATION_INSTANCE: options.quota, OPERATION: 4 * options.quota}
+    hard = {f"count/{kind.plural}.{kind.group}": str(count) for kind, count in counts.items()}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta(NAME, namespace), "spec": {"hard": hard}}

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from vworkspace_app.install.alerts import prometheus_rule
+from vworkspace_app.install.guards import network_policy
 from vworkspace_app.install.options import HEALTH_PORT, INSTANCE_LABELS, NAME, WEBHOOK_PORT, InstallOptions, meta
 from vworkspace_app.install.webhooks import SERVICE
 
-_LINK_LOCAL: Final = "169.254.0.0/16"
-_NODE_LOCAL_DNS: Final = "169.254.20.10/32"
 _METRICS: Final = f"{NAME}-metrics"
 
 
@@ -22,42 +21,8 @@ def network(options: InstallOptions) -> Iterator[dict[str, Any]]:
     if options.webhooks:
         yield _service(SERVICE, options, {"name": "webhook", "port": 443, "targetPort": "webhook"})
     if options.network_policy:
-        yield _policy(options)
-
-
-def _policy(options: InstallOptions) -> dict[str, Any]:
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": meta(NAME, options.namespace),
-        "spec": {
-            "podSelector": {"matchLabels": INSTANCE_LABELS},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": _ingress(options),
-            "egress": _egress(),
-        },
-    }
-
-
-def _egress() -> list[dict[str, Any]]:
-    """Everywhere but the addresses of the node itself, where clouds hand out credentials.
-
-    The API server and the control plane have no labels to select them by, and ports of their own. Names are asked of
-    pods, and where the node has a cache of its own, of that.
-    """
-    outside: list[dict[str, Any]] = [
-        {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_LINK_LOCAL]}},
-        {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10", "fd00:ec2::254/128"]}},
-        {"namespaceSelector": {}},
-    ]
-    names = [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
-    return [{"to": outside}, {"to": [{"ipBlock": {"cidr": _NODE_LOCAL_DNS}}], "ports": names}]
-
-
-def _ingress(options: InstallOptions) -> list[dict[str, Any]]:
-    """Prometheus and the API server: neither can be told by labels everywhere. Probes of the kubelet always pass."""
-    served = (HEALTH_PORT, WEBHOOK_PORT) if options.webhooks else (HEALTH_PORT,)
-    return [{"ports": [{"port": port, "protocol": "TCP"} for port in served]}]
+        ports = (HEALTH_PORT, WEBHOOK_PORT) if options.webhooks else (HEALTH_PORT,)
+        yield network_policy(meta(NAME, options.namespace), INSTANCE_LABELS, ports)
 
 
 def _service(name: str, options: InstallOptions, port: dict[str, Any]) -> dict[str, Any]:

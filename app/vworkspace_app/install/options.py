@@ -96,6 +96,8 @@ class InstallOptions:
     release_role: str = ""
     """A ClusterRole to bind that account to in its namespace, in the place of the printed Role."""
     workflows: bool = False
+    quota: int = 0
+    """How many instances a gated namespace may hold, and four times as many Operations; 0 sets no limit."""
     profile: Profile = Profile.MULTI_TENANT
     settings: Mapping[str, str] = attrs.field(factory=dict)
     """Settings of `run` beside those of the profile, as text by name."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_app import VERSION
+from vworkspace_app.install.guards import disruption_budget, network_policy
 from vworkspace_app.install.rbac import rules
 from vworkspace_core.apimachinery.access import Access
 from vworkspace_core.apimachinery.manifest import Kind
@@ -80,6 +81,14 @@ def deployment_of(
             "template": template,
         },
     }
+
+
+def guards_of(name: str, options: RoleOptions, ports: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """What guards its pods, which are reached at these ports."""
+    metadata = meta_of(name, options.namespace)
+    yield network_policy(metadata, labels_of(name), ports)
+    if options.elects:
+        yield disruption_budget(metadata, labels_of(name))
 
 
 def _role(

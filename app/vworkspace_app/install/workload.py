@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from vworkspace_app.install.guards import disruption_budget
 from vworkspace_app.install.options import (
     DEFAULT_RESOURCES,
     HEALTH_PORT,
@@ -70,12 +71,7 @@ def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
             "template": {"metadata": of_pods, "spec": _pod(options, shard, selector)},
         },
     }
-    yield {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {**metadata, "labels": labels},
-        "spec": {"maxUnavailable": 1, "selector": selector},
-    }
+    yield disruption_budget({**metadata, "labels": labels}, selector["matchLabels"])
 
 
 def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:

@@ -45,6 +45,7 @@ _RIGHTS: Final = (
     Kind(_RBAC, "v1", "RoleBinding", "rolebindings"),
     Kind(_RBAC, "v1", "Role", "roles"),
     Kind("", "v1", "ServiceAccount", "serviceaccounts"),
+    Kind("", "v1", "ResourceQuota", "resourcequotas"),
 )
 _BESIDE: Final = (
     Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),

@@ -48,6 +48,18 @@ def test_an_api_server_admits_all_of_it(name: str) -> None:
         run_sync(api.create(manifest, kind=resource.core_kind, field_manager="test"))
 
 
+@pytest.mark.parametrize(("name", "ports"), [("webapp", {8080}), ("registry", {8080, 9443})])
+def test_no_tenant_reaches_more_than_the_ports_and_one_pod_is_evicted_at_a_time_RUN_11(
+    name: str, ports: set[int]
+) -> None:
+    found = {one["kind"]: one for one in rendered(name)}
+    selector = found["Deployment"]["spec"]["selector"]["matchLabels"]
+    policy, budget = found["NetworkPolicy"]["spec"], found["PodDisruptionBudget"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == budget["selector"]["matchLabels"] == selector
+    assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == ports
+    assert budget["maxUnavailable"] == 1
+
+
 def test_the_pods_run_the_files_and_change_with_them() -> None:
     found = {one["kind"]: one for one in rendered("webapp")}
     template = found["Deployment"]["spec"]["template"]
