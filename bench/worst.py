@@ -1,6 +1,6 @@
 """The worst objects that an API server takes, through a running operator whose probes are asked all the while (RUN-11).
 
-    python -m bench.worst [--stall 0.25] [--growth 64] [--only TEXT] [--beside-kopf]
+    python -m bench.worst [--stall 0.25] [--growth 64] [--answer 1.0] [--memory 256] [--only TEXT] [--beside-kopf]
 
 Each object of the corpus (`tests/support/worst.py`) is written into a cluster that the operator watches, gated and
 labelled as its own, and taken away again; so are the statuses, as Flux and engines would say them. At last a storm of
@@ -9,6 +9,12 @@ the webhook port, where the event loop itself answers: both must within `--stall
 `--growth` MiB for an object. Seconds depend on the machine and on its load, so this is a measurement and no test; that
 the work has bounds is tested in steps (`test_bounds.py`). The longest turn of the event loop is told in processor time,
 which neighbours do not stretch (`bench.turns`).
+
+A thousand hostile connections then hold each port at each stage (`bench.hostile`), once from one address and once from
+two hundred, beside honest probes and reviews: each of these must be answered within `--answer` seconds. At last 500
+instances whose values are half a megabyte each (`bench.large`) are made by one tenant, and the operator is started
+again beside them: it may never have more than `--memory` MiB resident. `--only hostile` and `--only large` measure
+these alone.
 
 With `--beside-kopf` the same instances and statuses then go through the kopf implementation of the same path
 (`kopf_operator.py`) on a cluster of its own. Its event loop answers its liveness probe, so both columns ask that. It
@@ -35,6 +41,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from bench import large
 from bench.machine import describe
 from bench.operators import BIN, CLUSTER, KOPF_OPERATOR, Program, Stage, program, stage, started
 from bench.reaching import Client
@@ -44,7 +51,7 @@ from bench.turns import LongestTurn
 from tests.support.operation_worlds import operation_manifest, template
 from tests.support.worst import ENGINES, INSTANCES, OPERATIONS, STATUSES, EngineGrower, Grower
 from vworkspace_apiserver.http.authority import certificates_for
-from vworkspace_app.webhooks.answers import DEFAULT_PATH, GATED_PATH
+from vworkspace_app.webhooks.answers import GATED_PATH
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
@@ -63,6 +70,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SPACE = SPACES[0]
 RELEASE = "steady-0"
 TURN = "turn"
+LARGE = "large"
 STORM = 8
 """Connections at one time."""
 JSON, MERGE = "application/json", "application/merge-patch+json"
@@ -79,8 +87,9 @@ class Probe:
 
     url: str
     path: str = "/healthz"
-    expected: int = 200
     trust: ssl.SSLContext | None = None
+    body: bytes = b""
+    """What is posted; without one it is a GET."""
     longest: float = 0.0
     refused: int = 0
     _over: threading.Event = attrs.field(factory=threading.Event)
@@ -90,14 +99,17 @@ class Probe:
             began = time.perf_counter()
             status = self._ask()
             self.longest = max(self.longest, time.perf_counter() - began)
-            self.refused += status != self.expected
+            self.refused += status != 200
 
     def _ask(self) -> int:
         connection = connected(self.url, self.trust)
         try:
-            connection.request("GET", self.path)
+            if self.body:
+                connection.request("POST", self.path, self.body, {"content-type": JSON})
+            else:
+                connection.request("GET", self.path)
             return connection.getresponse().status
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return 0
         finally:
             connection.close()
@@ -115,7 +127,7 @@ def connected(url: str, trust: ssl.SSLContext | None) -> http.client.HTTPConnect
 
 @attrs.frozen
 class Probes:
-    """One of the probes' port, and one of the event loop: the webhook port answers on it that GET is refused.
+    """One of the probes' port, and one of the event loop, on which the webhook port judges an honest review.
 
     `turn` is the loop's own clock.
     """
@@ -155,7 +167,8 @@ class Row:
     turn: float
     growth: float
     refused: int
-    taken: bool
+    taken: bool = True
+    is_crowd: bool = False
 
 
 def operator(on: Stage) -> Program:
@@ -302,10 +315,30 @@ def storm_of(url: str, authority: str) -> None:
         thread.join()
 
 
+def crowd(url: str, authority: str, stage: str, addresses: int) -> Callable[[], None] | None:
+    """A thousand hostile connections, for a while, in a process of its own."""
+    words = [url, stage, str(CROWD_SECONDS), str(CROWD), str(addresses), *([authority] if authority else [])]
+    subprocess.run([sys.executable, "-m", "bench.hostile", *words], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    return lambda: None
+
+
 def review(manifest: Any, before: Any) -> bytes:
     request = {"uid": "u", "operation": "UPDATE", "namespace": SPACE, "name": "n", "object": manifest}
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
     return json.dumps({**body, "request": {**request, "oldObject": before}}).encode()
+
+
+HONEST = review(json.loads(instance(RELEASE, "1.0.0")), None)
+CROWD, CROWD_SECONDS = 1_000, 6.0
+CROWDS: dict[str, tuple[str, str, int]] = {
+    f"hostile: {CROWD:,} at {port}, {stage}, {addresses} address{'es' * (addresses > 1)}": (port, stage, addresses)
+    for port, stages in (
+        ("probes", ("TCP", "half a head", "half a body", "an unread answer")),
+        ("webhooks", ("TCP", "TLS", "half a head", "half a body", "a slow review")),
+    )
+    for stage in stages
+    for addresses in (1, 200)
+}
 
 
 def measured(program: Program, probes: Probes, name: str, act: Callable[[], Callable[[], None] | None]) -> Row:
@@ -315,7 +348,10 @@ def measured(program: Program, probes: Probes, name: str, act: Callable[[], Call
     undo = act()
     settle(program)
     health, loop, growth = probes.health, probes.loop, resident(program) - before
-    row = Row(name, health.longest, loop.longest, probes.turn.seconds, growth, health.refused, undo is not None)
+    refused = health.refused + loop.refused
+    row = Row(
+        name, health.longest, loop.longest, probes.turn.seconds, growth, refused, undo is not None, name in CROWDS
+    )
     if undo is not None:
         undo()
     return row
@@ -388,8 +424,8 @@ def measure(only: str) -> list[Row]:
         with (
             started(operator, on) as program,
             probing(
-                Probe(served_at(on, "serving metrics and probes")),
-                Probe(webhooks := served_at(on, "webhooks are served"), DEFAULT_PATH, 405, trust),
+                Probe(metrics := served_at(on, "serving metrics and probes")),
+                Probe(webhooks := served_at(on, "webhooks are served"), GATED_PATH, trust, HONEST),
                 turn,
             ) as probes,
         ):
@@ -402,6 +438,8 @@ def measure(only: str) -> list[Row]:
             runs = [one for one in ENGINES if one.name in STARTED and not one.beside(1, "")]
             acts += [(one.name, partial(engine_said, client, one, number)) for number, one in enumerate(runs)]
             acts.append(("a storm of reviews", partial(storm, webhooks, made.authority.decode())))
+            ports = {"probes": (metrics, ""), "webhooks": (webhooks, made.authority.decode())}
+            acts += [(name, partial(crowd, *ports[port], at, count)) for name, (port, at, count) in CROWDS.items()]
             return rows(program, probes, [act for act in acts if only in act[0]])
 
 
@@ -422,31 +460,70 @@ def measure_kopf(only: str) -> list[Row]:
                 return rows(program, probes, [act for act in acts + statuses(client) if only in act[0]])
 
 
-def report(rows: Sequence[Row], stall: float, growth: float) -> list[str]:
+def measure_large() -> list[large.Peak]:
+    """Large instances of one tenant: while they are made, and at the start of an operator that finds them."""
+    with stage() as on:
+        (on.folder / "tls").mkdir()
+        made = certificates_for((HOST,), datetime.now(UTC))
+        (on.folder / "tls" / "tls.crt").write_bytes(made.certificate)
+        (on.folder / "tls" / "tls.key").write_bytes(made.key)
+        LongestTurn.new(on.folder / TURN)
+        peaks, to_make = [], large.INSTANCES
+        for name in ("made", "found at the start"):
+            began = time.monotonic()
+            (on.folder / "ours.log").unlink(missing_ok=True)
+            with started(operator, on) as program:
+                metrics = served_at(on, "serving metrics and probes")
+                large.create(Client(on.access), to_make)
+                large.until_ready(program, metrics, large.INSTANCES)
+                settle(program)
+                peaks.append(large.Peak(name, program.peak_megabytes(), time.monotonic() - began))
+            to_make = 0
+        return peaks
+
+
+def report_large(peaks: Sequence[large.Peak], memory: float) -> list[str]:
+    """Print a line for each, and return what is beyond the limit."""
+    print(f"{describe()}, load {os.getloadavg()[0]:.1f}")
+    told = [f"large: {large.INSTANCES} instances of {large.BYTES / 1e6:g} MB, {peak.name}" for peak in peaks]
+    for name, peak in zip(told, peaks, strict=True):
+        print(f"{peak.megabytes:8.1f} MiB at most {peak.seconds:8.0f} s  {name}")
+    beyond = [(name, peak.megabytes) for name, peak in zip(told, peaks, strict=True) if peak.megabytes > memory]
+    return [f"{name}: {megabytes:.0f} MiB resident" for name, megabytes in beyond]
+
+
+def report(rows: Sequence[Row], stall: float, growth: float, answer: float) -> list[str]:
     """Print a line for each, the worst first, and return what is beyond the limits."""
     print(f"{describe()}, load {os.getloadavg()[0]:.1f}")
-    print(" healthz   event loop  longest turn      memory")
+    print(" healthz       review  longest turn      memory")
     for row in sorted(rows, key=lambda row: -max(row.stall, row.loop)):
         told = "" if row.taken else " (the API server takes it not)"
         seconds = f"{row.stall * 1000:5.0f} ms {row.loop * 1000:9.0f} ms {row.turn * 1000:10.0f} ms"
         print(f"{seconds} {row.growth:8.1f} MiB  {row.name}{told}")
-    beyond = [f"{row.name}: the event loop answered after {row.loop:.2f} s" for row in rows if row.loop > stall]
-    beyond += [f"{row.name}: /healthz answered after {row.stall:.2f} s" for row in rows if row.stall > stall]
+    limits = [(row, answer if row.is_crowd else stall) for row in rows]
+    beyond = [f"{row.name}: a review was answered after {row.loop:.2f} s" for row, most in limits if row.loop > most]
+    beyond += [f"{row.name}: /healthz answered after {row.stall:.2f} s" for row, most in limits if row.stall > most]
     beyond += [f"{row.name}: memory grew by {row.growth:.0f} MiB" for row in rows if row.growth > growth]
-    return beyond + [f"{row.name}: /healthz was not well" for row in rows if row.refused]
+    return beyond + [f"{row.name}: {row.refused} probes or reviews were not answered" for row in rows if row.refused]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--stall", type=float, default=0.25, help="seconds that a probe may take")
     parser.add_argument("--growth", type=float, default=64.0, help="MiB that memory may grow by for an object")
+    parser.add_argument("--answer", type=float, default=1.0, help="seconds that an answer beside a crowd may take")
+    parser.add_argument("--memory", type=float, default=256.0, help="MiB that may be resident beside large instances")
     parser.add_argument("--beside-kopf", action="store_true", help="measure a kopf operator too")
     parser.add_argument("--only", default="", help="objects whose name holds this text")
     options = parser.parse_args()
-    problems = report(measure(options.only), options.stall, options.growth)
+    problems = []
+    if options.only != LARGE:
+        problems += report(measure(options.only), options.stall, options.growth, options.answer)
+    if options.only in LARGE:
+        problems += report_large(measure_large(), options.memory)
     if options.beside_kopf:
         print("\nkopf, beside it:")
-        report(measure_kopf(options.only), options.stall, options.growth)
+        report(measure_kopf(options.only), options.stall, options.growth, options.answer)
     for problem in problems:
         print(f"not as it should be: {problem}")
     return 1 if problems else 0

@@ -11,9 +11,10 @@ import socket
 import ssl
 import struct
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import anyio
 import attrs
@@ -173,14 +174,22 @@ class _Port:
 
     async def _handshake(self, connection: socket.socket, client: Client) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: _Connection(
-                config=self._config, server_state=self.state, app_state={_CLIENT: client}, port=self, client=client
-            ),
-            connection,
-            ssl=self._tls,
-            ssl_handshake_timeout=self.limits.head if self._tls else None,
+        loop = asyncio.get_running_loop()
+        protocol: asyncio.BaseProtocol = _Connection(
+            config=self._config, server_state=self.state, app_state={_CLIENT: client}, port=self, client=client
         )
+        greeted = loop.create_future()
+        if self._tls is None:
+            greeted.set_result(None)
+        else:
+            seconds = cast("int", self.limits.head)  # parts of a second are taken, too
+            protocol = _Tls(loop, protocol, self._tls, greeted, True, ssl_handshake_timeout=seconds)
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection)
+        try:
+            await greeted
+        except BaseException:
+            transport.abort()
+            raise
 
     def _handshake_ended(self, task: "asyncio.Task[None]") -> None:
         """The conversation has begun; or there will be none: a port scan is nothing to tell of."""
@@ -215,6 +224,12 @@ class _Port:
             task.cancel()
         for client in self._places:
             client.leave()
+
+
+class _Tls(SSLProtocol):
+    """TLS as asyncio has it, with a buffer of one record in the place of 256 KiB a connection."""
+
+    max_size = 16 * 1024
 
 
 class _Interruptible:
@@ -263,6 +278,8 @@ class _Connection(H11Protocol):
         self._port.forget(self._client)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
+        if self.cycle is not None:
+            self.cycle.body = bytearray()  # connections are cycles: what they hold would wait for the garbage collector
 
     def data_received(self, data: bytes) -> None:
         if self.cycle is None or self.cycle.response_complete:

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from vworkspace_app.webhooks.intake import LARGEST, Bodies, Turns
+from vworkspace_app.webhooks.intake import LARGEST, Bodies, Lanes
 from vworkspace_app.webhooks.kinds import CONVERT_PATH, NO_KINDS, Judge, ServedKinds, answered
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_core.apimachinery.manifest import canonical_json
@@ -39,7 +39,9 @@ UNGATED_PATH: Final = "/validate-ungated"
 _log = structlog.get_logger("webhook")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-Handle = Callable[[bytes], Awaitable[Response]]
+Rest = Callable[[], Awaitable[None]]
+"""What is awaited between two parts of a review."""
+Handle = Callable[[bytes, Rest], Awaitable[Response]]
 """Answers the body of a review."""
 
 
@@ -54,15 +56,15 @@ def application(
     Without `settings` only `kinds` are served. `observer` is told of every review, with its time by the monotonic clock
     `now`.
     """
-    bodies, turns = Bodies(), Turns(now)
+    bodies, lanes = Bodies(), Lanes(now)
     judges = {**({} if settings is None else _own(settings)), **kinds.judges}
-    handlers = {path: partial(_judged, judge=judge, turns=turns) for path, judge in judges.items()}
+    handlers = {path: partial(_judged, judge=judge) for path, judge in judges.items()}
     if kinds.converters:
-        handlers[CONVERT_PATH] = partial(_converted, kinds=kinds, turns=turns)
+        handlers[CONVERT_PATH] = partial(_converted, kinds=kinds)
     for path in handlers:
         observer.webhook(path)
     endpoints = {
-        path: _observed(path, _endpoint(handle, bodies, turns), observer, now) for path, handle in handlers.items()
+        path: _observed(path, _endpoint(handle, bodies, lanes), observer, now) for path, handle in handlers.items()
     }
     return Starlette(routes=[Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()])
 
@@ -124,7 +126,7 @@ class _Review(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Review).decode
 
 
-async def _review(body: bytes, rest: Callable[[], Awaitable[None]]) -> AdmissionRequest:
+async def _review(body: bytes, rest: Rest) -> AdmissionRequest:
     """The request of a review, with a `rest` after each part of it. Raises MalformedReview and msgspec.DecodeError."""
     try:
         review = _decode(body)
@@ -150,7 +152,7 @@ _REFUSALS: Final = {
 }
 
 
-def _endpoint(handle: Handle, bodies: Bodies, turns: Turns) -> Endpoint:
+def _endpoint(handle: Handle, bodies: Bodies, lanes: Lanes) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
             body = await bodies.read(request)
@@ -161,24 +163,25 @@ def _endpoint(handle: Handle, bodies: Bodies, turns: Turns) -> Endpoint:
             headers = {"connection": "close", "retry-after": "1"}
             return PlainTextResponse(_REFUSALS[body.refusal], body.refusal, headers=headers)
         try:
+            turns = lanes.of(len(body.content))
             async with turns.taken(len(body.content)):
-                return await handle(bytes(body.content))
+                return await handle(bytes(body.content), turns.rest)
         finally:
             bodies.let_go(body)
 
     return answer
 
 
-async def _judged(body: bytes, *, judge: Judge, turns: Turns) -> Response:
+async def _judged(body: bytes, rest: Rest, *, judge: Judge) -> Response:
     try:
-        request = await _review(body, turns.rest)
+        request = await _review(body, rest)
         return Response(canonical_json(judge(request)), media_type="application/json")
     except (MalformedReview, msgspec.DecodeError, UnicodeDecodeError) as error:
         return PlainTextResponse(f"{error}\n", 400)
 
 
-async def _converted(body: bytes, *, kinds: ServedKinds, turns: Turns) -> Response:
+async def _converted(body: bytes, rest: Rest, *, kinds: ServedKinds) -> Response:
     try:
-        return Response(await answered(body, kinds.converters, turns.rest), media_type="application/json")
+        return Response(await answered(body, kinds.converters, rest), media_type="application/json")
     except (MalformedConversionReview, msgspec.DecodeError, UnicodeDecodeError) as error:
         return PlainTextResponse(f"{error}\n", 400)

@@ -1,7 +1,8 @@
 """How reviews come in: how much of them is held at one time, and which is judged next (RUN-11).
 
 Any pod may post to the webhooks. So what is small is never kept waiting by what is large: the beginning of every body
-has room, a body that is not whole gives way to those that need its room, and the smallest review is judged first.
+has room, a body that is not whole gives way to those that need its room, small reviews have turns of their own, and of
+those that wait the smallest is judged first.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -146,3 +147,14 @@ class Turns:
             waiter = min(self._waiting, key=lambda one: one[1] if by_age else one[:2])
             self._waiting.remove(waiter)
             waiter[2].set()
+
+
+class Lanes:
+    """The turns of small reviews, and those of large ones. `now` is the monotonic clock."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._small, self._large = Turns(now), Turns(now)
+
+    def of(self, size: int) -> Turns:
+        """The turns that a review of so many bytes waits for."""
+        return self._small if size <= SMALL else self._large

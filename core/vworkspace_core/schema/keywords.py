@@ -1,12 +1,11 @@
 """Reads single keywords of a schema, and reports those that it cannot read."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
-from vworkspace_core.schema.gopattern import go_pattern
+from vworkspace_core.regex import Pattern, PatternError, compile_pattern
 from vworkspace_core.schema.node import JsonType, ListType, SchemaProblem
 
 
@@ -46,11 +45,11 @@ class KeywordReader:
             self.problem(f"{path}.x-kubernetes-list-type", f"{text!r} is none of {', '.join(ListType)}")
             return ListType.ATOMIC
 
-    def pattern(self, text: str, path: str) -> re.Pattern[str] | None:
+    def pattern(self, text: str, path: str) -> Pattern | None:
         """The pattern of a string; None for one that cannot be read."""
         try:
-            return go_pattern(text)
-        except re.error as error:
+            return compile_pattern(text)
+        except PatternError as error:
             self.problem(f"{path}.pattern", f"must be a valid regular expression, but isn't: {error}")
             return None
 

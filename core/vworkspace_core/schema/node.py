@@ -6,11 +6,11 @@ The vocabulary is that of `apiextensions.k8s.io/v1` (`x-kubernetes-list-type`, `
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from re import Pattern
 from typing import Any, Final
 
 import attrs
 
+from vworkspace_core.regex import Pattern
 from vworkspace_core.schema.rule import CompiledRule
 
 
@@ -71,7 +71,7 @@ class ValueChecks:
     """
 
     enum: tuple[Any, ...] | None = None
-    pattern: Pattern[str] | None = None
+    pattern: Pattern | None = None
     pattern_text: str = ""
     minimum: float | None = None
     maximum: float | None = None
