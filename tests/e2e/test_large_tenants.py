@@ -1,9 +1,10 @@
-"""RUN-11: large objects of a tenant are worked on like any others, and not held: they are read when it is their turn."""
+"""RUN-11: large objects of a tenant are worked on like any others, and not held: each is read when its turn comes."""
 
 from collections.abc import Callable
 from typing import Any
 
 import anyio
+import pytest
 
 from tests.e2e.test_memory import LABELS, process
 from tests.support.e2e_world import FIRST, NS, QUICK, World, instance
@@ -13,6 +14,8 @@ from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
 from vworkspace_core.controller.informer.outline import HELD_WHOLE
 from vworkspace_fake.clock import VirtualClock, virtual_loop
+
+pytestmark = pytest.mark.slow
 
 LARGE = 400 * 1024
 

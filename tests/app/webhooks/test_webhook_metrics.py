@@ -13,7 +13,8 @@ from tests.support.violations import instance
 from tests.support.virtual_time import run
 from vworkspace_app.observability import Metrics
 from vworkspace_app.webhooks import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
-from vworkspace_app.webhooks.answers import LARGEST, application
+from vworkspace_app.webhooks.answers import application
+from vworkspace_app.webhooks.intake import LARGEST
 from vworkspace_core.webhook.validating import WebhookSettings
 from vworkspace_fake.clock import VirtualClock
 
