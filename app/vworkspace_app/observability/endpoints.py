@@ -25,6 +25,10 @@ from vworkspace_core.controller.health import HealthReport, healthy, ready
 PROBES: Final = frozenset({"/healthz", "/readyz"})
 """What the kubelet asks."""
 
+_OPENMETRICS: Final = "application/openmetrics-text"
+_EXPOSED_SECONDS: Final = 0.25
+"""Anybody who reaches the port may ask: what was just made is given again (RUN-11)."""
+
 _log = structlog.get_logger("operator")
 
 
@@ -41,9 +45,16 @@ def application(
 
         return answer
 
-    def exposition(request: Request) -> Response:
-        body, media_type = metrics.exposition(request.headers.get("accept", ""))
-        return Response(body, headers={"content-type": media_type})
+    exposed: dict[str, tuple[float, Response]] = {}
+
+    async def exposition(request: Request) -> Response:
+        asked = _OPENMETRICS if _OPENMETRICS in request.headers.get("accept", "") else ""
+        at, response = exposed.get(asked, (float("-inf"), Response()))
+        if now() - at >= _EXPOSED_SECONDS:
+            body, media_type = metrics.exposition(asked)
+            response = Response(body, headers={"content-type": media_type})
+            exposed[asked] = now(), response
+        return response
 
     return Starlette(
         routes=[

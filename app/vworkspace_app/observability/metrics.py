@@ -3,7 +3,6 @@
 Nothing else imports the Prometheus client. Counting is safe from any thread.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -25,8 +24,6 @@ from vworkspace_core.jobs.result import JobOutcome
 
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _OTHER: Final = "other"
-_EXPOSED_SECONDS: Final = 0.25
-"""Whoever reaches the port may ask: what was just made is given again."""
 _OF_EVERY_WEBHOOK: Final = ("200", "500")
 """Codes whose series are there before the first review, as those of controller-runtime are."""
 _RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.TERMINAL: ResultLabel.ERROR.value}
@@ -40,7 +37,6 @@ class Metrics:
 
     def __init__(self, latest: LatestStats, now: Callable[[], float], server: str = "") -> None:
         self._host = urlsplit(server).netloc.rpartition("@")[2]
-        self._expositions: dict[str, tuple[float, bytes]] = {}
         self.registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self.registry)
         self._requests = self._counter(c.REQUESTS)
@@ -126,11 +122,7 @@ class Metrics:
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """The metrics and their media type, in the format that the scraper asks for."""
         encode, media_type = choose_encoder(accept)
-        at, text = self._expositions.get(media_type, (float("-inf"), b""))
-        if (now := time.monotonic()) - at >= _EXPOSED_SECONDS:
-            text = encode(_WithoutCreated(self.registry))
-            self._expositions[media_type] = now, text
-        return text, media_type
+        return encode(_WithoutCreated(self.registry)), media_type
 
 
 class ControllerMetrics:
