@@ -7,6 +7,7 @@ import attrs
 import msgspec
 
 from vworkspace_app.composites.caches import OWNER, READS, UID, read_key
+from vworkspace_app.composites.taken_names import TakenNames
 from vworkspace_app.controller.definitions import is_served
 from vworkspace_app.controller.held_status import HeldStatuses
 from vworkspace_app.controller.informers import Informers
@@ -46,12 +47,15 @@ class CompositeController:
     events: EventSink
     on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
     entropy: Entropy = attrs.field(factory=SystemEntropy)
+    random: Callable[[], float] = lambda: 0.5
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
+    taken: TakenNames = attrs.field(init=False)
     _reconciler: PassRules[Parent, Snapshot] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)
+        self.taken = TakenNames(self.api, self.clock, self.random)
         self.held = HeldStatuses(self.api, self.events, self.composite.status_owner, self.composite.title)
         self._reconciler = self.composite.pass_rules(self.clock.now, self.entropy)
 
@@ -60,6 +64,7 @@ class CompositeController:
         raw = self.informers.store(self.composite.kind, key.namespace).raw(key.namespace, key.name)
         if raw is None:
             self.net.forget(key)
+            self.taken.heard(key, ())
             return ReconcileResult()
         manifest = await self.informers.whole(key, msgspec.json.decode(raw))
         if manifest is None:
@@ -71,6 +76,7 @@ class CompositeController:
         observed = await self._observe(parent)
         result = await run_pass(self._reconciler, parent, observed, self.api, self.events, partial(self.on_write, key))
         await self.held.heard(key, result)
+        self.taken.heard(key, result.decision.awaits)
         log_pass(key, result)
         return self.net.until_next(key, result, under_way=is_reconciling(result.status, parent.conditions))
 

@@ -90,6 +90,7 @@ class RunningComposite:
         for key in keys():
             self.pool.enqueue(key, priority=Priority.BACKGROUND)
         async with anyio.create_task_group() as group:
+            group.start_soon(self.controller.taken.run, name=f"{self.name} taken names")
             group.start_soon(self.pool.run, name=self.name)
             group.start_soon(partial(resync, self.pool, keys, clock=clock, every=self.controller.composite.resync))
 
@@ -189,7 +190,7 @@ def _running(
     informers = Informers(informers_of(api, clock, options.random, composite, options.namespaces))
     externals = Informers(external_informers(api, clock, options.random, composite, options.namespaces))
     controller = CompositeController(
-        composite, api, informers, externals, shared, clock, events, entropy=options.entropy
+        composite, api, informers, externals, shared, clock, events, entropy=options.entropy, random=options.random
     )
     blocked = BlockedPassReporter(
         {composite.kind: blocked_words(composite)},
@@ -215,6 +216,7 @@ def _running(
         run_id=options.run_id,
         admits=lambda key: options.shard.owns(key.namespace),
     )
+    controller.taken.wake = pool.enqueue
     controller.on_write = blocked.on_write = lambda key, written: pool.record_write(key, written)
     return RunningComposite(controller, pool)
 

@@ -10,7 +10,7 @@ Guarantees
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -36,6 +36,7 @@ from vworkspace_core.controller.requeue import REFUSED_SECONDS, Requeue
 from vworkspace_core.controller.status import LiveStatus, Minor, event_of, status_change
 from vworkspace_core.graph import (
     CreateRecord,
+    GraphReason,
     Hooks,
     Plan,
     Teardown,
@@ -46,6 +47,7 @@ from vworkspace_core.graph import (
 from vworkspace_core.ports import KubernetesEvent
 
 NOT_SELECTED: Final = "NamespaceNotSelected"
+T = TypeVar("T", bound=Condition | Wanted)
 _BAD_WHEN_TRUE: Final = (STALLED,)
 _TOLD: Final = (READY, STALLED, DELETING)
 """Conditions whose changes are told by an Event; what is under way stands in the status."""
@@ -186,7 +188,8 @@ def with_status(
     change = status_change(live, wanted, fields, now, minor=minor, write_condition=condition_as_written)
     if change is None:
         return decision
-    if change.is_minor and (wait := _seconds_until_due(live, now)) > 0:
+    wait = _seconds_until_due(live, now) if change.is_minor else _seconds_of_grace(parent, live, wanted, now)
+    if wait > 0:
         return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
     return change.added_to(decision, _events(composite, parent, change.transitions))
 
@@ -201,8 +204,12 @@ def _minor(composite: Composite, live: LiveStatus, wanted: Sequence[Wanted]) -> 
 
 def _obstacle(conditions: Iterable[Condition | Wanted]) -> str:
     """What is in the way, by its name; empty where nothing is."""
-    ready = next((one for one in conditions if one.type == READY), None)
+    ready = _ready_of(conditions)
     return "" if ready is None or ready.status is ConditionStatus.TRUE else ready.message.partition(": ")[0]
+
+
+def _ready_of(conditions: Iterable[T]) -> T | None:
+    return next((one for one in conditions if one.type == READY), None)
 
 
 def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
@@ -212,6 +219,23 @@ def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
     except ValueError:  # none there, or one that somebody else wrote
         return 0.0
     return _COMMENTARY_SECONDS - (now - latest).total_seconds()
+
+
+def _seconds_of_grace(parent: Parent, live: LiveStatus, wanted: Iterable[Wanted], now: datetime) -> float:
+    """How long a parent that has just become ready stays so while a child is about to be ready again.
+
+    A child that flaps would be a status write, and an Event, each time.
+    """
+    was, becomes = _ready_of(live.conditions), _ready_of(wanted)
+    if was is None or becomes is None or parent.metadata.deletion_timestamp is not None:
+        return 0.0
+    settled = was.status is ConditionStatus.TRUE and live.observed_generation == live.generation
+    if not settled or becomes.reason != GraphReason.RESOURCE_NOT_READY:
+        return 0.0
+    try:
+        return _COMMENTARY_SECONDS - (now - parse_time(was.last_transition_time)).total_seconds()
+    except ValueError:  # somebody else wrote it
+        return 0.0
 
 
 def condition_as_written(condition: Condition) -> Mapping[str, Any]:

@@ -156,7 +156,8 @@ class Decision:
     With `only_if_current` the source is read again before anything is written downstream: a decision from an old copy
     then writes nothing at all.
     `status_may_wait`: the status tells only that something has begun. Seconds for which it may wait after the writes
-    downstream, while the API server is wanted for more.
+    downstream, while the API server is wanted for more. `awaits` are objects of others that stand in the way: what
+    becomes of them is to wake the source, and no cache shows it.
     """
 
     finalizer: Finalizer | None = None
@@ -172,6 +173,7 @@ class Decision:
     requeue: Requeue = Requeue.NO
     only_if_current: bool = False
     status_may_wait: float = 0.0
+    awaits: tuple[ObjectRef, ...] = ()
 
     @property
     def writes_downstream(self) -> bool:

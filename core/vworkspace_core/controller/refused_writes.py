@@ -63,5 +63,9 @@ def other_holders(live: Manifest | None, manager: str, *path: str) -> set[str]:
 
 
 def _object_entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
-    """Entries of the main resource, the last first, so that the positions before a removed one stay right."""
-    return ((index, entry) for index, entry in reversed(list(entries(live))) if not get_path(entry, "subresource"))
+    """Entries that hold fields of the object itself, the last first: so positions before a removed one stay right.
+
+    `kubectl scale` writes the spec by a subresource of its own; those of the status hold nothing that is applied.
+    """
+    found = reversed(list(entries(live)))
+    return ((index, entry) for index, entry in found if get_path(entry, "subresource") != "status")

@@ -49,7 +49,8 @@ def conditions_of(plan: Plan) -> tuple[Wanted, ...]:
 def _ready(unready: Sequence[Observation], obstacles: Sequence[Observation]) -> Wanted:
     if not obstacles:
         return Wanted(READY, _TRUE, GraphReason.RESOURCES_READY)
-    return Wanted(READY, _FALSE, reason_of(obstacles[0]), message_of(obstacles[0], unready))
+    also = _also(obstacles[0], obstacles)
+    return Wanted(READY, _FALSE, reason_of(obstacles[0]), message_of(obstacles[0], unready) + also)
 
 
 def _reconciling(plan: Plan, unready: Sequence[Observation], obstacles: Sequence[Observation]) -> Wanted:
@@ -65,7 +66,16 @@ def _stalled(unready: Sequence[Observation], obstacles: Sequence[Observation]) -
     stuck = next((one for one in obstacles if one.is_stalled), None)
     if stuck is None:
         return Wanted(STALLED, _FALSE, GraphReason.STABLE)
-    return Wanted(STALLED, _TRUE, reason_of(stuck), message_of(stuck, unready))
+    return Wanted(STALLED, _TRUE, reason_of(stuck), message_of(stuck, unready) + _also(stuck, obstacles))
+
+
+def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
+    """The others that only help from outside can move: the first one does not hide them."""
+    others = [f"{one.name} ({one.state})" for one in obstacles if one.is_stalled and one is not first]
+    if not others:
+        return ""
+    more = f" and {len(others) - _MOST_NAMES} more" if len(others) > _MOST_NAMES else ""
+    return f"; also stalled: {', '.join(others[:_MOST_NAMES])}{more}"
 
 
 def _going(going: Sequence[Observation]) -> str:

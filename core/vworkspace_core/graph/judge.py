@@ -41,6 +41,7 @@ from vworkspace_core.schema.builtin import built_in_schema
 
 _IN_PLACE = frozenset({NodeState.PROGRESSING, NodeState.FAILED})
 """There and as wanted, whatever its health."""
+_CONFLICT = NodeState.CONFLICT
 _MOST_NAMES = 3
 
 
@@ -60,6 +61,8 @@ class Judgement:
     records: dict[tuple[str, str], CreateRecord] = attrs.field(init=False)
     """What the owner's status is to say, by node and item. Nothing of it is ever forgotten."""
     requeues: list[Requeue] = attrs.field(factory=list)
+    taken: list[ObjectRef] = attrs.field(factory=list)
+    """Names that somebody else's objects have."""
     held: set[str] = attrs.field(factory=set)
     """Ids of nodes whose gate is not open: nothing of theirs is deleted either."""
     failures: Mapping[ObjectRef, Failure] = attrs.field(init=False)
@@ -168,6 +171,8 @@ class _NodeJudgement:
             case NodeState.PENDING:
                 by_apply = self.work.graph.nodes[edge.to].policy is ApplyPolicy.ALWAYS
                 return edge.until is Until.APPLIED and by_apply
+            case NodeState.CONFLICT:
+                return target.holds_ready
             case _:
                 return edge.until is not Until.READY and target.state in _IN_PLACE
 
@@ -201,6 +206,7 @@ class _NodeJudgement:
         if isinstance(gate, Hold) and gate.cause in (HoldCause.FAULT, HoldCause.LIMIT):
             return self._of(item, NodeState.ERROR, "ExpressionFailed", gate.message, place=gate.place)
         if item.is_foreign and item.live is not None:
+            work.taken.append(item.ref)
             return self._of(item, NodeState.FOREIGN, "NameTaken", _whose(item.ref, item.live, work.owner))
         if item.live is not None and metadata(item.live).get("deletionTimestamp"):
             return self._leaving(item, item.live)
@@ -252,7 +258,17 @@ class _NodeJudgement:
         met = setback(failure, self.work.owner.manager)
         self.work.requeues.append(met.requeue)
         place = self.node.place if isinstance(failure.error, Invalid) else NOWHERE
-        return self._of(item, met.state, met.reason, met.message, place=place)
+        observation = self._of(item, met.state, met.reason, met.message, place=place)
+        return attrs.evolve(observation, holds_ready=self._holds_ready(item)) if met.state is _CONFLICT else observation
+
+    def _holds_ready(self, item: WantedItem) -> bool:
+        """Whether others hold a field, and no more: what was applied last is what is wanted, and it is healthy."""
+        annotation = self.work.owner.marks.applied_hash
+        wanted = metadata(item.manifest).get("annotations") or {}
+        live = metadata(item.live or {}).get("annotations") or {}
+        if item.live is None or wanted.get(annotation) is None or live.get(annotation) != wanted.get(annotation):
+            return False
+        return self._health(item, item.live).state is NodeState.READY
 
     def _recreated(self, item: WantedItem, failure: Failure) -> Observation | None:
         """A field cannot be changed: the object goes, as it was looked at, and is made again."""

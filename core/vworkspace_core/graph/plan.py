@@ -87,6 +87,7 @@ def _planned(work: Judgement, removal: RemovalStep) -> Plan:
         deletes=deletes,
         requeue=soonest((*work.requeues, removal.effects.requeue)),
         only_if_current=bool(patches or work.applies or work.creates or deletes),
+        awaits=tuple(work.taken),
     )
     return Plan(work.observations, effects, work.scope, tuple(work.records.values()), removal.going)
 

@@ -75,6 +75,8 @@ class Observation:
     place: Place = NOWHERE
     title: str = ""
     is_external: bool = False
+    holds_ready: bool = False
+    """Whether an object in conflict is healthy, and was brought to what is wanted but for what others hold."""
 
     @property
     def is_ready(self) -> bool:

@@ -1,0 +1,125 @@
+"""PH-2, PH-6, REC-8: what stands in a box's way is told with what helps, and goes on as soon as it is gone."""
+
+import json
+import shlex
+from typing import Any
+
+from tests.support.box_site import NS, QUICK, BoxSite, in_process
+from tests.support.boxes import box_of, config, crd, deployment
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.resources import CONFIG_MAP
+from vworkspace_core.boxes.labels import MARKS
+from vworkspace_core.ports import PatchType
+from vworkspace_fake.downstream.kinds import DEPLOYMENT
+
+BOX = box_of(
+    deployment("web", spec={"replicas": "${self.spec.replicas}"}),
+    config("beside", data={"image": "${self.spec.image}"}),
+    config("behind", dependsOn=["web"]),
+    kind=crd(),
+)
+SPEC: dict[str, Any] = {"image": "r/x:1", "replicas": 2, "parts": []}
+WEB = ObjectRef(DEPLOYMENT, NS, "web")
+BESIDE, BEHIND = (ObjectRef(CONFIG_MAP, NS, name) for name in ("beside", "behind"))
+DAY = 86_400.0
+
+
+async def make(site: BoxSite) -> ObjectRef:
+    await site.install(crd())
+    return await site.create(BOX.kind, "shop", spec=SPEC)
+
+
+async def paste(site: BoxSite, message: str, ref: ObjectRef) -> None:
+    """Run the `kubectl patch` that a condition names."""
+    words = shlex.split(message[message.index("kubectl patch ") :])
+    steps = json.loads(words[words.index("-p") + 1].rstrip(";"))
+    await site.admin.patch(ref, steps, patch_type=PatchType.JSON, field_manager="kubectl")
+
+
+def test_a_name_that_comes_free_wakes_the_object_that_waits_for_it() -> None:
+    async def story(site: BoxSite) -> None:
+        await site.create(CONFIG_MAP, "beside", data={"whose": "mine"})
+        shop = await make(site)
+        async with site.running(BOX, resync=DAY):
+            await site.until_reason(shop, "NameTaken")
+            await site.clock.sleep(600.0)
+            before = site.clock.monotonic()
+            await site.admin.delete(BESIDE)
+            await site.until_ready(shop)
+            assert site.clock.monotonic() - before < 2.0
+
+    in_process(story, QUICK)
+
+
+def test_an_object_that_is_labelled_to_be_taken_over_wakes_the_object_that_waits_for_it() -> None:
+    async def story(site: BoxSite) -> None:
+        await site.create(CONFIG_MAP, "beside", data={"whose": "mine"})
+        shop = await make(site)
+        async with site.running(BOX, resync=DAY):
+            told = await site.until_reason(shop, "NameTaken")
+            uid = str(metadata(await site.get(shop) or {})["uid"])
+            assert told.endswith(f"kubectl label configmaps beside -n {NS} {MARKS.owner_uid}={uid}")
+            await site.clock.sleep(600.0)
+            before = site.clock.monotonic()
+            await site.edit(BESIDE, {"metadata": {"labels": {MARKS.owner_uid: uid}}})
+            await site.until_ready(shop)
+            assert site.clock.monotonic() - before < 2.0
+
+    in_process(story, QUICK)
+
+
+def test_an_object_that_somebody_scaled_can_be_handed_back_and_holds_up_nothing_that_is_there() -> None:
+    async def story(site: BoxSite) -> None:
+        shop = await make(site)
+        async with site.running(BOX, resync=DAY):
+            await site.until_ready(shop)
+            scaled = {"spec": {"replicas": 5}}
+            await site.admin.patch(
+                WEB, scaled, patch_type=PatchType.MERGE, field_manager="kubectl", subresource="scale"
+            )
+            told = await site.until_reason(shop, "FieldConflict")
+            assert 'field manager "kubectl" holds .spec.replicas' in told
+
+            await site.clock.sleep(5.0)  # five pods are ready
+            await site.admin.delete(BEHIND)
+            await site.until_there(BEHIND)
+
+            await site.edit(BESIDE, {"data": {"image": "mine"}})
+            await site.until(lambda: _names(site, shop, "ConfigMap team/beside (Conflict)"))
+
+            await paste(site, told, WEB)
+            await paste(site, await _told_of(site, shop, "beside"), BESIDE)
+            await site.until_ready(shop)
+            assert get_path(await site.get(WEB), "spec", "replicas") == 2
+
+    in_process(story, QUICK)
+
+
+async def _names(site: BoxSite, ref: ObjectRef, text: str) -> bool:
+    return text in (await site.condition(ref))[2]
+
+
+async def _told_of(site: BoxSite, ref: ObjectRef, name: str) -> str:
+    """The message of Ready, once the object of that name is the first in the way."""
+
+    async def is_first() -> bool:
+        return f"/{name}:" in (await site.condition(ref))[2].partition(" ")[2].partition(" ")[0] + ":"
+
+    await site.until(is_first)
+    return (await site.condition(ref))[2]
+
+
+def test_what_stands_behind_a_conflict_waits_where_something_is_left_to_be_applied() -> None:
+    async def story(site: BoxSite) -> None:
+        shop = await make(site)
+        async with site.running(BOX, resync=DAY):
+            await site.until_ready(shop)
+            await site.edit(WEB, {"spec": {"replicas": 5}})
+            await site.until_reason(shop, "FieldConflict")
+            await site.edit(shop, {"spec": {"image": "r/x:2"}})
+            await site.until_reason(shop, "FieldConflict")
+            await site.admin.delete(BEHIND)
+            await site.clock.sleep(120.0)
+            assert await site.get(BEHIND) is None
+
+    in_process(story, QUICK)
