@@ -8,7 +8,12 @@ from tests.support.box_site import NS, QUICK, BoxSite, in_process
 from tests.support.boxes import box_of, config, crd, deployment
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import CONFIG_MAP
+from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.boxes.labels import MARKS
+from vworkspace_core.composites.observe import observe_live
+from vworkspace_core.overview.box_tree import tree_of_box
+from vworkspace_core.overview.remedy import commands_in
+from vworkspace_core.overview.summary import OverviewState
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.downstream.kinds import DEPLOYMENT
 
@@ -31,8 +36,10 @@ async def make(site: BoxSite) -> ObjectRef:
 
 async def paste(site: BoxSite, message: str, ref: ObjectRef) -> None:
     """Run the `kubectl patch` that a condition names."""
-    words = shlex.split(message[message.index("kubectl patch ") :])
-    steps = json.loads(words[words.index("-p") + 1].rstrip(";"))
+    (command,) = commands_in(message)
+    words = shlex.split(command)
+    assert words[:2] == ["kubectl", "patch"]
+    steps = json.loads(words[-1])
     await site.admin.patch(ref, steps, patch_type=PatchType.JSON, field_manager="kubectl")
 
 
@@ -81,6 +88,7 @@ def test_an_object_that_somebody_scaled_can_be_handed_back_and_holds_up_nothing_
             assert 'field manager "kubectl" holds .spec.replicas' in told
 
             await site.clock.sleep(5.0)  # five pods are ready
+            assert await _overview(site, shop, "web") == (OverviewState.STALLED, "FieldConflict", "kubectl patch")
             await site.admin.delete(BEHIND)
             await site.until_there(BEHIND)
 
@@ -93,6 +101,16 @@ def test_an_object_that_somebody_scaled_can_be_handed_back_and_holds_up_nothing_
             assert get_path(await site.get(WEB), "spec", "replicas") == 2
 
     in_process(story, QUICK)
+
+
+async def _overview(site: BoxSite, shop: ObjectRef, node: str) -> tuple[str, str, str]:
+    """What `status --box` says of a node, and the beginning of what helps."""
+    manifest = await site.get(shop) or {}
+    observed = await observe_live(site.admin, composite_of(BOX), composite_of(BOX).read(manifest))
+    tree = tree_of_box(BOX, manifest, observed, site.clock.now())
+    (found,) = [branch.summary for branch in tree.children if branch.node == node]
+    assert found.remedies
+    return found.state, found.reason, found.remedies[0][:13]
 
 
 async def _names(site: BoxSite, ref: ObjectRef, text: str) -> bool:

@@ -63,12 +63,33 @@ def load_boxes(
     texts = [read_text(file) for file in files]
     words = {word for text in texts for word in _WORD.findall(text)} if crds else set()
     known = [*further_crds(crds, words), *installed]
+    if len(files) > 1:
+        known += _of_each_other(files, texts)
     return [load_text(file, text, known) for file, text in zip(files, texts, strict=True)]
 
 
 def counted(number: int, what: str) -> str:
     """Return so many of a thing in words: `1 problem`, `2 problems`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _of_each_other(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:
+    """The CRDs that the boxes bring: one may make objects of the kind of another. Each tells of its own problems."""
+    for file, text in zip(files, texts, strict=True):
+        documents = _readable(file, text)
+        yield from _crds((one for one in documents if get_path(one.value, "kind") == CRD), [])
+        for document in documents:
+            source = get_path(document.value, "spec", "crd")
+            path = Path(file).parent / source if isinstance(source, str) else None
+            if path is not None and path.is_file():
+                yield from _crds(_readable(str(path), path.read_text(encoding="utf-8", errors="replace")), [])
+
+
+def _readable(file: str, text: str) -> Sequence[MarkedDocument]:
+    try:
+        return documents_of(file, text)
+    except UnreadableFile:
+        return ()
 
 
 def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:

@@ -74,7 +74,7 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
         versions=own.versions,
         reads_secrets=resources.read_secrets(),
     )
-    resources.check_status_circles(own.fields)
+    resources.check_status_circles(own.fields, own.conditions)
     all_nodes = (*nodes, *(node for phase in drains for node in phase))
     return Examination(
         box=None if findings.problems else box,

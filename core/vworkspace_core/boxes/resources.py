@@ -1,12 +1,12 @@
 """The resources of a box, compiled: kinds, templates, gates, and what they wait for (PH-4 to PH-6)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
 from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.problems import index
-from vworkspace_core.boxes.box import BoxNode, ExternalNode, Iteration
+from vworkspace_core.boxes.box import BoxNode, ExternalNode, Iteration, StatusCondition
 from vworkspace_core.boxes.children import ChildNames, list_name
 from vworkspace_core.boxes.deputies import Deputies
 from vworkspace_core.boxes.edges import UNTIL, Target, inferred
@@ -144,10 +144,11 @@ class Resources:
         known = self.kinds.get(entry.id)
         if known is None:
             return None
-        resource, others = entry.resource, seen.without(entry.id)
+        resource, others = entry.resource, seen.making(entry.id)
+        include = self.templates.conditions(resource.include_when, f"{entry.path}.includeWhen", others)
+        seen, others = seen.given(include), others.given(include)
         iteration, inside = self._iteration(entry, others)
         template = self._template(entry, known, inside)
-        include = self.templates.conditions(resource.include_when, f"{entry.path}.includeWhen", others)
         ready = self._ready(entry, known, seen, inside)
         gates = self.gating.gates_of(entry.phase, entry.phase_path, resource, entry.path, seen)
         self.forms.check_form(entry, known.kind)
@@ -266,8 +267,9 @@ class Resources:
                 self.findings.problem(where, f"{entry.id} cannot wait for itself")
             yield from (Edge(to, UNTIL[dependency.until], place, declared=True) for to in ids if to != entry.id)
 
-    def check_status_circles(self, fields: Mapping[str, Template]) -> None:
-        """A template must not read a field of the status that is made of it: it would chase itself (trap 7)."""
+    def check_status_circles(self, fields: Mapping[str, Template], conditions: Sequence[StatusCondition]) -> None:
+        """Nothing may read what is made of it, in a template or in the status: it would chase itself (trap 7)."""
+        self._check_status_itself(fields, conditions)
         made_of = {
             name: {path[0] for made in template.expressions for path in paths_of(made, self.variables)}
             for name, template in fields.items()
@@ -282,6 +284,38 @@ class Resources:
                 if any(entry.id == source or entry.id in below.get(source, ()) for source in sources):
                     message = f"reads self.status.{name}, which is made of {entry.id} itself: it would never settle"
                     self.findings.problem(entry.template_path, message)
+
+    def _check_status_itself(self, fields: Mapping[str, Template], conditions: Sequence[StatusCondition]) -> None:
+        said = {name: template.expressions for name, template in fields.items()}
+        said["conditions"] = tuple(
+            made for one in conditions for made in (one.status, *one.reason.expressions, *one.message.expressions)
+        )
+        reads = {
+            name: {field for made in texts for field in self._own_status(made, said)} for name, texts in said.items()
+        }
+        for name, read in reads.items():
+            if any(name == field or name in _reached(field, reads) for field in read):
+                path = "spec.status.conditions" if name == "conditions" else f"spec.status.fields.{name}"
+                shown = ", ".join(f"self.status.{field}" for field in sorted(read))
+                self.findings.problem(path, f"reads {shown}, which is made of it: it would never settle")
+
+    def _own_status(self, made: BoxExpression, own: Iterable[str]) -> Iterator[str]:
+        """The fields of the status, of those that the box writes, that an expression reads."""
+        for path in paths_of(made, self.variables):
+            if path[:3] == ("self", "metadata", "resourceVersion") or path in (("self",), ("self", "status")):
+                yield from own  # each write of the status is another one
+            elif path[:2] == ("self", "status"):
+                yield path[2]
+
+
+def _reached(name: str, reads: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        new = reads.get(pending.pop(), set()) - found
+        found |= new
+        pending += new
+    return found
 
 
 def _schemas(kinds: Mapping[str, KnownKind], parent: KnownKind) -> Mapping[str, Schema]:

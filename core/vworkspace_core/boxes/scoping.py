@@ -1,7 +1,7 @@
 """Which variables an expression may read at its place, and its compilation with every check that types allow (PH-6)."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -24,7 +24,7 @@ from vworkspace_core.cel import (
     Program,
     VariablePath,
 )
-from vworkspace_core.cel.check import check
+from vworkspace_core.cel.check import check, facts_of
 from vworkspace_core.cel.evaluate import TYPES, build
 from vworkspace_core.cel.parser import parse
 from vworkspace_core.cel.syntax import Expression, Identifier, children
@@ -48,6 +48,10 @@ class Variables:
     taints: Mapping[str, Taint] = attrs.field(factory=dict)
     certain: frozenset[str] = frozenset(("self",))
     aliases: Mapping[str, VariablePath] = attrs.field(factory=dict)
+    present: frozenset[VariablePath] = frozenset()
+    """Fields that are there wherever the expression is asked, as `includeWhen` says."""
+    itself: str = ""
+    """The id of the resource that the expression makes, which it therefore cannot read."""
 
     def only(self, *names: str) -> "Variables":
         """Those of these names alone."""
@@ -56,6 +60,14 @@ class Variables:
     def without(self, *names: str) -> "Variables":
         """All but these."""
         return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name not in names})
+
+    def making(self, name: str) -> "Variables":
+        """For expressions of which a resource is made: all but itself."""
+        return attrs.evolve(self.without(name), itself=name)
+
+    def given(self, conditions: Iterable[BoxExpression]) -> "Variables":
+        """For expressions that are asked only where these hold: what they ask with `has(…)` is there."""
+        return attrs.evolve(self, present=self.present.union(*(facts_of(one.program.tree) for one in conditions)))
 
     def with_variable(self, name: str, kind: CelType, taint: Taint = TRUSTED) -> "Variables":
         """With one more, or with another meaning of one."""
@@ -101,7 +113,7 @@ class ExpressionCompiler:
         try:
             program = self.program(text, variables)
         except CelSyntaxError as error:
-            self.findings.syntax(path, _with_shell_hint(error, text), text, begin)
+            self.findings.syntax(path, _with_hint(error, text, variables.itself), text, begin)
             return None
         assert program.checked is not None
         self._absences(program.checked, variables, path, begin)
@@ -137,7 +149,7 @@ class ExpressionCompiler:
 
     def _absences(self, checked: Checked, variables: Variables, path: str, begin: int | None) -> None:
         for absence in checked.absences:
-            if absence.path[0] in variables.certain:
+            if absence.path[0] in variables.certain and absence.path not in variables.present:
                 offset = None if begin is None else begin + absence.at
                 self.findings.problem(path, _absent(absence, self.where), offset)
 
@@ -156,13 +168,17 @@ def _absent(absence: Absence, where: Callable[..., str]) -> str:
     return f"{read.removeprefix('self.')} may be absent: write {optional}, ask has({read}){default}"
 
 
-def _with_shell_hint(error: CelSyntaxError, text: str) -> CelSyntaxError:
-    name = text.strip()
-    if error.problem.startswith("undeclared reference") and _SHELL.fullmatch(name):
-        hinted = CelSyntaxError(f"there is no variable {name}; a shell variable? write $${{{name}}}")
-        hinted.line, hinted.column = error.line, error.column
-        return hinted
-    return error
+def _with_hint(error: CelSyntaxError, text: str, itself: str) -> CelSyntaxError:
+    name, problem = text.strip(), ""
+    if itself and error.problem.startswith(f"undeclared reference to {itself!r}"):
+        problem = f"{itself} cannot read itself: this is what it is made of. Read self, or another resource"
+    elif error.problem.startswith("undeclared reference") and _SHELL.fullmatch(name):
+        problem = f"there is no variable {name}; a shell variable? write $${{{name}}}"
+    if not problem:
+        return error
+    hinted = CelSyntaxError(problem)
+    hinted.line, hinted.column = error.line, error.column
+    return hinted
 
 
 def _gives(actual: CelType, wanted: CelType) -> bool:

@@ -388,6 +388,24 @@ def _is_soft(node: Expression) -> bool:
             return False
 
 
+def facts_of(tree: Expression) -> frozenset[VariablePath]:
+    """Return the places that are there wherever the expression is true: `has(self.spec.host) && …`."""
+    found = (_names_of(fact) for fact in _facts(tree, True))
+    return frozenset(path for path in found if path)
+
+
+def _names_of(node: Expression) -> VariablePath:
+    """The names of `a.b.c`; empty for what is more than names and dots."""
+    match node:
+        case Identifier(name):
+            return (name,)
+        case Select(operand, field, _, quoted) | Present(operand, field, quoted):
+            before = _names_of(operand)
+            return (*before, field if quoted else unescape(field)) if before else ()
+        case _:
+            return ()
+
+
 def _facts(node: Expression, truth: bool) -> list[Present]:
     """Which `has(…)` hold where a condition is true, or false."""
     match node:

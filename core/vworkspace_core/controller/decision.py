@@ -96,14 +96,22 @@ def one_after_another(applies: Iterable[Apply]) -> tuple[Apply, ...]:
     return tuple(chain)
 
 
+def _keys(path: Iterable[str]) -> tuple[str, ...]:
+    keys = tuple(path.split(".") if isinstance(path, str) else path)
+    if not keys or not all(isinstance(key, str) and key for key in keys):
+        raise ValueError(f"Fill({path!r}): the path of a field is such as data.password, or ('data', 'password')")
+    return keys
+
+
 @attrs.frozen
 class Fill:
     """A field that is filled with random text while an object is created: a decision knows no randomness.
 
-    `path` are keys, the last of which need not be there. In `base64` it is written as a Secret holds it.
+    `path` are keys, or a text such as `data.password`; the last need not be there. In `base64` it is written as a
+    Secret holds it. Raises ValueError for a path without keys.
     """
 
-    path: tuple[str, ...]
+    path: tuple[str, ...] = attrs.field(converter=_keys)
     length: int = 32
     alphabet: str = ALPHANUMERIC
     base64: bool = False

@@ -61,7 +61,8 @@ def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
 def _foreign(managed_fields: Any, manager: str) -> Iterable[Mapping[str, Any]]:
     for entry in managed_fields if isinstance(managed_fields, list) else ():
         fields = get_path(entry, "fieldsV1")
-        if get_path(entry, "manager") == manager or get_path(entry, "subresource") or not isinstance(fields, Mapping):
+        is_status = get_path(entry, "subresource") == _STATUS  # `kubectl scale` writes the spec by a subresource too
+        if get_path(entry, "manager") == manager or is_status or not isinstance(fields, Mapping):
             continue
         meta = {key: value for key, value in (get_path(fields, "f:metadata") or {}).items() if key in _WRITTEN_METADATA}
         rest = {key: value for key, value in fields.items() if key != "f:metadata"}

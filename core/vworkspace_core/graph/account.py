@@ -75,7 +75,7 @@ def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
     if not others:
         return ""
     more = f" and {len(others) - _MOST_NAMES} more" if len(others) > _MOST_NAMES else ""
-    return f"; also stalled: {', '.join(others[:_MOST_NAMES])}{more}"
+    return f". Also stalled: {', '.join(others[:_MOST_NAMES])}{more}"
 
 
 def _going(going: Sequence[Observation]) -> str:
@@ -85,11 +85,14 @@ def _going(going: Sequence[Observation]) -> str:
 
 
 def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str:
-    """The obstacle by its own name, why, where it stands in the file, and who waits behind it."""
+    """The obstacle by its own name, why, where it stands in the file, and who waits behind it.
+
+    A sentence of its own says that: a command may come before, and whoever pastes it takes the sentence alone.
+    """
     told = f"{obstacle.name}: {obstacle.message or obstacle.state}"
     place = f" ({obstacle.place})" if str(obstacle.place) else ""
     behind = _behind(obstacle, others)
-    return told + place + (f"; waiting behind it: {behind}" if behind else "")
+    return told + place + (f". Waiting behind it: {behind}" if behind else "")
 
 
 def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:

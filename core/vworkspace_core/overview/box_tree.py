@@ -16,7 +16,8 @@ from vworkspace_core.boxes.decide import composite_of, explanation_of
 from vworkspace_core.boxes.labels import MARKS as BOXES
 from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Snapshot
-from vworkspace_core.graph import NodeState, Observation
+from vworkspace_core.controller.managed_fields import is_held_by_others
+from vworkspace_core.graph import GraphReason, NodeState, Observation
 from vworkspace_core.overview.remedy import commands_in
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 from vworkspace_core.overview.tree import Branch
@@ -52,7 +53,9 @@ def tree_of_box(box: Box, manifest: Manifest, observed: Snapshot, now: datetime)
         return tree_of_marked(box.kind, manifest, observed.objects)
     parent = composite_of(box).read(manifest)
     found = explanation_of(box, parent, observed, now).plan
-    children = [_branch(box, parent, one) for one in (*found.everything, *found.going)]
+    applies = {apply.ref: apply.manifest for apply in found.effects.applies}
+    seen = (_with_conflict(box, parent, one, applies) for one in (*found.everything, *found.going))
+    children = [_branch(box, parent, one) for one in seen]
     return Branch(summary_of(box.kind, manifest), tuple(children))
 
 
@@ -66,6 +69,16 @@ def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, M
         if uid and _label(live, marks.owner_uid) == uid
     ]
     return Branch(summary_of(kind, manifest), tuple(children))
+
+
+def _with_conflict(box: Box, parent: Parent, one: Observation, applies: Mapping[ObjectRef, Manifest]) -> Observation:
+    """An object that is about to be applied, as far as a look tells: in conflict where others hold what is applied."""
+    wanted = None if one.ref is None else applies.get(one.ref)
+    if wanted is None or one.live is None or not is_held_by_others(wanted, one.live, box.field_manager):
+        return one
+    said = (condition.message for condition in parent.conditions if condition.message.startswith(f"{one.name}: "))
+    message = next(said, "").removeprefix(f"{one.name}: ") or "another field manager holds a field of it"
+    return attrs.evolve(one, state=NodeState.CONFLICT, reason=GraphReason.FIELD_CONFLICT, message=message)
 
 
 def _branch(box: Box, parent: Parent, one: Observation) -> Branch:

@@ -10,6 +10,8 @@ and comes out.
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.definitions import Column
 from vworkspace_core.apimachinery.fields import CelRule, schema_field
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.controller.backoff import Backoff
 from vworkspace_core.controller.decision import Fill
 from vworkspace_core.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
@@ -33,15 +35,18 @@ __all__ = [
     "CelRule",
     "Children",
     "Column",
+    "ConditionStatus",
     "Constant",
     "Controller",
     "Desired",
     "Fill",
     "Filters",
+    "Kind",
     "KindConversion",
     "Never",
     "Node",
     "Object",
+    "ObjectRef",
     "OnImmutable",
     "Promise",
     "PruneTime",

@@ -34,7 +34,7 @@ from vworkspace_core.composites.decisions import (
 )
 from vworkspace_core.composites.parent import DELETING, READY, RECONCILING, STALLED, Parent
 from vworkspace_core.composites.rendering import as_stored
-from vworkspace_core.controller.decision import Decision, Snapshot
+from vworkspace_core.controller.decision import Decision, Fill, Snapshot
 from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.graph import (
     ApplyPolicy,
@@ -304,10 +304,15 @@ def _graph_node(pure: AnyPureReconciler, node: Node, kind: Kind) -> GraphNode:
         prune=node.prune,
         on_immutable=node.on_immutable,
         adopt=node.adopt,
-        generate=tuple(node.generate),
+        generate=tuple(_as_kept(kind, fill) for fill in node.generate),
         roll_on=tuple(map(_id_of, node.roll_on)),
         title=f"{kind.kind} {node.id}",
     )
+
+
+def _as_kept(kind: Kind, fill: Fill) -> Fill:
+    """What is drawn for the data of a Secret is written as a Secret holds it."""
+    return attrs.evolve(fill, base64=fill.base64 or (kind == SECRET and fill.path[0] == "data"))
 
 
 def _policy(node: Node) -> ApplyPolicy:

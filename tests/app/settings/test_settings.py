@@ -172,6 +172,14 @@ def test_without_an_agent_nothing_asks_for_a_control_plane_and_what_would_be_ign
     ]
 
 
+@pytest.mark.parametrize("name", ["leader_elect_resource_name", "leader_elect_lease_duration", "leader_elect_identity"])
+def test_what_is_said_of_an_election_that_is_not_held_is_refused(name: str) -> None:
+    flags = {"agent": False, "cluster_id": "x", name: "20s"}
+    with pytest.raises(CommandError, match=f"--{name.replace('_', '-')}: of no use without --leader-elect"):
+        load(flags, {})
+    load({**flags, "leader_elect": True}, {})
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

@@ -112,7 +112,7 @@ def test_nothing_is_made_before_what_it_waits_for_is_ready_L4() -> None:
     assert {ref.name for ref in world.children()} == {"password", "settings", "web"}
     ready = world.condition()
     assert (ready["reason"], ready["message"].partition(":")[0]) == ("ResourceNotReady", "Deployment team/web")
-    assert "waiting behind it: part-a, part-b, last" in ready["message"]
+    assert "Waiting behind it: part-a, part-b, last" in ready["message"]
 
     world.settle()
     assert {ref.name for ref in world.children()} == {"password", "settings", "web", "part-a", "part-b", "last"}

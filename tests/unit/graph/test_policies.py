@@ -372,7 +372,7 @@ def test_pods_are_rolled_on_the_content_of_others() -> None:
     world = GraphWorld.of(*nodes)
     world.settle()
     assert world.condition("Ready") == "False WaitingForExternal"
-    assert world.message() == "ConfigMap team/secret: it does not exist; waiting behind it: web"
+    assert world.message() == "ConfigMap team/secret: it does not exist. Waiting behind it: web"
 
     web, secret = ObjectRef(EXTRA, NS, "web"), ObjectRef(CONFIG_MAP, NS, "secret")
     world.apply_as("tenant", secret, {"data": {"a": "1"}})

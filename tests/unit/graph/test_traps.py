@@ -50,7 +50,7 @@ def test_the_status_blames_the_obstacle_and_not_what_waits_behind_it() -> None:
     world.settle(but=lambda ref: ref.name == "b")
 
     assert world.condition("Ready") == "False ResourceNotReady"
-    assert world.message() == "Part team/b: its controller has not written a status yet; waiting behind it: c"
+    assert world.message() == "Part team/b: its controller has not written a status yet. Waiting behind it: c"
 
 
 @pytest.mark.parametrize("what", ["include/FAULT", "render/MISSING", "gate/LIMIT"])
@@ -150,7 +150,7 @@ def test_a_refused_dependency_is_not_applied_past(until: Until) -> None:
     assert [ref.name for verb, ref in face.writes if verb == "apply"] == ["z"]
     assert world.condition("Stalled") == "True ResourceFailed"
     assert world.message() == (
-        "Part team/a: apply: spec.size: too large (box.yaml:7: resources.a); waiting behind it: b, c"
+        "Part team/a: apply: spec.size: too large (box.yaml:7: resources.a). Waiting behind it: b, c"
     )
 
 
