@@ -37,5 +37,5 @@ def test_a_path_may_be_a_text_or_keys_and_a_secret_holds_it_in_base64(path: Any,
 
 @pytest.mark.parametrize("path", ["", (), "data.", ("data", ""), ("data", 1)])
 def test_a_path_that_leads_nowhere_is_refused_where_it_is_written(path: Any) -> None:
-    with pytest.raises(ValueError, match="the path of a field is such as data.password"):
+    with pytest.raises(ValueError, match="the path of a field is such as"):
         Fill(path)

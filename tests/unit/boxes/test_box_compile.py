@@ -105,7 +105,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ),
     ("a variable of the shell", config("a", data={"x": "${HOME}"}), "a shell variable? write $${HOME}"),
     ("no end of an expression", config("a", data={"x": "${self.spec.image"}), "${ without its }"),
-    ("its own id", config("a", data={"x": "${a.metadata.uid}"}), "undeclared reference to 'a'"),
+    ("its own id", config("a", data={"x": "${a.metadata.uid}"}), "a cannot read itself"),
     ("a kind that is no literal", {"id": "a", "template": {"apiVersion": "v1", "kind": "${x}"}}, "must be a literal"),
     ("an unknown kind", {"id": "a", "template": {"apiVersion": "v1", "kind": "Deploymen"}}, "did you mean Deployment?"),
     ("another group", {"id": "a", "template": {"apiVersion": "v1", "kind": "Deployment"}}, "apiVersion: apps/v1"),
