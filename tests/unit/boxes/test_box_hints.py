@@ -80,7 +80,7 @@ def test_what_include_when_asks_is_there_for_the_resource_and_for_no_other(asked
 
 def test_what_include_when_asks_is_there_for_gates_lists_and_readiness() -> None:
     host = ["${has(self.spec.host)}"]
-    every = {"when": ["${self.spec.host != ''}"], "readyWhen": ["${self.spec.host == 'x'}"]}
-    assert problems(config("settings", data=HOST, includeWhen=host, **every)) == []
+    when, ready = ["${self.spec.host != ''}"], ["${self.spec.host == 'x'}"]
+    assert problems(config("settings", data=HOST, includeWhen=host, when=when, readyWhen=ready)) == []
     listed = {"p": "${[self.spec.host]}", "key": "${p}"}
     assert problems(config("each", "each-${p}", HOST, includeWhen=host, forEach=listed)) == []
