@@ -178,8 +178,6 @@ def test_a_status_that_may_not_be_written_is_told_by_an_event_with_the_role() ->
             await site.create(webapp.kind, "shop", spec=SHOP)
             await site.until(lambda: notes(site, "StatusNotWritten"))
         (note,) = await notes(site, "StatusNotWritten")
-        assert (
-            "may not patch webapps.example.com/status in namespace team. Give it the role: vworkspace-operator" in note
-        )
+        assert "may not patch webapps.example.com/status in namespace team. To fix: vworkspace-operator" in note
 
     in_process(story, QUICK, rbac=True)
