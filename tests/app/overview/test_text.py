@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from vworkspace_app.commands.status import fleet_text, object_text
 from vworkspace_app.overview.reading import Fleet, Surroundings
 from vworkspace_core.api.headline import headline
-from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.api.labels import INSTANCE_UID
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, HELM_RELEASE
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.overview.remedy import commands_in, parts_of
 from vworkspace_core.overview.summary import OverviewState, summary_of_child
@@ -102,6 +103,22 @@ def test_the_heartbeat_is_a_sign_of_life_where_no_lease_is(seconds: float | None
 def test_a_release_that_is_suspended_is_not_on_the_way() -> None:
     release = {**HELM_RELEASE.manifest("shop", "team"), "spec": {"suspend": True}}
     assert summary_of_child(HELM_RELEASE, release).state is OverviewState.SUSPENDED
+
+
+def test_a_source_that_failed_says_why_in_the_tree() -> None:
+    """Flux leaves `observedGeneration: -1`, the default, while a source could never be fetched (PH-1)."""
+    name, failure = "shop-1", "failed to pull artifact: MANIFEST_UNKNOWN: manifest unknown"
+    source: dict[str, Any] = OCI_REPOSITORY.manifest(name, "team")
+    source["metadata"] |= {"generation": 1, "labels": {INSTANCE_UID: "u-1"}}
+    ready = {"type": "Ready", "status": "False", "reason": "OCIArtifactPullFailed", "message": failure}
+    source["status"] = {"observedGeneration": -1, "conditions": [{**ready, "observedGeneration": 1}]}
+    manifest = instance(condition("Degraded", "ChartUnreachable", failure))
+    objects = {ObjectRef(OCI_REPOSITORY, "team", name): source}
+
+    text = object_text(Surroundings(APPLICATION_INSTANCE, manifest, objects, ()), None, NOW)
+    assert "── ocirepository/shop-1  NotReady  OCIArtifactPullFailed" in text
+    assert "observed" not in text
+    assert "wanted: 6.8.0; deployed: nothing" in text
 
 
 words = st.text(alphabet="ab :.-", max_size=12)
