@@ -181,7 +181,7 @@ def object_report(branch: Branch, around: Surroundings, now: datetime) -> Render
         parts.append(Text(branch.summary.advice))
     if around.events:
         said = "" if _is_well(branch.summary) else " ".join(branch.summary.message.split())
-        parts += [Text("Last events:"), *_events(around.events, said, now)]
+        parts += [Text("Last events:"), *_events(around.events, said, remedies, now)]
     parts += [Text(f"not shown: {each}") for each in around.unreadable]
     return Group(*parts)
 
@@ -231,17 +231,20 @@ def _state(summary: Summary) -> Text:
     return Text(summary.state.value, style=_COLOURS.get(summary.state, ""))
 
 
-def _events(events: Sequence[Manifest], said: str, now: datetime) -> Iterator[RenderableType]:
+def _events(events: Sequence[Manifest], said: str, commands: Sequence[str], now: datetime) -> Iterator[RenderableType]:
     """Return a line for each thing that happened: Events that say the same at the same time are one.
 
-    `said` stands above already, and is not repeated.
+    `said` and `commands` stand above already, and are not repeated.
     """
     for (since, note), same in groupby(events, key=lambda event: (_since(event, now), _note(event))):
         reasons = ", ".join(dict.fromkeys(str(get_path(event, "reason") or "") for event in same))
+        note = "as above" if said and note == said else note
+        for command in commands:
+            note = note.replace(command, "(command above)")
         line = Table.grid(padding=(0, 2, 0, 0))
         line.add_column(width=6, justify="right")
         line.add_column(overflow="fold")
-        line.add_row(since, Text(": ".join(filter(None, (reasons, "as above" if said and note == said else note)))))
+        line.add_row(since, Text(": ".join(filter(None, (reasons, note)))))
         yield line
 
 

@@ -77,6 +77,15 @@ def test_events_that_say_the_same_are_one_line() -> None:
     ]
 
 
+def test_a_command_that_stands_above_is_not_repeated_in_an_event() -> None:
+    command = "kubectl patch helmreleases.helm.toolkit.fluxcd.io shop -n team --type=merge -p '{}'"
+    by_hand = f"the HelmRelease is suspended. To fix: {command}"
+    suspended = instance(condition("Suspended", "ManuallySuspended", by_hand))
+    text = object_text(around(suspended, event("ManuallySuspended", f"Suspended is True: {by_hand}")), None, NOW)
+    assert text.count(command) == 1
+    assert "ManuallySuspended: the HelmRelease is suspended. To fix: (command above)" in text
+
+
 def test_what_is_wanted_and_deployed_is_said_where_it_differs_with_who_asked() -> None:
     override: dict[str, Any] = {
         "deployedChart": {"name": "shop", "version": "6.8.1"},
@@ -113,7 +122,7 @@ def test_a_source_that_failed_says_why_in_the_tree() -> None:
     ready = {"type": "Ready", "status": "False", "reason": "OCIArtifactPullFailed", "message": failure}
     source["status"] = {"observedGeneration": -1, "conditions": [{**ready, "observedGeneration": 1}]}
     manifest = instance(condition("Degraded", "ChartUnreachable", failure))
-    objects = {ObjectRef(OCI_REPOSITORY, "team", name): source}
+    objects: dict[ObjectRef, Manifest] = {ObjectRef(OCI_REPOSITORY, "team", name): source}
 
     text = object_text(Surroundings(APPLICATION_INSTANCE, manifest, objects, ()), None, NOW)
     assert "── ocirepository/shop-1  NotReady  OCIArtifactPullFailed" in text
