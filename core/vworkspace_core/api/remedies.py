@@ -141,7 +141,8 @@ def _scope(right: Right, system: str) -> _Scope:
     if where in _LISTED_THERE and right.verb == "list":
         return _Scope.TENANT
     changes = right.verb in _CHANGES and where != _SECRETS and not by_finalizer
-    return _Scope.TENANT if changes or (where == _SECRETS and right.verb == "get") else _Scope.OPERATOR
+    reads_records = where == _SECRETS and right.verb in ("get", "list")
+    return _Scope.TENANT if changes or reads_records else _Scope.OPERATOR
 
 
 def remedy(right: Right, installation: Installation = PRINTED) -> str:
