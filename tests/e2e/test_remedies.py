@@ -280,8 +280,7 @@ async def target_not_ready(ops: Operating) -> ObjectRef:
 
 async def conflicting(ops: Operating) -> ObjectRef:
     await ops.says(make(ops.world, NS), "Ready", "True/HelmReleaseReady")
-    claim = ops.world.find(ObjectRef(known.PERSISTENT_VOLUME_CLAIM, NS, "data"))
-    assert claim is None
+    ops.world.have(known.SERVICE_ACCOUNT.manifest(RUNNER, NS), known.SERVICE_ACCOUNT)
     first = ops.submit("migration.workflow", "first")
     await ops.reaches(first, "Running")
     return ops.submit("migration.workflow", "nightly")
