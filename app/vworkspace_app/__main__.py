@@ -11,6 +11,7 @@ from typing import Any
 
 from vworkspace_app.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, unwrap_group
 from vworkspace_app.process.missing_packages import answered, lacking
+from vworkspace_app.process.terminal import VisibleStream
 
 _ESCAPED = "vworkspace.escaped"
 
@@ -20,6 +21,7 @@ def main() -> None:
     codecs.register_error(_ESCAPED, _escape)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors=_ESCAPED)  # type: ignore[union-attr]
+    sys.stdout, sys.stderr = VisibleStream(sys.stdout), VisibleStream(sys.stderr)
     sys.exit(run_command(sys.argv[1:]))
 
 

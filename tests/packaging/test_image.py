@@ -204,7 +204,15 @@ def test_the_bill_of_materials_is_that_of_the_lock_M10() -> None:
     assert {one["name"]: one["version"] for one in json.loads(made)["components"]} == locked()
 
 
-def test_an_audit_that_cannot_be_made_is_skipped_with_a_reason_M10() -> None:
+def test_an_audit_that_cannot_be_made_fails_unless_it_is_optional_M10(tmp_path: Path) -> None:
     script = (ROOT / "scripts/audit").read_text(encoding="utf-8")
     assert "scripts/audit" in (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert script.count('skip "') == 2
+    alone = script[: script.index("if [ ! -x")].replace('cd "$(dirname "$0")/.."', ":") + 'skip "no way out"\n'
+    (tmp_path / "audit").write_text(alone, encoding="utf-8")
+    for given, status in ((None, 2), ("required", 2), ("optional", 0)):
+        environment = {**os.environ, "AUDIT": given} if given else {**os.environ, "AUDIT": ""}
+        ended = subprocess.run(
+            ["bash", tmp_path / "audit"], env=environment, capture_output=True, text=True, check=False
+        )
+        assert (ended.returncode, "no way out" in ended.stdout + ended.stderr) == (status, True)

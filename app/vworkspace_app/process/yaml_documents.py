@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from vworkspace_app.process.errors import CommandError
+from vworkspace_core.apimachinery.secret_material import visible
 
 STDIN = ("-", "/dev/stdin")
 _BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float"))
@@ -29,6 +30,8 @@ _DEEPEST = 100
 """Nesting of mappings and lists; libyaml itself has no limit, and beyond some 50,000 it takes the process along."""
 _MOST_VALUES = 20_000
 """Scalars, mappings and lists in a text from the cluster; they cost more than their letters."""
+_LONGEST_NUMBER = 80
+"""Letters of a whole number: 64 bits have 66 in base two."""
 _INT_PATTERN = re.compile(r"^[-+]?(?:0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
 
 
@@ -118,11 +121,19 @@ def _look_over(text: str, most: int | None) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+        elif isinstance(event, yaml.ScalarEvent) and _is_huge(event):
+            raise _refused(event, f"a number of {len(event.value)} digits: an API server takes at most 64 bits")
         values += isinstance(event, yaml.NodeEvent)
         if depth > _DEEPEST:
             raise _refused(event, "it is nested too deeply")
         if most is not None and values > most:
             raise _refused(event, f"it has more than {most} values")
+
+
+def _is_huge(event: yaml.ScalarEvent) -> bool:
+    """Whether it is a whole number that no API server takes, and Python neither beyond some thousand digits."""
+    is_plain = event.implicit[0] and len(event.value) > _LONGEST_NUMBER
+    return is_plain and _INT_PATTERN.match(event.value) is not None
 
 
 def _refused(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
@@ -201,14 +212,22 @@ def dump(documents: Sequence[Any], form: Format) -> str:
     """The documents as one YAML stream, or as JSON, one after the other."""
     if form is Format.JSON:
         return "".join(json.dumps(_plain(document), indent=2) + "\n" for document in documents)
-    return yaml.dump_all(
-        [_plain(document) for document in documents],
+    plain = [_plain(document) for document in documents]
+    text = _as_yaml(plain, allow_unicode=True)
+    # What would steer a terminal is escaped, and so quoted: it is the same to whoever reads it.
+    return text if visible(text) == text else _as_yaml(plain, allow_unicode=False)
+
+
+def _as_yaml(documents: Sequence[Any], *, allow_unicode: bool) -> str:
+    text: str = yaml.dump_all(
+        documents,
         Dumper=_Dumper,
         sort_keys=False,
         explicit_start=len(documents) > 1,
         width=120,
-        allow_unicode=True,
+        allow_unicode=allow_unicode,
     )
+    return text
 
 
 def _plain(value: Any) -> Any:

@@ -41,7 +41,7 @@ _FROM_FILE: Final = r"(?<=--from-file=)[\w.-]+=(?:\.{0,2}|~)/"
 
 _PAIR: Final = (
     # Keys are looked for where a word begins only: a search from every letter would take quadratic time.
-    rf"(?<![\w.-])(?!{_FROM_FILE})(?P<head>[\w.-]*{_WORDS}\\*[\"']?[ \t]*{_SEPARATOR}[ \t]*)"
+    rf"(?<![\w.-])(?!{_FROM_FILE})(?P<head>[\w.-]*{_WORDS}(?:[ \t]*\}}\}})?\\*[\"']?[ \t]*{_SEPARATOR}[ \t]*)"
     rf"(?!\\*[\"']?{re.escape(PLACEHOLDER)}|{_OUR_WORDS})"
     # a value of YAML on lines of its own; one in quotes, also inside JSON inside JSON; a list of such
     rf"(?:{_BLOCK}|{_NEXT_LINE}|{_ITEMS}|{_QUOTED}|\[(?:[\s,]*{_QUOTED_ITEM})+"
@@ -69,10 +69,15 @@ _CLAIM: Final = r"\bvws1\.[-\w]+\.[-\w]+"
 _JWT: Final = r"(?<![-\w])(?=[-\w]+\.[-\w]+\.)(?P<head>[-\w]*?)(?<!\w)eyJ[-\w]{8,}\.[-\w]+(?:\.[-\w]*){1,3}"
 _KNOWN_TOKEN: Final = (
     r"(?<![a-z0-9])(?:gh[pousr]_[a-z0-9]{16,}|github_pat_\w{16,}|glpat-[-\w]{16,}|xox[abeprs]-[-\w]{8,}"
+    r"|[sr]k_(?:live|test)_[a-z0-9]{10,}"
     r"|hvs\.[-\w]{16,}|(?-i:A[KS]IA[0-9A-Z]{12,}))"
 )
 _PASSWORD_IN_QUOTES: Final = (
     r"(?P<head>(?:password|passwd|passphrase|(?<![a-z])pwd)[ \t]+)(?P<open>[\"'])[^\"'\n]+(?P<close>[\"'])"
+)
+# `client_secret VALUE`, as in the logs of clients: a value has a digit, a sentence goes on with words.
+_SPACED: Final = (
+    r"(?<![\w.-])(?P<head>\w{1,64}_(?:secret|token|password|passwd|key)[ \t]+)(?=[^\s\d]{0,64}\d)[^\s,;)\]}]{8,}"
 )
 _FLAG: Final = rf"(?<!\S)(?P<head>--?[\w-]*(?:{_WORDS}|{_WEAK})[ \t]+)(?!-|(?:or|and|are|is)\s)\S+"
 _USER_FLAG: Final = r"(?<!\S)(?P<head>(?:-u|--user)[ \t=]+[^\s:]+:)(?!//)\S+"
@@ -99,6 +104,7 @@ RULES: Final = tuple(
         _PAIR,
         _WEAK_PAIR,
         _PASSWORD_IN_QUOTES,
+        _SPACED,
         _FLAG,
         _USER_FLAG,
         _SHORT_FLAG,
@@ -107,7 +113,23 @@ RULES: Final = tuple(
 
 SIGNS: Final = (
     *("pass", "pwd", "secret", "token", "key", "credential", "auth", "cookie", "bearer", "://", "vws1.", "eyj"),
-    *("-u", "-p", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "hvs.", "akia", "asia"),
+    *(
+        "-u",
+        "-p",
+        "k_live_",
+        "k_test_",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+        "glpat-",
+        "xox",
+        "hvs.",
+        "akia",
+        "asia",
+    ),
 )
 """What every text that a rule matches holds one of, in lower case. Nearly all text shows no secret: a look for these is
 cheaper than the rules."""

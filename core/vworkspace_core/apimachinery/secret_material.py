@@ -170,7 +170,7 @@ def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
     """
     if len(text) > 4 * longest:
         text = _cut(text, 4 * longest)
-    clean = _redact_text(text, secret=False)
+    clean = visible(_redact_text(text, secret=False))
     return clean if len(clean) * 4 <= longest else clean.encode(errors="replace")[:longest].decode(errors="ignore")
 
 
@@ -178,6 +178,15 @@ def _cut(text: str, longest: int) -> str:
     text = text[:longest]
     last = text[max(text.rfind(space) for space in " \t\n\r") + 1 :]
     return text[: -len(last)] + REDACTED if last and _may_show(_plain(last)) else text
+
+
+_STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""C0 and C1 without tab and line break, and what changes the direction of text or breaks a line unseen."""
+
+
+def visible(text: str) -> str:
+    """Return `text` with what would steer a terminal written as JSON escapes it."""
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def redact(value: Any) -> Any:

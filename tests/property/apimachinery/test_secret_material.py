@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from tests.support.strategies import inline_values, json_values
 from vworkspace_core.apimachinery.redaction import PLACEHOLDER
-from vworkspace_core.apimachinery.secret_material import REDACTED, find_secret_material, is_secret_key, redact, shown
+from vworkspace_core.apimachinery.secret_material import (
+    REDACTED,
+    find_secret_material,
+    is_secret_key,
+    redact,
+    shown,
+    visible,
+)
 
 SECRET_KEYS = st.sampled_from(
     [
@@ -242,10 +249,26 @@ def test_no_spelling_of_a_secret_survives(spelling: str, secret: str) -> None:
         "xoxb-1234567890-abcdef",
         "hvs.CAESIJ0123456789abcdef",
         "AKIAIOSFODNN7EXAMPLE",
+        "sk_" + "live_0123456789abcdefABCD",
+        "rk_" + "test_0123456789abcdefABCD",
     ],
 )
 def test_tokens_of_well_known_makes_are_known_by_themselves(token: str) -> None:
     assert redact(f"clone with {token}, please") == "clone with ***, please"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("client_secret abc123DEF456 was sent", "client_secret *** was sent"),
+        ("{{ .Values.password }}: hunter2", "{{ .Values.password }}: ***"),
+        ("{{ .Values.db.token }} = abcdef", "{{ .Values.db.token }} = ***"),
+        ("client_secret is required", "client_secret is required"),
+        ("the access_token must be given 3 times", "the access_token must be given 3 times"),
+    ],
+)
+def test_a_key_of_a_template_or_with_a_blank_behind_it_is_a_key_too(text: str, shown: str) -> None:
+    assert redact(text) == shown
 
 
 @given(st.sampled_from(SPELLINGS), st.text(max_size=30), st.text(max_size=30), SECRETS)
@@ -390,7 +413,7 @@ def test_a_cut_shows_no_piece_of_a_secret(spelling: str, before: int, secret: st
 
 @given(st.text(max_size=60), st.integers(0, 30))
 def test_a_short_text_is_shown_as_it_is_redacted(text: str, longest: int) -> None:
-    whole = redact(text)
+    whole = visible(redact(text))
 
     assert shown(text, 1000) == (whole if len(whole) * 4 <= 1000 else shown(whole, 1000))
     assert len(shown(text, longest).encode(errors="replace")) <= longest
