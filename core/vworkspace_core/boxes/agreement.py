@@ -1,4 +1,4 @@
-"""Who has to agree before a box acts for a parent: other namespaces, and Secrets that a parent names (RUN-12).
+"""Agreement before a box acts for a parent: of other namespaces, and of Secrets that a parent names (RUN-12).
 
 Agreement stands on what is at stake, where no tenant but its own may write: as of Velero's peers. Until it is there the
 resource is held as it is, and its message says what to write.

@@ -1,4 +1,4 @@
-"""That a box is nobody's deputy: each expression of a template, held against the power of its place (RUN-12).
+"""Check that a box is nobody's deputy: each expression is held against the power of its place (RUN-12).
 
 What an expression gives is followed into the maps and lists that it writes out, through both branches of a condition:
 `cond ? {'name': self.spec.name} : none` is judged at `name`, with what decides the condition.
@@ -29,7 +29,7 @@ _STEP: Final = re.compile(r"""\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.([^.\[
 
 @attrs.frozen
 class Deputies:
-    """Judges the templates of one box, whose parents are of a kind and are trusted with some powers."""
+    """Judge of the templates of one box, whose parents are of a kind and are trusted with some powers."""
 
     findings: Findings
     parent: Kind
@@ -92,7 +92,7 @@ def _below(schema: Schema | None, steps: Sequence[str]) -> Schema | None:
 
 @attrs.frozen
 class _Outcomes:
-    """What an expression may give: each value with the keys below which it writes it, who decides it, and its type."""
+    """Values that an expression may give: each with the keys below which it is written, its origin and its type."""
 
     text: str
     types: Mapping[str, CelType]

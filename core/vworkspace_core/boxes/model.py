@@ -99,7 +99,7 @@ class DeletionOrder(StrEnum):
 
 
 class Power(StrEnum):
-    """What expressions over a parent may decide only where whoever writes parents is trusted with it."""
+    """Power that expressions over a parent have only where whoever writes parents is trusted with it."""
 
     NAMESPACES = "Namespaces"
     """In which namespace an object is, or to which it points."""

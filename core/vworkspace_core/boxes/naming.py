@@ -1,4 +1,4 @@
-"""Who decides what the objects of a box are called, read from its text before anything is compiled (RUN-12)."""
+"""Origins of names: who decides what objects are called, read from a box before anything is compiled (RUN-12)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,11 +7,12 @@ from vworkspace_core.apimachinery.manifest import Kind, get_path
 from vworkspace_core.boxes.children import ChildNames
 from vworkspace_core.boxes.model import BoxResource, OperatorBox
 from vworkspace_core.boxes.schemas import KnownKind
+from vworkspace_core.boxes.scoping import names_in
 from vworkspace_core.boxes.taint import PARENT, Origin, Taint, child, external, taint_of
 from vworkspace_core.boxes.templates import pieces
 from vworkspace_core.cel import CelSyntaxError
 from vworkspace_core.cel.parser import parse
-from vworkspace_core.cel.syntax import Expression, Identifier, children
+from vworkspace_core.cel.syntax import Expression
 
 
 def taints_of(model: OperatorBox, kinds: Mapping[str, KnownKind], names: ChildNames) -> Mapping[str, Taint]:
@@ -63,12 +64,5 @@ def origin_of(text: Any, *, literal: bool = False) -> Origin:
 
 def _origin(tree: Expression) -> Origin:
     """Return who decides an expression that reads the parent alone; what it reads beside that is a choice."""
-    others = {name: Taint(origin=Origin.CHOSEN) for name in _names(tree) if name != "self"}
+    others = {name: Taint(origin=Origin.CHOSEN) for name in names_in(tree) if name != "self"}
     return taint_of(tree, {**others, "self": PARENT}).whole.origin
-
-
-def _names(node: Expression) -> Iterator[str]:
-    if isinstance(node, Identifier):
-        yield node.name
-    for below in children(node):
-        yield from _names(below)

@@ -137,7 +137,7 @@ class ExpressionCompiler:
 
     def _types(self, tree: Expression, variables: Variables) -> Mapping[str, CelType]:
         """Of the variables that are read; of all where one is not there, so that a hint can name what was meant."""
-        names = set(_names(tree))
+        names = set(names_in(tree))
         lists = self._lists(variables) if any(name in self.lists for name in names) else {}
         known = {name: kind for name in names if (kind := variables.types.get(name) or lists.get(name)) is not None}
         return known if known.keys() >= names - TYPES.keys() else {**variables.types, **lists}
@@ -154,11 +154,12 @@ class ExpressionCompiler:
                 self.findings.problem(path, _absent(absence, self.where), offset)
 
 
-def _names(node: Expression) -> Iterator[str]:
+def names_in(node: Expression) -> Iterator[str]:
+    """Yield the name of every variable in an expression, those of its macros included."""
     if isinstance(node, Identifier):
         yield node.name
     for child in children(node):
-        yield from _names(child)
+        yield from names_in(child)
 
 
 def _absent(absence: Absence, where: Callable[..., str]) -> str:

@@ -1,4 +1,4 @@
-"""What the value of an expression may tell, and who decides it: judged from the text, without values (L21, RUN-12).
+"""Taint of expressions: what a value may tell, and who decides it, judged from the text without values (L21, RUN-12).
 
 Two questions go through an expression together. `data`: whether its value tells of the data of a Secret, which may flow
 into Secrets alone. `origin`: who decides it, the author of the box or whoever may write its parents. Objects are
@@ -77,7 +77,7 @@ PUBLIC: Final = frozenset((*_SERVER, _NAME, ("metadata", "labels"), ("type",)))
 
 @attrs.frozen
 class Taint:
-    """What is known of a value. `source` is the object that it is, or whose `path` or list it is, where it is one.
+    """Knowledge of a value. `source` is the object that it is, or whose `path` or list it is, where it is one.
 
     `owned`: it is the name of an object of the box's own, as it is.
     """
@@ -91,23 +91,23 @@ class Taint:
 
     @property
     def whole(self) -> "Taint":
-        """All that any part of it may tell."""
+        """Return all that any part of it may tell."""
         if self.source is None:
             return self
         return Taint(self.data or self.source.public is not None, max(self.origin, self.source.rest))
 
     @property
     def presence(self) -> "Taint":
-        """What being there, or having so many items, may tell."""
+        """Return what being there, or having so many items, may tell."""
         return Taint(self.data, self.whole.origin)
 
     def under(self, other: "Taint") -> "Taint":
-        """Itself, where `other` decided that it is this value."""
+        """Return itself, where `other` decided that it is this value."""
         owned = self.owned and other.origin is Origin.AUTHOR
         return attrs.evolve(self, data=self.data or other.data, origin=max(self.origin, other.origin), owned=owned)
 
     def field(self, name: str) -> "Taint":
-        """A field of it."""
+        """Return a field of it."""
         if self.source is None or self.listed:
             return self.whole
         path = (*self.path, name)
@@ -119,16 +119,16 @@ class Taint:
 
     @property
     def item(self) -> "Taint":
-        """An item of it: what is no list of objects counts whole."""
+        """Return an item of it: what is no list of objects counts whole."""
         return attrs.evolve(self, listed=False) if self.listed else self.whole
 
     @property
     def list(self) -> "Taint":
-        """A list of such values."""
+        """Return a list of such values."""
         return self.whole if self.listed or self.path else attrs.evolve(self, listed=self.source is not None)
 
     def meets(self, other: "Taint") -> "Taint":
-        """Either of the two."""
+        """Return what is either of the two."""
         if self.source is not None and other.source is not None:
             alike = (self.source, self.path, self.listed) == (other.source, other.path, other.listed)
             return self.under(other) if alike else self.whole.under(other.whole)
