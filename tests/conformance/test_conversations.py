@@ -261,6 +261,19 @@ CONVERSATIONS: dict[str, list[Turn]] = {
     "a bound is a rule of the kind": [apply({"spec": {"size": 10}}, 422, reason="Invalid", fields={"spec.size"})],
 }
 
+_NEVER = (99,)
+LATER: dict[str, tuple[tuple[int, ...], list[Turn]]] = {
+    # structured-merge-diff 6.3.3 leaves null where the last item went, and the schema wants a list.
+    "S-41 an item goes with all that others put into it": (
+        (1, 36, 3),
+        [
+            *CONVERSATIONS["S-41 an item goes with all that others put into it"][:-1],
+            apply(status=422, reason="Invalid", fields={"spec.ports"}),
+        ],
+    )
+}
+"""What later servers answer otherwise, and since when."""
+
 
 @pytest.fixture(scope="module", params=["in process", "over HTTP", "kube-apiserver"])
 def partner(request: pytest.FixtureRequest) -> Iterator[Partner]:
@@ -300,6 +313,15 @@ def namespace(partner: Partner) -> Iterator[str]:
     assert partner.send("DELETE", f"/api/v1/namespaces/{name}").status == 200
 
 
-@pytest.mark.parametrize("turns", CONVERSATIONS.values(), ids=CONVERSATIONS)
-def test_as_a_real_server_answers(partner: Partner, namespace: str, turns: list[Turn]) -> None:
-    hold(partner, turns, namespace)
+@pytest.mark.parametrize("about", CONVERSATIONS)
+def test_as_a_real_server_answers(partner: Partner, namespace: str, about: str) -> None:
+    since, turns = LATER.get(about, (_NEVER, []))
+    hold(partner, turns if _version(partner) >= since else CONVERSATIONS[about], namespace)
+
+
+def _version(partner: Partner) -> tuple[int, ...]:
+    """Return the version of a real server; the embedded one answers like 1.36.2."""
+    if isinstance(partner, OverHttp) and partner.token:
+        found = str(partner.send("GET", "/version").body["gitVersion"])
+        return tuple(int(number) for number in found.removeprefix("v").split("-")[0].split("."))
+    return (1, 36, 2)

@@ -1,5 +1,6 @@
 """Which cluster the end-to-end suite runs on, by the ecosystem's conventions (RUN-8).
 
+`VWORKSPACE_CLUSTER` is the folder of a running `make cluster`, where Flux is the real one.
 `E2E_CLUSTER=existing` is the cluster of KUBECONFIG (`E2E_OPERATOR_CONTEXT` names the context that the operator uses
 instead of the current one, with only the rights that `manifests` prints). `KUBEBUILDER_ASSETS` is a folder with etcd
 and kube-apiserver, which are started on loopback once a run. Otherwise the embedded API server, new for each story.
@@ -21,6 +22,7 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 from tests.support.audited_story import POLICY, Audit, Remembered, Written
 from tests.support.server_thread import served
+from tools.cluster.up import VARIABLE, Cluster
 from vworkspace_apiserver.access.rbac import service_account
 from vworkspace_apiserver.http.authority import certificates_for
 from vworkspace_apiserver.http.certificates import Certificates
@@ -30,7 +32,7 @@ from vworkspace_apiserver.server import ApiServer
 from vworkspace_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
 from vworkspace_kube import load_config
 
-__all__ = ["Reached", "is_existing", "reached", "real_server", "stop_real_server"]
+__all__ = ["Reached", "is_existing", "reached", "real_cluster", "real_server", "stop_real_server"]
 
 _ADMIN_TOKEN: Final = "administrator-0123456789"
 _OPERATOR_TOKEN: Final = "operator-0123456789"
@@ -52,6 +54,8 @@ class Reached:
     is_fresh: bool = False
     audit: Audit | None = None
     services: dict[tuple[str, str], str] = attrs.field(factory=dict)
+    real: Cluster | None = None
+    """The cluster of `make cluster`: nothing in it is simulated."""
 
 
 def is_existing() -> bool:
@@ -65,7 +69,10 @@ def is_existing() -> bool:
 @contextmanager
 def reached() -> Iterator[Reached]:
     """The cluster of the environment for one story."""
-    if is_existing():
+    if (cluster := real_cluster()) is not None:
+        with _alone():
+            yield _whole(cluster)
+    elif is_existing():
         with _alone():
             yield _existing()
     elif os.environ.get("KUBEBUILDER_ASSETS"):
@@ -73,6 +80,17 @@ def reached() -> Iterator[Reached]:
     else:
         with _embedded() as found:
             yield found
+
+
+def real_cluster() -> Cluster | None:
+    """Return the cluster of real controllers that the environment names, if it names one."""
+    folder = os.environ.get(VARIABLE, "")
+    return Cluster.load(Path(folder)) if folder else None
+
+
+def _whole(cluster: Cluster) -> Reached:
+    admin, operator = (load_config(path) for path in (cluster.kubeconfig, cluster.operator_kubeconfig))
+    return Reached(admin, operator, restricted=True, is_ours=False, real=cluster)
 
 
 def _existing() -> Reached:

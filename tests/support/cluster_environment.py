@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -10,11 +11,13 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tests.support import e2e_world as worlds
-from tests.support.cluster_choice import Reached, is_existing, reached
+from tests.support.cluster_choice import Reached, is_existing, reached, real_cluster
 from tests.support.definitions import define, have_defined
 from tests.support.e2e_world import NAMESPACES, NS, OWN_NS, VELERO_NS, World
 from tests.support.kube_client import RemoteHands, RemoteRecord
 from tests.support.recording_client import Witness
+from tools.cluster.charts import Repository
+from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core.api.labels import ALLOWED_TYPES, CLUSTER_ID, JOB_STORE
 from vworkspace_core.apimachinery import resources as known
@@ -22,6 +25,7 @@ from vworkspace_core.apimachinery.errors import AlreadyExists, KindMissing, NotF
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.ports import Clock, KubeApi, PatchType
 from vworkspace_fake.downstream import DownstreamBehaviour
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_fake.flux import FluxBehaviour
 from vworkspace_kube import KubeApiClient, load_config
 
@@ -52,6 +56,10 @@ def environment_world(
     with reached() as cluster, start_blocking_portal() as portal, _connected(portal, cluster) as hands:
         if crds is not None and not cluster.is_ours:
             pytest.skip("needs a cluster whose definitions may come and go")
+        if cluster.real is not None:
+            if engines is not None or behaviour is not worlds.QUICK:
+                pytest.skip("scripts simulated controllers, and these are real")
+            _push_charts(cluster.real)
         wanted = worlds.usual_crds(engines is not None) if crds is None else crds
         hands.do(partial(_define, wanted, cluster.is_ours and not cluster.is_fresh))
         hands.do(partial(_prepare, cluster))
@@ -65,6 +73,15 @@ def environment_world(
             record.stop()
             if not cluster.is_fresh:
                 hands.do(_clean)
+
+
+def _push_charts(cluster: Cluster) -> None:
+    """Have the versions that stories ask for: all but one are a ConfigMap, that one has a hook that fails."""
+    assert cluster.registries is not None, "the cluster runs without flux"
+    repository = Repository(cluster.registries.trusted, NS, cluster.registries.authority)
+    for version in (worlds.FIRST, worlds.EDITED, worlds.LATER):
+        repository.push("nextcloud", version, like="settings")
+    repository.push("nextcloud", worlds.BROKEN, {"hook": "fails"}, like="hooked")
 
 
 @contextmanager
@@ -99,6 +116,7 @@ async def grant(api: KubeApi, velero_namespace: str = "", *, agent: bool = True)
     """Give the operator the rights that are printed for it, in namespaces that are there."""
     options = InstallOptions(namespace=OWN_NS, velero_namespace=velero_namespace, agent=agent)
     await apply_printed((*installation(options), *tenant(NS, options)), RIGHTS, api)
+    await apply_printed(tenant(NS, options), {SERVICE_ACCOUNT.kind: SERVICE_ACCOUNT}, api)
 
 
 async def apply_printed(manifests: Iterable[Manifest], kinds: Mapping[str, Kind], api: KubeApi) -> None:
@@ -119,12 +137,14 @@ def _places(kinds: Collection[Kind]) -> Iterator[tuple[Kind, str | None]]:
 
 def leave() -> None:
     """At the end of a run, take its namespaces out of a cluster that goes on without it."""
-    if worlds.SUFFIX and is_existing():
-        anyio.run(_leave)
+    if (cluster := real_cluster()) is not None:
+        anyio.run(_leave, cluster.kubeconfig)
+    elif worlds.SUFFIX and is_existing():
+        anyio.run(_leave, None)
 
 
-async def _leave() -> None:
-    async with KubeApiClient(load_config(None)) as api:
+async def _leave(kubeconfig: Path | None) -> None:
+    async with KubeApiClient(load_config(kubeconfig)) as api:
         for name in (NS, worlds.UNGATED_NS):
             with suppress(NotFound):
                 await api.delete(ObjectRef(known.NAMESPACE, None, name))
@@ -134,6 +154,8 @@ async def _clean(api: KubeApi) -> None:
     """Leave nothing of the story behind: the operator is gone, so finalizers are taken off by hand."""
     for kind in _LEFT:
         await _remove(api, kind, NS)
+    for kind in (known.APPLICATION_INSTANCE, known.OPERATION, known.HELM_RELEASE):
+        await _remove(api, kind, worlds.UNGATED_NS)
     for kind in (known.VELERO_BACKUP, known.VELERO_RESTORE):
         await _remove(api, kind, VELERO_NS, f"{CLUSTER_ID}={worlds.CLUSTER}")
     await _remove(api, known.SECRET, OWN_NS, JOB_STORE)

@@ -9,14 +9,16 @@ from typing import Any
 from uuid import uuid4
 
 import attrs
+import pytest
 
 from tests.support.builders import instance_manifest
-from tests.support.cluster_choice import Reached
+from tests.support.cluster_choice import Reached, real_cluster
 from tests.support.kube_client import Hands, InProcessHands, InProcessRecord, Record
 from tests.support.operator_process import Lever
 from tests.support.patience import PATIENCE
 from tests.support.recording_client import Witness, Write
 from tests.support.source_names import source_ref
+from tools.cluster.up import VARIABLE
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.model.calls import Caller
 from vworkspace_apiserver.server import ApiServer
@@ -26,6 +28,7 @@ from vworkspace_core.apimachinery.errors import AlreadyExists
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
+    CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     EVENT,
     HELM_RELEASE,
@@ -43,7 +46,8 @@ from vworkspace_fake.downstream.crds import downstream_crds
 from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule
 from vworkspace_fake.flux.crds import flux_crds
 
-SUFFIX = f"-{uuid4().hex[:6]}" if os.environ.get("E2E_CLUSTER") or os.environ.get("KUBEBUILDER_ASSETS") else ""
+_SHARED = ("E2E_CLUSTER", "KUBEBUILDER_ASSETS", VARIABLE)
+SUFFIX = f"-{uuid4().hex[:6]}" if any(os.environ.get(name) for name in _SHARED) else ""
 """Keeps runs apart that may meet in one cluster; a cluster of the run's own needs none."""
 CLUSTER = f"cluster-prod-1{SUFFIX}"
 NS = f"org-myteam{SUFFIX}"
@@ -57,10 +61,15 @@ FLUX = "system:serviceaccount:flux-system:flux"
 INSTANCE = ObjectRef(APPLICATION_INSTANCE, NS, NAME)
 RELEASE = ObjectRef(HELM_RELEASE, NS, NAME)
 FIRST, BROKEN, EDITED, LATER = "6.6.0", "6.7.0", "6.7.1", "6.8.0"
-CHART = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "nextcloud", "version": FIRST}
+_REAL = real_cluster()
+REGISTRY = (
+    f"oci://{_REAL.registries.trusted}/{NS}" if _REAL and _REAL.registries else "oci://registry.example.com/charts"
+)
+CHART = {"sourceType": "oci", "url": REGISTRY, "name": "nextcloud", "version": FIRST}
 SOURCE = source_ref(NS, NAME, CHART)
 """Of the first version."""
-FAILURE = "post-upgrade hooks failed: job nextcloud-upgrade: BackoffLimitExceeded"
+FAILURE = f"hooks failed: failed early due to stalled resources: [Job/{NS}/{NAME}-hook status: 'Failed']"
+"""What Helm says of the broken version, in its own words."""
 QUICK = FluxBehaviour(
     source_fetch_seconds=0.1,
     install_seconds=0.3,
@@ -68,7 +77,9 @@ QUICK = FluxBehaviour(
     rollback_seconds=0.1,
     uninstall_seconds=0.1,
     min_retry_seconds=0.1,
-    release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, FAILURE), action=Action.UPGRADE, version=BROKEN),),
+    release_rules=(
+        ReleaseRule(FluxOutcome(OutcomeKind.FAIL, f"post-upgrade {FAILURE}"), action=Action.UPGRADE, version=BROKEN),
+    ),
 )
 """A Flux that takes tenths of a second, and for which one version does not upgrade."""
 
@@ -122,7 +133,7 @@ class World:
     clock: Clock
     hands: Hands
     control: ControlPlaneServer
-    flux: FluxSimulator
+    _flux: FluxSimulator
     history: History
     operator_witness: Witness
     flux_witness: Witness
@@ -177,6 +188,18 @@ class World:
         simulated = None if engines is None else DownstreamSimulator(others, engines)
         flux_simulator = FluxSimulator(flux, behaviour)
         return cls(clock, hands, control, flux_simulator, history, operator, flux, others, simulated, **more)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the controllers beside the operator are the real ones."""
+        return self.reached is not None and self.reached.real is not None
+
+    @property
+    def flux(self) -> FluxSimulator:
+        """The simulated Flux; a test that asks for it has nothing to do where Flux is real."""
+        if self.is_real:
+            pytest.skip("asks the simulated Flux, and this one is real")
+        return self._flux
 
     @property
     def cluster(self) -> ApiServer:
@@ -274,6 +297,10 @@ class World:
 
     def running(self) -> list[str]:
         """Chart versions that run, without the digest that Flux appends for OCI sources."""
+        if self.is_real:
+            made = "app.kubernetes.io/managed-by=Helm"
+            page = self.hands.do(lambda api: api.list(CONFIG_MAP, namespace=NS, label_selector=made))
+            return [str(get_path(item, "data", "version")).partition("+")[0] for item in page.items]
         return [load.version.partition("+")[0] for load in self.flux.workloads]
 
     def writes(self) -> list[Write]:
@@ -292,6 +319,8 @@ class World:
 
     def flux_writes(self) -> list[Write]:
         """What Flux wrote."""
+        if self.is_real:
+            pytest.skip("asks what the simulated Flux wrote, and this one is real")
         return list(self.flux_witness.writes)
 
     def statuses(self, *, since: int = 0) -> Iterator[dict[str, str]]:
@@ -302,7 +331,7 @@ class World:
     def told(self) -> str:
         """What a failed wait says of the world."""
         results = {job.id: job.result for job in self.control.jobs}
-        return f"conditions {self.conditions()}, results {results}, flux errors {self.flux.errors}"
+        return f"conditions {self.conditions()}, results {results}, flux errors {self._flux.errors}"
 
 
 def usual_crds(engines: bool) -> tuple[Manifest, ...]:

@@ -150,6 +150,8 @@ async def _start(group: TaskGroup, world: World, control: ControlPlane, settings
 
 def simulate(group: TaskGroup, world: World) -> None:
     """Flux and, where the story wants them, the other downstream controllers, until the group ends."""
+    if world.is_real:
+        return
     group.start_soon(run_flux, world.flux_witness, world.clock, world.flux)
     if world.engines is not None:
         group.start_soon(run_engines, world.engines_witness, world.clock, world.engines)

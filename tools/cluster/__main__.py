@@ -16,7 +16,8 @@ from tools.cluster.processes import CannotStart
 from tools.cluster.up import VARIABLE, running
 
 _BARE = ("tests/e2e", "tests/conformance")
-_WHOLE = ("tests/cluster",)
+_WHOLE = ("tests/cluster", "tests/e2e/test_pull_sequence.py", "tests/e2e/test_operations_helm.py", "-k", "cluster")
+"""Stories of the whole operator, too: those that are played in a cluster, and not in process."""
 
 
 def main(arguments: Sequence[str]) -> int:

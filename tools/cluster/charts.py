@@ -27,24 +27,24 @@ _CONTENT: Final = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 
 
-def packaged(name: str, version: str, values: Mapping[str, object] | None = None) -> bytes:
-    """Return a chart as `helm package` writes it, the same bytes for the same arguments."""
+def packaged(name: str, version: str, values: Mapping[str, object] | None = None, like: str = "") -> bytes:
+    """Return a chart as `helm package` writes it, the same bytes for the same arguments; `like` has its templates."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for path, content in _files(name, version, values or {}):
+        for path, content in _files(name, version, values or {}, like or name):
             entry = tarfile.TarInfo(f"{name}/{path}")
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
     return gzip.compress(archive.getvalue(), mtime=0)
 
 
-def _files(name: str, version: str, values: Mapping[str, object]) -> Iterator[tuple[str, bytes]]:
+def _files(name: str, version: str, values: Mapping[str, object], like: str) -> Iterator[tuple[str, bytes]]:
     yield "Chart.yaml", yaml.safe_dump(_metadata(name, version)).encode()
     yield "values.yaml", yaml.safe_dump({**_VALUES, **values}).encode()
-    for path in sorted((FOLDER / name).rglob("*")):
+    for path in sorted((FOLDER / like).rglob("*")):
         if path.is_file():
-            yield str(path.relative_to(FOLDER / name)), path.read_bytes()
-    if name == "large":
+            yield str(path.relative_to(FOLDER / like)), path.read_bytes()
+    if like == "large":
         yield "files/noise.bin", hashlib.shake_256(version.encode()).digest(_LARGE)
 
 
@@ -72,9 +72,9 @@ class Repository:
         """Return what `chart.url` of an application says for an HTTP repository."""
         return f"{self._scheme}://{self.address}/charts/{self.place}"
 
-    def push(self, name: str, version: str, values: Mapping[str, object] | None = None, tag: str = "") -> str:
-        """Push a chart to the OCI registry, under its version or another tag; return its digest."""
-        content, config = packaged(name, version, values), json.dumps(_metadata(name, version)).encode()
+    def push(self, name: str, version: str, values: Mapping[str, object] | None = None, like: str = "") -> str:
+        """Push a chart to the OCI registry under its version as the tag; return its digest."""
+        content, config = packaged(name, version, values, like), json.dumps(_metadata(name, version)).encode()
         layers = [self._blob(name, content, _CONTENT)]
         manifest = {
             "schemaVersion": 2,
@@ -83,7 +83,7 @@ class Repository:
             "layers": layers,
         }
         body = json.dumps(manifest).encode()
-        self._call("PUT", f"/v2/{self.place}/{name}/manifests/{tag or version}", body, _MANIFEST)
+        self._call("PUT", f"/v2/{self.place}/{name}/manifests/{version}", body, _MANIFEST)
         return _digest(body)
 
     def publish(self, *charts: tuple[str, str]) -> None:

@@ -5,7 +5,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -31,7 +31,8 @@ class Site:
 class Component:
     """Something that can be asked for by name.
 
-    `crds` are files of definitions, as (pin, module, pattern in the module's folder); `namespaces` have to be there.
+    `crds` are files of definitions, as (pin, module, pattern in its folder); `namespaces` and `objects` have to
+    be there.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Component:
     commands: Callable[[Site], Iterator[Command]]
     crds: Sequence[tuple[str, str, str]] = ()
     namespaces: Sequence[str] = ()
+    objects: Sequence[Mapping[str, Any]] = ()
 
 
 def answers(url: str, *, authority: str = "", token: str = "") -> bool:
@@ -137,6 +139,33 @@ def _flux_controller(site: Site, name: str, *flags: str) -> Command:
     )
 
 
+def _argo(site: Site) -> Iterator[Command]:
+    yield Command(
+        "workflow-controller",
+        [
+            str(site.programs / "argo-workflows"),
+            f"--kubeconfig={site.kubeconfig}",
+            "--namespace=argo",
+            "--executor-image=registry.example.com/argoexec:1",
+        ],
+        lambda: answers(f"http://{LOOPBACK}:6060/healthz"),
+        {"LEADER_ELECTION_DISABLE": "true"},
+    )
+
+
+def _snapshots(site: Site) -> Iterator[Command]:
+    port = site.port()
+    yield Command(
+        "snapshot-controller",
+        [
+            str(site.programs / "snapshot-controller"),
+            f"--kubeconfig={site.kubeconfig}",
+            f"--http-endpoint={LOOPBACK}:{port}",
+        ],
+        lambda: answers(f"http://{LOOPBACK}:{port}/metrics"),
+    )
+
+
 def _made(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     return folder
@@ -157,6 +186,38 @@ COMPONENTS: Final[Mapping[str, Component]] = {
                 ("helm-controller", "github.com/fluxcd/helm-controller", _FLUX_CRDS),
             ),
             ("flux-system",),
+        ),
+        Component(
+            "argo",
+            ("argo-workflows",),
+            _argo,
+            (
+                (
+                    "argo-workflows",
+                    "github.com/argoproj/argo-workflows/v3",
+                    "manifests/base/crds/minimal/argoproj.io_*.yaml",
+                ),
+            ),
+            ("argo",),
+            (
+                {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {"name": "workflow-controller-configmap", "namespace": "argo"},
+                },
+            ),
+        ),
+        Component(
+            "snapshots",
+            ("snapshot-controller",),
+            _snapshots,
+            (
+                (
+                    "snapshot-controller",
+                    "github.com/kubernetes-csi/external-snapshotter/client/v8",
+                    "config/crd/*snapshot.storage.k8s.io_*.yaml",
+                ),
+            ),
         ),
     )
 }

@@ -149,6 +149,7 @@ def _install(components: Iterable[Component], programs: Path, folder: Path) -> N
         for file in sorted(module_folder(pins[pin], module).glob(pattern))
     ]
     objects = [_namespace(name) for component in components for name in component.namespaces]
+    objects += [dict(found) for component in components for found in component.objects]
     objects += [_node(number) for number in range(NODES)]
     _kubectl([*kubectl, "apply", "--server-side", "-f", "-"], yaml.safe_dump_all(objects))
     if files:
