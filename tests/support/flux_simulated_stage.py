@@ -69,8 +69,19 @@ class SimulatedStage(Stage):
 
     def registry_fails(self, status: int) -> None:
         """Say how every pull ends."""
-        fault = {0: SourceFault.NONE, 401: SourceFault.UNAUTHORIZED}.get(status, SourceFault.UNAVAILABLE)
-        rules = (SourceRule(SourceOutcome(fault)),) if status else ()
+        rules = [] if status == 0 else [SourceRule(SourceOutcome(SourceFault.UNAUTHORIZED))]
+        if status not in (0, 401):
+            rules = [
+                SourceRule(
+                    SourceOutcome(
+                        SourceFault.UNAVAILABLE,
+                        f"GET https://registry.example.com/v2/org/{chart}/manifests/{version}: UNAVAILABLE: busy",
+                    ),
+                    chart=chart,
+                )
+                for chart, versions in self._flux.behaviour.published.items()
+                for version in versions
+            ]
         self._flux.behaviour = attrs.evolve(self._flux.behaviour, source_rules=rules)
 
     def until(self, holds: Holds, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
@@ -104,11 +115,18 @@ class SimulatedStage(Stage):
 
 def _rules(chart: str, version: str, values: dict[str, Any]) -> list[ReleaseRule]:
     if chart == "broken":
-        outcome = FluxOutcome(OutcomeKind.RENDER_ERROR)
+        told = "execution error at (broken/templates/fail.yaml:1:3): this chart never renders"
+        outcome = FluxOutcome(OutcomeKind.RENDER_ERROR, told)
+    elif chart == "large":
+        told = 'create: failed to create: Secret "sh.helm.release.v1.shop.v1" is invalid: data: Too long: '
+        outcome = FluxOutcome(OutcomeKind.RENDER_ERROR, f"{told}may not be more than 1048576 bytes")
+    elif not isinstance(values.get("replicas", 1), int):
+        outcome = FluxOutcome(OutcomeKind.VALUES_ERROR)
     elif values.get("pod") == "never-ready":
         outcome = FluxOutcome(OutcomeKind.HANG)
     elif values.get("hook") == "fails":
-        outcome = FluxOutcome(OutcomeKind.FAIL)
+        told = f"failed early due to stalled resources: [Job/{_PLACE}/{NAME}-hook status: 'Failed']"
+        outcome = FluxOutcome(OutcomeKind.FAIL, f"post-upgrade hooks failed: {told}")
     else:
         return []
     actions = (Action.INSTALL, Action.UPGRADE)

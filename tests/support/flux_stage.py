@@ -28,6 +28,8 @@ SHOWN: Final = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART, HELM_RELEASE)
 MANAGER: Final = "vworkspace-operator"
 _SETTINGS: Final = Settings(cluster_id="stage", interval="10m", timeout="30s")
 
+_LOOKS: Final = 240
+
 Holds = Callable[[Manifest], bool]
 
 
@@ -134,8 +136,11 @@ class Stage(ABC):
 
     def until_failed_again(self, kind: Kind) -> None:
         """Wait until the only object of a kind was Ready=False, something else, and Ready=False again."""
-        while sum(failed for failed, _ in groupby(map(_has_failed, self._states_of(kind)))) < 2:
+        for _ in range(_LOOKS):
+            if sum(failed for failed, _ in groupby(map(_has_failed, self._states_of(kind)))) >= 2:
+                return
             self.pause(0.5)
+        raise AssertionError(f"{kind.kind} did not fail twice: {self._states_of(kind)[-1:]}")
 
     def _states_of(self, kind: Kind) -> list[Manifest]:
         return [state for found, state in self.states() if found == kind]

@@ -11,12 +11,11 @@ from types import FrameType
 
 from tools.cluster.build import WITHOUT_GO, CannotBuild, build, has_go
 from tools.cluster.components import CHOICE
-from tools.cluster.pins import read_pins
 from tools.cluster.processes import CannotStart
-from tools.cluster.up import VARIABLE, running
+from tools.cluster.up import VARIABLE, pins_of, running
 
 _BARE = ("tests/e2e", "tests/conformance")
-_WHOLE = ("tests/cluster", "tests/e2e/test_pull_sequence.py", "tests/e2e/test_operations_helm.py", "-k", "cluster")
+_WHOLE = ("tests/cluster", "tests/e2e/test_pull_sequence.py", "-k", "cluster")
 """Stories of the whole operator, too: those that are played in a cluster, and not in process."""
 
 
@@ -39,14 +38,16 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.cluster", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, run, told in (
-        ("build", _build, "build what the cache lacks, and print the folder of the programs"),
-        ("up", _up, "bring a cluster up, print its kubeconfig, wait for Ctrl-C"),
-        ("test", _test, "run the tests that want real servers and controllers, on such a cluster"),
+    for name, run, wanted, told in (
+        ("build", _build, ",".join(CHOICE), "build what the cache lacks, and print the folder of the programs"),
+        ("up", _up, ",".join(CHOICE), "bring a cluster up, print its kubeconfig, wait for Ctrl-C"),
+        ("test", _test, "flux", "run the tests that want real servers and controllers, on such a cluster"),
     ):
         command = commands.add_parser(name, help=told)
         command.set_defaults(run=run)
-        command.add_argument("--with", dest="wanted", default=",".join(CHOICE), help="of %(default)s; only these run")
+        command.add_argument(
+            "--with", dest="wanted", default=wanted, help=f"of {','.join(CHOICE)} (default: %(default)s)"
+        )
         command.add_argument("--keep", action="store_true", help="leave the folder with data and logs")
         command.add_argument("rest", nargs="*", help="for test: arguments for pytest instead of all its tests")
     return parser
@@ -61,7 +62,7 @@ def _wanted(options: argparse.Namespace) -> list[str]:
 
 
 def _build(options: argparse.Namespace) -> int:
-    print(build(read_pins(), _say))
+    print(build(pins_of(_wanted(options)), _say))
     return 0
 
 
@@ -78,7 +79,7 @@ def _up(options: argparse.Namespace) -> int:
 
 def _test(options: argparse.Namespace) -> int:
     """Run e2e and conformance on bare kube-apiservers, one a worker, then tests/cluster on a whole cluster."""
-    programs = build(read_pins(), _say)
+    programs = build(pins_of(_wanted(options)), _say)
     if not options.rest and (status := _pytest({"KUBEBUILDER_ASSETS": str(programs)}, _BARE)):
         return status
     with running(_wanted(options), _say, keep=options.keep) as cluster:

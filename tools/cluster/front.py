@@ -65,7 +65,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.asks and self.headers.get("authorization") != _BASIC:
             self._say(401, b'{"errors":[{"code":"UNAUTHORIZED"}]}', {"www-authenticate": 'Basic realm="charts"'})
         elif place in self.shared.faults:
-            self._say(self.shared.faults[place], b'{"errors":[{"code":"UNAVAILABLE"}]}')
+            status = self.shared.faults[place]
+            code = "UNAUTHORIZED" if status == 401 else "UNAVAILABLE"
+            self._say(status, json.dumps({"errors": [{"code": code}]}).encode())
         elif self.path.startswith("/charts/"):
             self._serve_file(body)
         else:

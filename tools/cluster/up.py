@@ -64,6 +64,11 @@ class Cluster:
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
 
+def pins_of(wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the pins whose programs a cluster with these components runs."""
+    return tuple(pin for name in (*ALWAYS, *wanted) for pin in COMPONENTS[name].pins)
+
+
 @contextmanager
 def running(wanted: Sequence[str], say: Say, *, keep: bool = False, audit: str = "") -> Iterator[Cluster]:
     """Bring a cluster up with what is wanted of `CHOICE`, and take it down. Raises CannotBuild, CannotStart.
@@ -71,7 +76,7 @@ def running(wanted: Sequence[str], say: Say, *, keep: bool = False, audit: str =
     `keep` leaves its folder, with data and logs; `audit` is a policy by which kube-apiserver writes `audit.log`.
     """
     components = [COMPONENTS[name] for name in (*ALWAYS, *wanted)]
-    programs = build(dict.fromkeys(pin for component in components for pin in component.pins), say)
+    programs = build(pins_of(wanted), say)
     with ExitStack() as stack:
         folder = _folder(stack, keep)
         processes = Processes(folder)

@@ -79,6 +79,7 @@ def _fetch_oci(draft: Draft) -> PassStep[FetchResult]:
     if answer.fault is not SourceFault.NONE:
         reason, message = oci_failure(request, answer)
         return trouble(draft, reason, message, stalls=answer.fault is SourceFault.INVALID_URL)
+    draft.unmark(FETCH_FAILED)
     revision = answer.digest if wanted.get("digest") else f"{answer.version}@{answer.digest}"
     if not has_revision(draft.object, revision):
         yield from rebuild(draft, "NewRevision", f"new revision '{revision}' for '{url.partition('://')[2]}:{version}'")
