@@ -146,7 +146,7 @@ def test_box_graph_and_docs_show_the_examples(capsys: pytest.CaptureFixture[str]
     assert 'n_web -->|"applied, line 43"| n_service' in out
     assert "children.deployment.status.readyReplicas equals" in out
     assert "| DatabaseMigrated | `jobSucceeded(migrate)` |" in out
-    assert "| where its objects are | `deployments` (apps) | create, delete, get, patch |" in out
+    assert "| where its objects are | `deployments` (apps) | create, delete, get, list, patch, watch |" in out
     assert "| everywhere | `registries/status` (example.com) | patch |" in out
 
 
