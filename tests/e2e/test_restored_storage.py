@@ -74,21 +74,10 @@ async def prepare(api: KubeApi) -> None:
 
 @contextmanager
 def operated(server: Restorable, folder: Path) -> Iterator[tuple[Hands, Running]]:
-    """The operator as a process beside that server."""
+    """The operator as a process beside that server; one that leads ends when it cannot renew its Lease for 10 s."""
     file = folder / "kubeconfig"
     file.write_text(yaml.safe_dump(server.kubeconfig()), encoding="utf-8")
-    words = (
-        "--kubeconfig",
-        file,
-        "--no-agent",
-        "--cluster-id",
-        CLUSTER,
-        "--listen",
-        f"127.0.0.1:{free_port()}",
-        "--leader-elect",
-        "--namespace",
-        OWN_NS,
-    )
+    words = ("--kubeconfig", file, "--no-agent", "--cluster-id", CLUSTER, "--listen", f"127.0.0.1:{free_port()}")
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(KubeApiClient(config_of(server))) as api:
         hands = Hands(portal, api)
         hands.do(prepare)
