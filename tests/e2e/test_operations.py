@@ -126,8 +126,11 @@ async def test_an_approval_is_waited_for_and_its_secret_counts_at_once_OPS_4(ops
     await ops.reaches(backup, "Succeeded")
     ops.approve_with(None)
     restore = ops.submit("restore.velero", "back", {"backupName": ops.engine_ref(backup).name})
+    await ops.says(restore, "Blocked", "True/MissingSecret")
+    ops.approve_with(APPROVAL_SECRET)
     await ops.says(restore, "Blocked", "True/AwaitingApproval")
 
+    ops.approve_with(None)
     claim = ops.claim("back", {"backupName": ops.engine_ref(backup).name})
     ops.world.edit(restore, {"spec": {"approvals": {"required": True, "claim": claim}}})
     await ops.says(restore, "Blocked", "True/MissingSecret")

@@ -91,10 +91,12 @@ class Claims:
         return self.ledger is None or self.ledger.holder_of(spending.rid) == spending.uid
 
     def _judged(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | Spending:
-        if not self.secret:
-            return Flaw.NO_SECRET  # before the claim: without the secret nobody can make one
+        if not self.secret and self.ledger is not None:
+            return Flaw.NO_SECRET  # before the claim, which nobody can make without it; `plan` knows of no secret
         if not claim:
             return Flaw.ABSENT
+        if not self.secret:
+            return Flaw.NO_SECRET
         if len(claim) > LONGEST:
             return Flaw.TOO_LARGE
         payload = _authentic(claim, self.secret)
