@@ -147,7 +147,7 @@ def test_box_graph_and_docs_show_the_examples(capsys: pytest.CaptureFixture[str]
     assert "children.deployment.status.readyReplicas equals" in out
     assert "| DatabaseMigrated | `jobSucceeded(migrate)` |" in out
     assert "| where its objects are | `deployments` (apps) | create, delete, get, list, patch, watch |" in out
-    assert "| everywhere | `registries/status` (example.com) | patch |" in out
+    assert "| where its objects are | `registries/status` (example.com) | patch |" in out
 
 
 REGISTRY = (EXAMPLES / "registry.yaml").read_text(encoding="utf-8")
