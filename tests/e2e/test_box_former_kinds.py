@@ -8,7 +8,7 @@ import yaml
 
 from tests.e2e.test_box_rights import ROLES, grant
 from tests.e2e.test_box_run import INGRESS_OF_SHOP, SHOP, SVC, WEB
-from tests.support.box_site import EXAMPLES, QUICK, BoxSite, in_process
+from tests.support.box_site import EXAMPLES, NS, QUICK, BoxSite, in_process
 from tests.support.commands import run
 from vworkspace_app.boxes.load import load_boxes, runnable
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, metadata
@@ -36,7 +36,7 @@ async def set_up(site: BoxSite) -> ObjectRef:
     webapp = with_edge()
     await site.install(webapp.crd)
     await grant(site, webapp)
-    async with site.running(webapp):
+    async with site.running(webapp, namespaces=(NS,)):
         shop = await site.create(webapp.kind, "shop", spec=SHOP)
         await site.until_ready(shop)
     return shop
@@ -77,7 +77,7 @@ def test_a_right_that_is_missing_for_a_former_kind_holds_up_the_prune_alone(tmp_
     async def story(site: BoxSite) -> None:
         shop = await set_up(site)
         await replace_roles(site, present)
-        async with site.running(present):
+        async with site.running(present, namespaces=(NS,)):
             await site.edit(shop, {"spec": {"replicas": 3}})
             told = await site.until_reason(shop, "Forbidden", "Stalled")
             await site.until_ready(shop)  # at the generation of the edit
@@ -103,7 +103,7 @@ def test_a_deletion_waits_for_what_may_not_be_looked_at_and_says_so_at_its_gener
     async def story(site: BoxSite) -> None:
         shop = await set_up(site)
         await replace_roles(site, present)
-        async with site.running(present):
+        async with site.running(present, namespaces=(NS,)):
             await site.admin.delete(shop)
             await site.until_gone(SVC, WEB)
             told = await site.until_reason(shop, "Forbidden", "Stalled")
@@ -122,7 +122,7 @@ def test_an_abandoned_object_is_not_let_go_before_all_that_it_has_may_be_looked_
     async def story(site: BoxSite) -> None:
         shop = await set_up(site)
         await replace_roles(site, present)
-        async with site.running(present):
+        async with site.running(present, namespaces=(NS,)):
             await site.edit(shop, {"metadata": {"annotations": {"vworkspace.io/abandon": "true"}}})
             await site.admin.delete(shop)
             told = await site.until_reason(shop, "Forbidden", "Stalled")

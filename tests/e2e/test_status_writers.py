@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.test_box_rights import ROLES, printed
 from tests.e2e.test_box_run import SHOP, WEB
-from tests.support.box_site import FACES, QUICK, BoxSite, Face, example, in_process, play
+from tests.support.box_site import FACES, NS, QUICK, BoxSite, Face, example, in_process, play
 from vworkspace_app.composites.running import refuse_shared_kinds
 from vworkspace_app.process.errors import CommandError
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
@@ -174,7 +174,7 @@ def test_a_status_that_may_not_be_written_is_told_by_an_event_with_the_role() ->
             rules = [rule for rule in manifest.get("rules", ()) if rule["resources"] != ["webapps/status"]]
             allowed = {**manifest, "rules": rules} if "rules" in manifest else manifest
             await site.admin.create(allowed, kind=ROLES[manifest["kind"]], field_manager="setup")
-        async with site.running(webapp):
+        async with site.running(webapp, namespaces=(NS,)):
             await site.create(webapp.kind, "shop", spec=SHOP)
             await site.until(lambda: notes(site, "StatusNotWritten"))
         (note,) = await notes(site, "StatusNotWritten")

@@ -48,7 +48,7 @@ class BlockedPassReporter:
             await self._unwritten(key, blocked, blocked.message, blocked.right)  # the very thing that cannot be done
             return
         try:
-            held = self.informers.store(key.kind).get(key.namespace, key.name)
+            held = self.informers.store(key.kind, key.namespace).get(key.namespace, key.name)
             manifest = await self.informers.whole(key, held)
             if manifest is not None:
                 await self._write(key, manifest, blocked)
@@ -84,7 +84,9 @@ class BlockedPassReporter:
             fields |= {"right": str(right), "remedy": self.remedy(right)}
         _log.error("the status could not be written", **fields)
         note = f"{blocked.text}; the status cannot say so: {why}" if why != blocked.message else blocked.text
-        uid = str(metadata(self.informers.store(key.kind).get(key.namespace, key.name) or {}).get("uid", ""))
+        uid = str(
+            metadata(self.informers.store(key.kind, key.namespace).get(key.namespace, key.name) or {}).get("uid", "")
+        )
         await self.events.emit(KubernetesEvent(key, uid, "Warning", "StatusNotWritten", "Reconcile", safe(note)))
 
     async def report_unmanaged(self, key: ObjectRef, manifest: Manifest) -> None:
