@@ -1,0 +1,48 @@
+"""`make cluster` builds what its pins say, and where Go is missing it says so in one line (RUN-8)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.cluster.build import WITHOUT_GO
+from tools.cluster.charts import NAMES, packaged
+from tools.cluster.components import COMPONENTS
+from tools.cluster.pins import hash_of, read_pin, read_pins
+
+
+def test_every_component_is_built_of_pins_that_are_there_RUN_8() -> None:
+    pins = read_pins()
+    assert {pin for component in COMPONENTS.values() for pin in component.pins} == pins.keys()
+    assert [program.name for program in pins["kubernetes"].programs] == [
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kubectl",
+    ]
+    assert f"gitVersion={pins['kubernetes'].version}" in pins["kubernetes"].linker_flags
+
+
+def test_another_sum_is_another_build_RUN_8(tmp_path: Path) -> None:
+    (tmp_path / "go.mod").write_text("module x\n\ntool example.com/a/b\n\nrequire example.com/a v1.2.3\n")
+    (tmp_path / "go.sum").write_text("first")
+    pin = read_pin(tmp_path)
+    before = hash_of(pin)
+    (tmp_path / "go.sum").write_text("second")
+    assert (pin.module, pin.version, hash_of(pin) == before) == ("example.com/a", "v1.2.3", False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_chart_is_the_same_bytes_each_time_RUN_8(name: str) -> None:
+    assert packaged(name, "1.0.0") == packaged(name, "1.0.0") != packaged(name, "1.0.1")
+
+
+def test_without_go_one_line_says_what_is_missing_and_what_goes_on_RUN_8(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tools.cluster", "test"]
+    root = Path(__file__).resolve().parents[2]
+    ended = subprocess.run(
+        command, cwd=root, env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{WITHOUT_GO}\n", "")
