@@ -17,7 +17,7 @@ from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, tenant
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
-from vworkspace_core.apimachinery.resources import CORE_EVENT, HELM_RELEASE, NAMESPACE
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, CORE_EVENT, HELM_RELEASE, NAMESPACE
 from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_kube import KubeApiClient, load_config
@@ -58,6 +58,10 @@ class RealStage(Stage):
     def registry_fails(self, status: int) -> None:
         """Tell the registries' front."""
         self.repository.fail(status)
+
+    def drift(self) -> None:
+        """Patch it."""
+        self.patch({"data": {"motto": "by hand"}}, CONFIG_MAP, f"{NAME}-settings")
 
     def until(self, holds: Holds, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
         """Look again and again."""

@@ -219,3 +219,14 @@ def chart_too_large_for_storage(stage: Stage) -> None:
     stage.push("large", "1.0.0")
     stage.want("large", "1.0.0")
     stage.until_failed_again(HELM_RELEASE)
+
+
+@scenario
+def drift_is_warned_of(stage: Stage) -> None:
+    """A hand on an object of the release, as the operator has Flux look for it: a warning."""
+    stage.push("settings", "1.0.0")
+    stage.want("settings", "1.0.0")
+    stage.until(_ready("1.0.0"))
+    stage.drift()
+    stage.annotate(requestedAt="now")
+    stage.until(lambda release: release["status"].get("lastHandledReconcileAt") == "now" and is_ready(release))

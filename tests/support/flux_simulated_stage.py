@@ -84,6 +84,11 @@ class SimulatedStage(Stage):
             ]
         self._flux.behaviour = attrs.evolve(self._flux.behaviour, source_rules=rules)
 
+    def drift(self) -> None:
+        """Say what Flux finds."""
+        found = {f"{_PLACE}/{NAME}": (f"ConfigMap/{_PLACE}/{NAME}-settings",)}
+        self._flux.behaviour = attrs.evolve(self._flux.behaviour, drifted=found)
+
     def until(self, holds: Holds, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
         """Let time pass."""
         self._until(lambda: (found := self.find(kind, name)) is not None and holds(found), kind, name)

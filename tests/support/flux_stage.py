@@ -128,6 +128,10 @@ class Stage(ABC):
         except NotFound:
             return None
 
+    @abstractmethod
+    def drift(self) -> None:
+        """Change a ConfigMap of the release by hand."""
+
     # --- waits -------------------------------------------------------------------------------------------------------
 
     @abstractmethod
