@@ -15,6 +15,7 @@ from tests.support.cluster_choice import Reached, is_existing, reached, real_clu
 from tests.support.definitions import define, have_defined
 from tests.support.e2e_world import NAMESPACES, NS, OWN_NS, VELERO_NS, World
 from tests.support.kube_client import RemoteHands, RemoteRecord
+from tests.support.namespace_ends import end_what_goes
 from tests.support.recording_client import Witness
 from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
@@ -73,6 +74,7 @@ def environment_world(
             record.stop()
             if not cluster.is_fresh:
                 hands.do(_clean)
+                end_what_goes(world, NS, worlds.UNGATED_NS)
 
 
 def _push_charts(cluster: Cluster) -> None:

@@ -16,12 +16,13 @@ from vworkspace_core.apimachinery.errors import KindMissing, NotFound
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, metadata, ref_of
 from vworkspace_core.ports import KubeApi
 
-__all__ = ["ROLES", "end_namespace", "is_ended", "take_roles"]
+__all__ = ["ROLES", "end_namespace", "end_what_goes", "is_ended", "take_roles"]
 
 ROLES: Final = tuple(
     Kind("rbac.authorization.k8s.io", "v1", kind, plural)
     for kind, plural in (("RoleBinding", "rolebindings"), ("Role", "roles"))
 )
+_STEPS: Final = 10
 _CONTENT: Final = (
     *ROLES,
     Kind("", "v1", "ServiceAccount", "serviceaccounts"),
@@ -41,11 +42,19 @@ def take_roles(world: World, name: str) -> None:
 
 def is_ended(world: World, name: str) -> bool:
     """Whether it is gone; where the namespace controller is played, its work goes a step further."""
-    if world.reached is not None and not is_existing():
+    if world.reached is not None and world.reached.real is None and not is_existing():
         left = world.hands.do(lambda api: _delete(api, _CONTENT, name))
         if not left:
             _finalize(world.reached, name)
     return world.find(ObjectRef(known.NAMESPACE, None, name)) is None
+
+
+def end_what_goes(world: World, *names: str) -> None:
+    """End namespaces that a story which failed has left on their way out, or no later story would have one."""
+    for name in names:
+        namespace = world.find(ObjectRef(known.NAMESPACE, None, name))
+        if namespace is not None and metadata(namespace).get("deletionTimestamp"):
+            any(is_ended(world, name) for _ in range(_STEPS))
 
 
 async def _delete(api: KubeApi, kinds: tuple[Kind, ...], namespace: str) -> int:
