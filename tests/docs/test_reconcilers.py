@@ -87,7 +87,8 @@ def test_every_name_of_ours_that_the_page_uses_in_capitals_is_there() -> None:
     names = {word for code in re.findall(r"`([^`]+)`", text) for word in re.findall(r"\b[A-Z][A-Za-z]+\b", code)}
     members = {member.name for kind in (Until, Cause, ApplyPolicy, Removal, Promise) for member in kind}
     conditions = {"Ready", "Reconciling", "Stalled"}
-    foreign = {"KubeApi", "Kind", "TEAM", "Deployment", "Secret", "Spec", "Status", "None", "True", "False"}
+    types = {"KubeApi", "Kind", "Deployment", "Secret", "Spec", "Status", "None", "True", "False"}
+    foreign = {"TEAM", "ShopAudit", *types}
 
     assert names - {*reconcilers.__all__} - members - conditions - foreign == set()
 

@@ -361,4 +361,4 @@ def test_what_is_printed_for_a_namespace_mends_what_is_refused_there_U2() -> Non
     for access in EVERYWHERE:
         for verb in access.verbs:
             right = Right(verb, access.kind.group, access.resource)
-            assert remedy(right).startswith("vworkspace-operator manifests | ")
+            assert remedy(right).startswith("vworkspace-operator manifests --rbac-only | ")

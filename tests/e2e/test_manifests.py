@@ -279,11 +279,12 @@ def test_alerts_are_printed_as_a_rule_for_the_prometheus_operator_RUN_5() -> Non
 # --- roles -----------------------------------------------------------------------------------------------------------
 
 
-def test_secrets_are_got_by_name_in_tenant_namespaces_and_are_ours_in_our_own() -> None:
+def test_secrets_are_read_in_tenant_namespaces_and_are_ours_in_our_own() -> None:
+    """Helm's records are listed by label, everything else is got by name (decision 196)."""
     everywhere, here = granted(installation(EVERYTHING)), granted(tenant("org-myteam", EVERYTHING))
     rights = {(right.where, right.verb) for right in (*everywhere, *here) if right.resource == "secrets"}
 
-    assert {verb for where, verb in rights if where == "org-myteam"} == {"get"}
+    assert {verb for where, verb in rights if where == "org-myteam"} == {"get", "list"}
     assert {where for where, _ in rights} == {"org-myteam", SYSTEM}
 
 

@@ -31,7 +31,7 @@ from vworkspace_fake.job_store import MemoryJobStore
 
 pytestmark = pytest.mark.slow
 
-COMMAND = "vworkspace-operator manifests | kubectl apply --server-side -f -"
+COMMAND = "vworkspace-operator manifests --rbac-only | kubectl apply --server-side -f -"
 
 
 class Restricted(InProcessKube):

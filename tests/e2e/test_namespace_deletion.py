@@ -1,6 +1,7 @@
 """`kubectl delete namespace` of a gated namespace ends, with the rights that are printed (U1, REC-10, RES-5)."""
 
 import json
+import re
 import shlex
 
 import attrs
@@ -94,7 +95,7 @@ def _left_behind(world: World) -> list[str]:
 
 
 def _command(note: str) -> tuple[str, str, str, str]:
-    words = shlex.split(note.partition("with: ")[2].partition("; ")[0])
+    words = shlex.split(re.split("with: |let go of it: ", note)[1].partition("; ")[0])
     assert words[:2] == ["kubectl", "patch"]
     return words[2], words[3], words[5], words[8]
 
@@ -162,7 +163,7 @@ def test_a_job_that_could_not_be_recorded_before_the_role_went_is_told_with_its_
         await world.until(lambda: not is_ended(world, NS) and "kubectl patch" in str(ops.told(ref)), "the cure")
         told = await ops.says(ref, "Running", ops.condition(ref, "Running"))
         kind, name, namespace, patch = _command(told)
-        assert (kind, namespace) == ("jobs", NS)
+        assert (kind, namespace) == ("jobs.batch", NS)
         world.edit(ObjectRef(JOB, namespace, name), json.loads(patch))
         await end_namespace(world, NS)
 

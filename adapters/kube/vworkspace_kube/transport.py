@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import Any
 
 import aiohttp
+import anyio.lowlevel
 from aiohttp.abc import AbstractStreamWriter
 from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import User
@@ -123,6 +124,7 @@ class ConnectionPool:
         """Close every connection, also those in use."""
         if self._session is not None:
             await self._session.close()
+            await anyio.lowlevel.checkpoint()  # the loop closes a transport only in its next turn (aiohttp's advice)
 
     async def _exchange(
         self,

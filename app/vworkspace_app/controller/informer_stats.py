@@ -105,9 +105,10 @@ class InformerCounters:
         return shown(self.trouble_reason)
 
     def relist(self, cause: RelistCause) -> None:
-        """A relist begins."""
+        """Count and log that a relist begins; after a quiet stream that is usual on an idle cluster."""
         self.relists[cause.value] += 1
-        _log.info("listing anew", kind=self.kind.kind, cause=cause.value)
+        log = _log.debug if cause is RelistCause.QUIET else _log.info
+        log("listing anew", kind=self.kind.kind, cause=cause.value)
 
     def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
         """Something failed, for the `failures`-th time in a row, and is tried again. Logged once until it is over.

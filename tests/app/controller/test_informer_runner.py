@@ -168,14 +168,14 @@ def test_a_half_open_connection_is_noticed_and_what_was_missed_is_told() -> None
 
 
 def test_a_stream_that_goes_quiet_where_nothing_changes_is_no_trouble_RUN_1() -> None:
-    """It begins again; nobody has to be warned of it, and the page shows no trouble."""
+    """It is listed again (decision 195); nobody has to be warned of it, and the page shows no trouble."""
 
     async def story(scene: Scene) -> None:
         await scene.informer.wait_for_sync()
         with capture_logs() as logs:
             await anyio.sleep(600)
 
-        assert [what for _, what in scene.api.calls][:3] == ["list", "watch", "watch"]
+        assert [what for _, what in scene.api.calls][:3] == ["list", "watch", "list"]
         assert {line["log_level"] for line in logs} <= {"debug"}
         assert scene.informer.trouble()[0] == ""
 

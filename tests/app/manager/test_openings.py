@@ -53,6 +53,9 @@ CLOSING: Mapping[str, dict[str, Any]] = {
     "box": {"box": ("shop.yaml",)},
     "controllers": {"controllers": ("shops",)},
     "webhook_listen": {"webhook_listen": "0.0.0.0:9443"},
+    "webhook_client_authority": {"webhook_client_authority": Path("ca.crt")},
+    "webhook_client_names": {"webhook_client_names": ("kube-apiserver",)},
+    "page_hosts": {"page_hosts": ("page.example.com",)},
     "drift_detection": {"drift_detection": "disabled"},
 }
 """Settings of security that open nothing: nothing is installed without an account, a list names whom an administrator

@@ -46,6 +46,7 @@ BESIDE = {
     "webhook_listen": "127.0.0.1:1",
     "webhook_certificates": "c",
     "leader_elect": "true",
+    "webhook_client_authority": "/a/ca.crt",
 }
 """What some settings need beside them."""
 
@@ -205,13 +206,13 @@ def chosen(draw: st.DrawFn) -> dict[str, str]:
     """Flags, each given or not."""
     rows = draw(st.lists(st.sampled_from(SETTINGS), unique=True))
     flags: dict[str, str] = {row.name: draw(st.sampled_from(texts(row))) for row in rows}
-    return {name: text for name, text in {**BESIDE, **flags}.items() if fits(name, flags)}
+    named = {**BESIDE, **flags}
+    return {name: text for name, text in named.items() if fits(name, named)}
 
 
 def fits(name: str, flags: dict[str, str]) -> bool:
-    """Whether a setting can be given beside these: without an agent there is no control plane, nor shards without
-    Leases."""
-    if name == "shard":
+    """Tell whether a setting can be given with these: a control plane needs an agent, shards and terms an election."""
+    if name == "shard" or name.startswith("leader_elect_"):
         return flags.get("leader_elect") != "false"
     return flags.get("agent") != "false" or name not in ("control_plane_url", "token_file")
 

@@ -33,12 +33,12 @@ def test_what_an_engine_follows_can_be_read_OPS_10() -> None:
 
 
 def test_which_secrets_the_operator_reads_SL9() -> None:
-    """None across the cluster; a tenant's one at a time; of its own namespace those of jobs, whose names nobody knows.
+    """None across the cluster; a tenant's by name, and its Helm records by label (decision 196); its own by name.
 
     Without an agent there are no jobs, and every Secret that is read has its name in the role.
     """
     assert not any(access.kind == SECRET for access in (*EVERYWHERE, *VELERO))
-    assert [access.verbs for access in TENANT if access.kind == SECRET] == [("get",)]
+    assert [access.verbs for access in TENANT if access.kind == SECRET] == [("get", "list")]
     assert [access.name for access in OWN if access.kind == SECRET and "watch" in access.verbs] == [CREDENTIALS_SECRET]
     unnamed = [access.verbs for access in LOCAL_OWN if access.kind == SECRET and not access.name]
     assert unnamed == [("create",)]
