@@ -280,7 +280,7 @@ def test_alerts_are_printed_as_a_rule_for_the_prometheus_operator_RUN_5() -> Non
 
 
 def test_secrets_are_read_in_tenant_namespaces_and_are_ours_in_our_own() -> None:
-    """Helm's records are listed by label, everything else is got by name (decision 196)."""
+    """Helm's records are listed by label, everything else is got by name (decision 185)."""
     everywhere, here = granted(installation(EVERYTHING)), granted(tenant("org-myteam", EVERYTHING))
     rights = {(right.where, right.verb) for right in (*everywhere, *here) if right.resource == "secrets"}
 

@@ -237,7 +237,10 @@ _OF_THE_AGENT: Final = ("control_plane_url", "token_file")
 
 def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
     """What is missing or needless beside the settings named, which somebody gave a value (a wrong one, maybe)."""
-    of_election = sorted(name for name in said if name.startswith("leader_elect_"))
+    usual = RunSettings()  # a printed configuration holds every setting
+    of_election = sorted(
+        name for name in said if name.startswith("leader_elect_") and getattr(settings, name) != getattr(usual, name)
+    )
     if of_election and not settings.leader_elect:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in of_election)
         yield f"{named}: of no use without --leader-elect, and two replicas would both write"

@@ -168,7 +168,7 @@ def test_a_half_open_connection_is_noticed_and_what_was_missed_is_told() -> None
 
 
 def test_a_stream_that_goes_quiet_where_nothing_changes_is_no_trouble_RUN_1() -> None:
-    """It is listed again (decision 195); nobody has to be warned of it, and the page shows no trouble."""
+    """It is listed again (decision 184); nobody has to be warned of it, and the page shows no trouble."""
 
     async def story(scene: Scene) -> None:
         await scene.informer.wait_for_sync()
