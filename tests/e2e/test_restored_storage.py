@@ -4,6 +4,7 @@ An API server that is started on restored storage accepts a watch from a version
 nothing on it (W-15). The operator was blind for up to an hour, with Ready=True on every object.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -26,6 +27,8 @@ from vworkspace_kube import KubeApiClient
 
 pytestmark = pytest.mark.slow
 
+AWAY = 3.0
+"""Seconds that a server is away while its storage is restored, at the least (decision 184)."""
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 BEFORE, LOST = "app-before", "app-lost"
 
@@ -101,6 +104,7 @@ def test_after_etcd_was_restored_every_edit_is_reconciled_and_what_was_lost_is_a
         server.stop()
         process.until(lambda: process.log("informer trouble"), "the operator notices")
         server.restore_snapshot()
+        time.sleep(AWAY)
         server.start()
         for number in range(60 if overtaken else 0):
             hands.make_namespace(f"other-{number}")

@@ -122,6 +122,14 @@ GATES = (
     ),
     Gate(
         "Blocked",
+        "DependencyMissing",
+        lambda world: world.remove(DEFINITION),
+        lambda world: world.make(
+            CUSTOM_RESOURCE_DEFINITION, {"metadata": {"name": WORKFLOW.crd_name}, "spec": CRD["spec"]}
+        ),
+    ),
+    Gate(
+        "Blocked",
         "AwaitingApproval",
         *edits(
             REF,
@@ -131,14 +139,6 @@ GATES = (
     ),
     Gate("Blocked", "TargetNotReady", lambda world: ready(world, False), lambda world: ready(world, True)),
     Gate("Blocked", "ConflictingOperation", somebody_works, lambda world: world.remove(BUSY)),
-    Gate(
-        "Blocked",
-        "DependencyMissing",
-        lambda world: world.remove(DEFINITION),
-        lambda world: world.make(
-            CUSTOM_RESOURCE_DEFINITION, {"metadata": {"name": WORKFLOW.crd_name}, "spec": CRD["spec"]}
-        ),
-    ),
 )
 """In the order in which they are looked at."""
 
