@@ -73,9 +73,10 @@ test-cluster: $(VENV)/.dev  ## the tests that want a real kube-apiserver or real
 test-install: $(VENV)/.dev  ## install the package and the image's wheel into fresh environments, and start them
 	@$(BIN)/python -m pytest -m installs tests/packaging $(PYTEST_ARGS)
 
-lint: $(VENV)/.dev  ## formatting and lint
+lint: $(VENV)/.dev  ## formatting, lint, and the English of docstrings and comments
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
+	@$(BIN)/python -m tools.plain_english
 
 types: $(VENV)/.dev  ## mypy, strict
 	@$(BIN)/mypy

@@ -12,8 +12,8 @@ from importlib.metadata import version
 from typing import Any
 
 import aiohttp
-import anyio.lowlevel
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.client_proto import ResponseHandler
 from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import User
 from yarl import URL
@@ -124,7 +124,6 @@ class ConnectionPool:
         """Close every connection, also those in use."""
         if self._session is not None:
             await self._session.close()
-            await anyio.lowlevel.checkpoint()  # the loop closes a transport only in its next turn (aiohttp's advice)
 
     async def _exchange(
         self,
@@ -159,7 +158,7 @@ class ConnectionPool:
     def _opened(self) -> aiohttp.ClientSession:
         """The session, which belongs to the event loop that first sends."""
         if self._session is None:
-            connector = aiohttp.TCPConnector(
+            connector = _Connector(
                 ssl=True if self._context is None else self._context,
                 limit=self._connections,
                 force_close=not self._keep,
@@ -173,6 +172,21 @@ class ConnectionPool:
             # It would send a read again whose connection broke; here every failure is judged by who asked.
             self._session._retry_connection = False
         return self._session
+
+
+class _Connector(aiohttp.TCPConnector):
+    """A connector that aborts the connections that it does not keep.
+
+    asyncio closes TLS politely: for up to 30 s it waits for the peer's close_notify. aiohttp forgets such a transport,
+    so that closing the session does not wait for it and an event loop that ends leaves its socket open
+    (asyncio.sslproto, aiohttp 3.14). Nothing is lost: the answer is complete, or nobody wants the rest.
+    """
+
+    def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        ends = should_close or self.force_close or protocol.should_close
+        if ends and protocol.transport is not None:
+            protocol.transport.abort()
+        super()._release(key, protocol, should_close=should_close)
 
 
 def _address(config: SingleConfig) -> str:
