@@ -67,9 +67,9 @@ def _findings(path: Path) -> Iterator[str]:
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
     """Yield the line of each docstring, its text, and whether a function has it that is no property."""
     for node in ast.walk(tree):
-        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if not is_function and not isinstance(node, ast.Module | ast.ClassDef):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for before, statement in zip([None, *node.body[:-1]], node.body, strict=True):
             documented = before is None or (not is_function and isinstance(before, ast.Assign | ast.AnnAssign))
             match statement:
