@@ -70,7 +70,7 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for before, statement in zip([None, *node.body[:-1]], node.body, strict=True):
+        for before, statement in zip([None, *node.body], node.body, strict=False):
             documented = before is None or (not is_function and isinstance(before, ast.Assign | ast.AnnAssign))
             match statement:
                 case ast.Expr(ast.Constant(str() as text)) if documented:
