@@ -1,4 +1,4 @@
-"""`box check`: everything that is wrong with boxes, at once."""
+"""`box check`: report everything that is wrong with boxes, at once."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ _ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer o
 
 @attrs.frozen(eq=False)
 class _Checked:
-    """A file with what was found in it, and what came of its conversions."""
+    """A box file with the problems found in it, and the outcome of its conversions."""
 
     loaded: LoadedBox
     conversions: tuple[RoundTrips, ...] = ()
@@ -34,16 +34,17 @@ class _Checked:
 
     @property
     def notes(self) -> tuple[BoxProblem, ...]:
-        """What is meant so, and has a price."""
+        """Choices in the box that are allowed but have a price."""
         box = self.loaded.box
         place = self.loaded.places.at("spec.deletion.order")
         return (BoxProblem(place, _ORPHANS),) if box is not None and box.strict_order else ()
 
 
 def check_boxes(files: Sequence[str], crds: Sequence[Path], output: str, kubeconfig: Path | None = None) -> int:
-    """Print what was found, and return the exit status; `kubeconfig`: what no file tells about is asked of a cluster.
+    """Print what was found, and return the exit status.
 
-    Raises CommandError for files that cannot be read, and for a cluster that does not answer.
+    With `kubeconfig`, definitions that no file holds are read from that cluster. Raises CommandError for files that
+    cannot be read, and for a cluster that does not answer.
     """
     loaded = load_boxes(files, crds)
     if kubeconfig is not None and (names := missing_definitions(loaded)):
@@ -95,7 +96,7 @@ def _lines(checked: _Checked) -> Iterable[str]:
 
 
 def admitted(box: Box) -> str:
-    """Who carries out rules, filled fields and versions: the CRD, or the webhook; empty where there are none."""
+    """Return who enforces rules, defaults and versions (the CRD or the webhook); empty if the box has none."""
     rules, defaults = sum(rule.in_crd for rule in box.rules), sum(one.is_default for one in box.mutations)
     in_crd = [counted(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
     duties = WebhookDuties.of(box)
@@ -104,7 +105,7 @@ def admitted(box: Box) -> str:
 
 
 def summary(box: Box) -> str:
-    """How much there is in a box."""
+    """Return how many resources, externals and drains a box has."""
     drains = sum(map(len, box.drains))
     parts = [counted(len(box.nodes), "resource")]
     parts += [counted(len(box.externals), "external")] if box.externals else []
@@ -113,7 +114,7 @@ def summary(box: Box) -> str:
 
 
 def waves(box: Box) -> str:
-    """The ids wave by wave, in the order in which they are applied."""
+    """Return the resource ids, wave by wave in the order in which they are applied."""
     numbers = sorted({node.wave for node in box.nodes})
     named = [" ".join(node.id for node in box.nodes if node.wave == number) for number in numbers]
     return f"; waves {' | '.join(named)}" if named else ""

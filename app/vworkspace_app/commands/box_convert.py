@@ -22,7 +22,7 @@ from vworkspace_core.boxes.schemas import CrdVersions, Schemas
 
 _MOST_DOCUMENTS: Final = 100
 _POWER: Final = re.compile(r"say `trustParents: \[(\w+)\]`")
-"""What `box check` says where a parent would decide with the rights of the box."""
+"""The advice of `box check` on a parent that would decide with the rights of the box."""
 
 
 @attrs.frozen
@@ -35,8 +35,8 @@ class Written:
 
 @attrs.frozen
 class ConvertedFile:
-    """What came of a file: the files to write, a line for each thing that could not be converted, and what `box check`
-    says of the rest.
+    """The outcome of converting a file: the files to write, a line for each thing that could not be converted, and the
+    problems that `box check` finds in the rest.
     """
 
     boxes: int
@@ -46,7 +46,7 @@ class ConvertedFile:
 
     @property
     def told(self) -> str:
-        """How it went, in a line."""
+        """The outcome in one line."""
         wrong = [f"{len(self.problems)} not converted"] if self.problems else []
         wrong += [f"{len(self.refused)} to be put right by hand: box check refuses them"] if self.refused else []
         boxes = f"{self.boxes} box{'es' * (self.boxes != 1)}"
@@ -54,10 +54,10 @@ class ConvertedFile:
 
 
 def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False) -> ConvertedFile:
-    """Everything that a file becomes. Raises CommandError for a file that cannot be read, or one it names.
+    """Convert a file into everything it becomes. Raises CommandError for a file that cannot be read, or one it names.
 
-    `crds` tell of further kinds. `trusting`: whoever writes parents may decide what expressions of the original let
-    them decide.
+    `crds` define further kinds. `trusting`: authors of parents may decide what expressions of the original let them
+    decide.
     """
     found = read_marked(file)
     if not found:
@@ -91,7 +91,7 @@ def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False
 def _checked(
     made: ConvertedBox, file: str, folder: Path, further: Sequence[CrdVersions]
 ) -> tuple[Mapping[str, str], LoadedBox]:
-    """The files of a box, and what `box check` says of them."""
+    """Return the files of a box, and the result of `box check` on them."""
     files = dict(_files(made, Path(file).name, folder))
     return files, load_text(f"{made.name}.yaml", files[f"{made.name}.yaml"], further, files)
 
@@ -107,7 +107,7 @@ def _by_line(told: tuple[Place, str]) -> tuple[int, int]:
 
 
 def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:
-    """Write them, and tell their paths. Nothing that is there is written over. Raises CommandError."""
+    """Write the files, and yield their paths. A file with other content is not overwritten. Raises CommandError."""
     try:
         for file in files:
             folder.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:
 
 
 def _definitions(document: Any, folder: Path) -> dict[str, Mapping[str, Any]]:
-    """The definitions that a Katalog names; they tell the types of its fields."""
+    """Return the definitions that a Katalog names; they give the types of its fields."""
     out: dict[str, Mapping[str, Any]] = {}
     for name in definition_files(document):
         if "://" not in name:
@@ -144,7 +144,7 @@ def _files(made: ConvertedBox, source: str, folder: Path) -> Iterator[tuple[str,
 
 
 def annotated(box: Mapping[str, Any], notes: Mapping[BoxPath, str], head: str) -> str:
-    """A box as YAML, with each note as a comment above what it is about."""
+    """Return a box as YAML, with each note as a comment above its line."""
     text = dump([box], Format.YAML)
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert root is not None

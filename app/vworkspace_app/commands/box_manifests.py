@@ -1,4 +1,4 @@
-"""`box rbac` and `box manifests`: what is to be installed so that a box runs in a cluster."""
+"""`box rbac` and `box manifests`: the objects to install so that a box runs in a cluster."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ def render_rbac(
 
 
 def former_kinds(texts: Sequence[str]) -> tuple[Kind, ...]:
-    """Return the kinds, each as the annotation of a parent has it. Raises CommandError for what names none."""
+    """Return the kinds, each given as in the annotation of a parent. Raises CommandError for a text that names none."""
     kinds = {text: recorded_kinds(text) for text in texts}
     if wrong := next((text for text, named in kinds.items() if len(named) != 1), None):
         raise CommandError(f"--former {wrong!r} names no kind: write such as Job/jobs.v1.batch", status=USAGE)
@@ -44,7 +44,7 @@ def render_box_manifests(
     *,
     crds_only: bool,
 ) -> str:
-    """The CRD of a box's kind with the rules that a CRD can hold; or everything else. Raises CommandError."""
+    """Return the CRD of a box's kind with the rules that a CRD can hold, or everything else. Raises CommandError."""
     box, loaded = _loaded(file, crds)
     duties = WebhookDuties.of(box)
     if not trust.is_given and (duties.versions if crds_only else duties):
@@ -65,7 +65,7 @@ def _loaded(file: str, crds: Sequence[Path]) -> tuple[Box, LoadedBox]:
 
 
 def _files(file: str, loaded: LoadedBox) -> Mapping[str, str]:
-    """The box, and the CRD beside it. Raises CommandError where the CRD is in no file beside it."""
+    """Return the box file and the CRD file next to it. Raises CommandError if no file there holds the CRD."""
     path = Path(file)
     source = loaded.model.spec.crd.file if loaded.model is not None else ""
     if not source or "/" in source:
@@ -76,9 +76,9 @@ def _files(file: str, loaded: LoadedBox) -> Mapping[str, str]:
 
 
 def definition_of(box: Box) -> Manifest:
-    """The CRD with the box's rules and literal values, as far as a CRD can hold them.
+    """Return the CRD with the box's rules and literal defaults, as far as a CRD can hold them.
 
-    Its label tells `status` that objects of the kind are a box's.
+    A label on it makes `status` recognize the kind as a box's.
     """
     stored = [_with_rules(version, box) if version.get("storage") else version for version in _versions(box)]
     meta = box.crd["metadata"]

@@ -1,4 +1,4 @@
-"""`box graph` and `box docs`: what a box looks like, of a file that can be run."""
+"""`box graph` and `box docs`: the graph and the page of a box that can be run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +10,13 @@ from vworkspace_core.boxes.box import Box
 
 
 def graph_of_file(file: str, crds: Sequence[Path], language: str) -> str:
-    """The graph in `mermaid` or `dot`. Raises CommandError for a box with problems."""
+    """Return the graph in `mermaid` or `dot`. Raises CommandError for a box with problems."""
     box = _box(file, crds)
     return mermaid(box) if language == "mermaid" else dot(box)
 
 
 def page_of_file(file: str, crds: Sequence[Path]) -> str:
-    """The page as Markdown. Raises CommandError for a box with problems."""
+    """Return the page as Markdown. Raises CommandError for a box with problems."""
     return page(_box(file, crds))
 
 

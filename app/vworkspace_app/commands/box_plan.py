@@ -19,7 +19,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 @attrs.frozen
 class BoxPlanRequest:
-    """What the command line asked for. `output` is text, diff, yaml or json; `now` is RFC 3339, or empty."""
+    """The arguments of `box plan`. `output` is text, diff, yaml or json; `now` is RFC 3339, or empty."""
 
     file: str
     parent: str
@@ -30,7 +30,7 @@ class BoxPlanRequest:
 
 
 def planned(request: BoxPlanRequest) -> tuple[BoxPlan, str]:
-    """The plan, and its text. Raises CommandError for input that cannot be understood."""
+    """Return the plan, and its text. Raises CommandError for input that cannot be understood."""
     crds = list(further_crds(request.crds))
     (box,) = runnable([load_box(request.file, crds)])
     given = [one for one in read_documents([request.parent]) if one.get("kind") == box.kind.kind]

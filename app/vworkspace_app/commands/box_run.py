@@ -1,4 +1,4 @@
-"""`box run`: the operators of some files, and nothing else."""
+"""`box run`: run the operators of some box files, and nothing else."""
 
 import random
 from collections.abc import Sequence
@@ -19,7 +19,8 @@ _log = structlog.get_logger("operator")
 
 
 def run_boxes(settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[str] = ()) -> None:
-    """Run until a signal, in these namespaces or in all. Raises CommandError for a cluster that cannot be named."""
+    """Run boxes until a signal, in these namespaces or in all. Raises CommandError if the cluster cannot be determined.
+    """
     tell_unserved(settings, boxes)
     composites = [*map(composite_of, boxes)]
     refuse_shared_kinds(composites)
@@ -29,7 +30,7 @@ def run_boxes(settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[
 
 
 def tell_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
-    """Say which boxes need webhooks where none are served: their versions, rules and fields are nobody's then."""
+    """Warn of boxes that need webhooks if none are served: nothing enforces their versions, rules and defaults then."""
     if settings.webhook_listen:
         return
     for box in boxes:
@@ -39,7 +40,7 @@ def tell_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
 
 
 def tell_unconverted(settings: RunSettings, converters: Sequence[Converter]) -> None:
-    """Say which kinds have versions that nobody converts."""
+    """Warn of kinds whose versions are not converted because no webhooks are served."""
     for one in () if settings.webhook_listen else converters:
         told = f"conversion of {', '.join(one.spokes)}"
         remedy = "give --webhook-listen and --webhook-certificates"
@@ -47,7 +48,7 @@ def tell_unconverted(settings: RunSettings, converters: Sequence[Converter]) -> 
 
 
 def composites_in(composites: Sequence[Composite], workers: int, namespaces: Sequence[str] = ()) -> MakeRunnable:
-    """Kinds with children, as they are run in a process."""
+    """Return a function that makes the runtime of these parent kinds from what the process has."""
 
     def make(has: Surroundings) -> Composites:
         options = CompositeOptions(

@@ -1,4 +1,4 @@
-"""`box test`: scenarios of a box, and laws on objects drawn from its CRD, on a virtual clock."""
+"""`box test`: run scenarios of a box, and laws on objects drawn from its CRD, on a virtual clock."""
 
 import secrets
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from vworkspace_core.boxes.box import Box
 from vworkspace_core.overview.trace import Trace, written
 
 _LAST: Final = 40
-"""Lines of a timeline that are shown."""
+"""The maximum number of lines of a timeline that are shown."""
 
 
 @attrs.frozen
 class BoxTestRequest:
-    """What the command line asked for. Without a `seed` one is drawn, and told; `only` is the number of one example."""
+    """The arguments of `box test`. Without a `seed` one is drawn and printed; `only` is the number of one example."""
 
     file: str
     tests: Sequence[str] = ()
@@ -34,7 +34,9 @@ class BoxTestRequest:
 
 
 def try_box(request: BoxTestRequest) -> tuple[str, bool]:
-    """What came of it, and whether everything held. Raises CommandError for files that cannot be understood."""
+    """Run scenarios and laws; return the report and whether all held. Raises CommandError for files it cannot
+    understand.
+    """
     crds = list(further_crds(request.crds))
     (box,) = runnable([load_box(request.file, crds)])
     definitions = [crd.manifest for crd in crds if crd.manifest["metadata"]["name"] != box.kind.crd_name]
@@ -54,7 +56,7 @@ def try_box(request: BoxTestRequest) -> tuple[str, bool]:
 
 
 def _record(path: Path, title: str, outcomes: Sequence[Outcome]) -> str:
-    """Write down what happened, and tell how to look at it. Raises CommandError."""
+    """Write the trace file, and return the line that says how to open it. Raises CommandError."""
     moments = tuple(moment for outcome in outcomes for moment in outcome.moments)
     if not moments:
         raise CommandError(f"--trace {path}: there is no scenario to write down", status=USAGE)
@@ -66,7 +68,7 @@ def _record(path: Path, title: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _files(request: BoxTestRequest) -> Sequence[str]:
-    """Those that are named, else the one beside the box: `webapp-test.yaml` of `webapp.yaml`, where there is one."""
+    """Return the test files that are named, else `webapp-test.yaml` next to `webapp.yaml` if it exists."""
     if request.tests:
         return request.tests
     path = Path(request.file)

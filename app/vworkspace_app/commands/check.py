@@ -1,4 +1,4 @@
-"""`check`: go through what the operator needs, and tell each point (SEE-1)."""
+"""`check`: check each thing the operator needs, and print a finding for each (SEE-1)."""
 
 import sys
 import textwrap
@@ -42,7 +42,9 @@ class CheckOptions:
 
 
 def run_check(options: CheckOptions) -> int:
-    """Print every finding as it is made; the exit status. Raises CommandError where nothing can be looked at."""
+    """Print every finding as it is made; return the exit status. Raises CommandError if the cluster cannot be
+    inspected.
+    """
     findings = at_cluster(options.kubeconfig, partial(_run, options))
     if options.form is not None:
         print(dump([[finding_data(finding) for finding in findings]], options.form), end="")
@@ -67,7 +69,7 @@ async def _run(options: CheckOptions, api: KubeApiClient) -> list[Finding]:
 
 
 def finding_text(finding: Finding, width: int, *, colour: bool) -> str:
-    """The point, folded to the screen; below it what to do, on one line, to be copied."""
+    """Return the point, folded to the screen; below it the remedy, unfolded so that it can be copied."""
     told = finding.point + (f": {finding.told}" if finding.told else "")
     folded = textwrap.wrap(told, max(width - len(_INDENT), 20), break_long_words=False, break_on_hyphens=False)
     word = f"{finding.verdict.value:<8}"
@@ -77,12 +79,12 @@ def finding_text(finding: Finding, width: int, *, colour: bool) -> str:
 
 
 def finding_data(finding: Finding) -> dict[str, str]:
-    """For programs; what is empty is left out."""
+    """Return a finding as data for programs, without empty fields."""
     said = {"point": finding.point, "verdict": finding.verdict.value, "told": finding.told, "remedy": finding.remedy}
     return {name: text for name, text in said.items() if text}
 
 
 def verdict_line(findings: Sequence[Finding]) -> str:
-    """The last line: how many points, and how many failed."""
+    """Return the last line: the number of points, and how many failed."""
     failed = sum(finding.verdict is Verdict.FAILED for finding in findings)
     return f"{len(findings)} points: " + (f"{failed} failed" if failed else "nothing failed")

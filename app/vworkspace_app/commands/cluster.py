@@ -1,4 +1,4 @@
-"""`cluster`: the embedded API server as a process, with simulated downstream controllers when asked."""
+"""`cluster`: run the embedded API server as a process, with simulated downstream controllers if requested."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -54,7 +54,7 @@ def run_cluster(options: ClusterOptions) -> None:
 
 
 def _definitions(options: ClusterOptions) -> Iterator[Manifest]:
-    """The CRDs of the files, and this project's own that they do not bring, unless a bare server is wanted."""
+    """Yield the CRDs of the files, and this project's CRDs that the files lack, unless the server is to be bare."""
     given = [crd for path in options.crds for crd in _read_crds(path)]
     yield from given
     if not options.bare:
@@ -73,7 +73,7 @@ def _chosen(names: str) -> tuple[str, ...]:
 
 
 def _read_crds(path: Path) -> Iterator[Manifest]:
-    """The CRDs of a file, or of every YAML file in a folder; other kinds are left out."""
+    """Yield the CRDs of a file, or of every YAML file in a folder; other kinds are left out."""
     files = sorted((*path.glob("*.yaml"), *path.glob("*.yml"))) if path.is_dir() else [path]
     if not files:
         raise CommandError(f"--crds {path}: the folder holds no .yaml file")

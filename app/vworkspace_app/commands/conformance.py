@@ -1,4 +1,4 @@
-"""`conformance control-plane`: the suite, run on somebody's control plane."""
+"""`conformance control-plane`: run the suite against a control plane."""
 
 import os
 from importlib.util import find_spec
@@ -13,7 +13,7 @@ _CHECKS = Path(__file__).parent.parent / "conformance" / "checks"
 
 
 def _plugin(examined: ControlPlaneAt) -> Any:
-    """Gives the suite its subject. pytest is imported here, since only this command needs it."""
+    """Return the plugin that gives the suite its subject. pytest is imported here, since only this command needs it."""
     import pytest
 
     class Plugin:
@@ -40,7 +40,8 @@ def examine_control_plane(
     ca_file: Path | None,
     only: str,
 ) -> int:
-    """Run the suite; 0 when nothing failed. Raises CommandError for options that make no sense, or without pytest."""
+    """Run the suite; return 0 if nothing failed. Raises CommandError for options that make no sense or without pytest.
+    """
     if find_spec("pytest") is None:
         raise CommandError("the suite runs with pytest: pip install 'vworkspace-operator[operator,conformance]'")
     if admin_token_file is None and not (cluster_id and token_file):
@@ -61,7 +62,7 @@ def _run(subject: ControlPlaneAt, only: str) -> int:
 
     from vworkspace_app.conformance import examined
 
-    # Whatever configuration of pytest lies where the command is run, and whatever plugins are installed, is others'.
+    # Ignore any pytest configuration in the current directory, and any installed plugin: they belong to other projects.
     arguments = ["-c", os.devnull, f"--rootdir={_CHECKS}", "--import-mode=importlib", "-p", "no:cacheprovider"]
     arguments += ["--disable-plugin-autoload"]
     arguments += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # this process imported the suite's helpers

@@ -1,4 +1,4 @@
-"""`control-plane`: the embedded control plane as a process."""
+"""`control-plane`: run the embedded control plane as a process."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ def run_control_plane(
 ) -> None:
     """Serve until a signal, with a page of jobs and events at `/page/`.
 
-    Raises CommandError for a wrong address, one that is in use, or a key of no use.
+    Raises CommandError for an address that is wrong or in use, or a key that cannot be used.
     """
     host, port = parse_address(listen)
     if token == admin_token:
@@ -53,7 +53,7 @@ def run_control_plane(
 
 
 def jobs_page(server: ControlPlaneServer, path: str = "/") -> JobsPage:
-    """What `server` knows, as its page shows it. Call it on the server's loop."""
+    """Return the page of the jobs and events of `server`. Call it on the server's loop."""
 
     def events() -> list[Any]:
         return [event for cluster in sorted(server.tokens.clusters()) for event in server.events_of(cluster)]
@@ -67,7 +67,7 @@ def _page(server: ControlPlaneServer, admin_token: str) -> Sequence[BaseRoute]:
 
 
 def _told(url: str, cluster_id: str) -> str:
-    """Where it serves, and how to begin; the tokens are the caller's to fill in."""
+    """Return the address, and how to begin; the reader fills in the tokens."""
     return f"""ready {url}
 
 Offer a job (here: delete an application; kinds and payloads: docs/protocol.md), and see what came of it:
@@ -83,7 +83,7 @@ Watch it in a browser (the password is the admin token): {url}/page/
 
 
 def _key(option: str, file: Path | None) -> Any:
-    """The key in `file`; None without one."""
+    """Return the key in `file`; None without a file."""
     from vworkspace_fake.controlplane.sealing import key_in
 
     if file is None:

@@ -1,4 +1,4 @@
-"""`controllers`: what is installed of reconcilers and watchers in Python, their CRDs and roles, and running them."""
+"""`controllers`: list installed reconcilers and watchers in Python, print their CRDs and roles, and run them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -24,13 +24,13 @@ from vworkspace_core.reconcilers.controllers import name_of
 from vworkspace_core.reconcilers.decide_pure import CONTROLLER_NAME
 
 NOBODY: Final = WebhookTrust("")
-"""Nothing that an API server would trust."""
+"""A webhook trust that is empty: no authority that the API server could trust."""
 
 
 def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
-    """Run them until a signal, pure ones in these namespaces or in all.
+    """Run the named controllers until a signal, pure ones in these namespaces or in all.
 
-    Raises CommandError for what cannot be loaded, and a cluster that cannot be named.
+    Raises CommandError for a controller that cannot be loaded, and a cluster that cannot be named.
     """
     loaded = load_controllers(names)
     makers = [composites_in(loaded.composites, settings.workers, namespaces)] if loaded.pure else []
@@ -43,7 +43,7 @@ def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequenc
 
 
 def listed() -> str:
-    """The installed ones, a line each: name, where it stands, package."""
+    """Return a table of the installed controllers: name, import path, package."""
     rows = [
         (one.name, one.value, f"{one.dist.name} {one.dist.version}" if one.dist is not None else "")
         for one in installed()
@@ -55,14 +55,14 @@ def listed() -> str:
 
 
 def render_crds(names: Sequence[str], output: Format, trust: WebhookTrust = NOBODY) -> str:
-    """The CRDs of the kinds that they have classes of. Raises CommandError."""
+    """Return the CRDs of the kinds that the controllers define by classes. Raises CommandError."""
     loaded = load_controllers(names)
     check_kinds(loaded.resources)
     return dump([_labelled(_definition(one, trust), name) for one, name in loaded.kinds.items()], output)
 
 
 def _labelled(definition: dict[str, Any], name: str) -> dict[str, Any]:
-    """Its label tells `status` that objects of the kind are a controller's."""
+    """Return the definition with the label by which `status` recognizes the kind as a controller's."""
     return {**definition, "metadata": {**definition["metadata"], "labels": {CONTROLLER_NAME: name}}}
 
 
@@ -83,7 +83,7 @@ def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
 
 
 def render_roles(names: Sequence[str], options: RoleOptions, output: Format, former: Sequence[str] = ()) -> str:
-    """Return the roles of each, or those for the prune of kinds that they do not own any more. Raises CommandError."""
+    """Return the roles of each controller, or those to prune kinds that it no longer owns. Raises CommandError."""
     loaded, kinds = load_controllers(names), former_kinds(former)
     if kinds:
         of_former = (former_roles(_name(one.name), kinds, options) for one in loaded.composites)
@@ -94,7 +94,7 @@ def render_roles(names: Sequence[str], options: RoleOptions, output: Format, for
 def render_controller_manifests(
     names: Sequence[str], image: str, options: RoleOptions, output: Format, trust: WebhookTrust = NOBODY
 ) -> str:
-    """What runs them together in one process. Raises CommandError."""
+    """Return the manifests that run the controllers together in one process. Raises CommandError."""
     loaded = load_controllers(names)
     converted = [one for one in loaded.resources if one.versions]
     for one in converted:

@@ -1,4 +1,4 @@
-"""Reconcilers and watchers in Python in a process of their own (PH-7)."""
+"""Reconcilers and watchers in Python, run in a process of their own (PH-7)."""
 
 import random
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from vworkspace_app.reconcilers.running import ControllerOptions, Controllers, G
 
 
 def controllers_in(controllers: Sequence[GivenController]) -> MakeRunnable:
-    """Reconcilers and watchers, as they are run in a process."""
+    """Return a function that makes the runtime of these controllers from what the process has."""
 
     def make(has: Surroundings) -> Controllers:
         options = ControllerOptions(random.random, has.run_id, has.telemetry.observer)

@@ -1,4 +1,4 @@
-"""`demo`: tells a story of `vworkspace_app.demo` and answers whether everything was as it should be."""
+"""`demo`: run a story of `vworkspace_app.demo`; the exit status says whether everything was as expected."""
 
 import webbrowser
 from collections.abc import Awaitable, Callable, Iterator
@@ -51,10 +51,9 @@ def run_demo(
 ) -> int:
     """Run the demo of the main job, of operations or of a box.
 
-    With `listen`, and with `keep` too, a page shows what happens; `show` opens it in a browser, and keeps it.
-
-    The exit status is 0 when all that was shown is as it should be. Raises CommandError when a signal ends it before
-    everything was shown.
+    With `listen` or `keep`, a page shows what happens; `show` opens it in a browser, and keeps the process running. The
+    exit status is 0 if everything shown was as expected. Raises CommandError if a signal ends it before everything was
+    shown.
     """
     if box and operations:
         raise CommandError("--box and --operations tell different stories: give one of them", status=USAGE)
@@ -70,7 +69,7 @@ def run_demo(
 
 @attrs.define
 class _Play:
-    """One performance; `is_told` once the story has come to its end, a good one or not."""
+    """One performance; `is_told` once the story has ended, well or not."""
 
     stage: Stage
     keep: bool
@@ -117,7 +116,7 @@ class _Play:
 
     @contextmanager
     def _served(self, label: str, *sources: Source) -> Iterator[None]:
-        """Serve the page while the block runs, where it is asked for, and say where."""
+        """Serve the page while the block runs, if requested, and print its address."""
         if not self.listen:
             yield
             return
@@ -140,7 +139,7 @@ class _Play:
         self.stage.verdict()
 
     async def _linger(self, world: World) -> None:
-        """Leave a playground until a signal; a story that went wrong leaves what there is."""
+        """Leave a playground until a signal; after a story that failed, leave what exists."""
         self.stage.act("A playground")
         with suppress(TooSlow):
             await playground.furnish(Narrator(world, self.stage))

@@ -1,4 +1,4 @@
-"""`diff`: what applying manifests would change in a cluster, object by object (SEE-2)."""
+"""`diff`: show what applying manifests would change in a cluster, object by object (SEE-2)."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,14 +21,14 @@ from vworkspace_core.apimachinery.resources import ALL_KINDS, APPLICATION_INSTAN
 from vworkspace_kube import KubeApiClient
 
 SAME, DIFFERS, FAILED = 0, 1, 2
-"""Exit statuses, as those of diff and of kubectl diff."""
+"""The exit statuses, as diff and kubectl diff have them."""
 
 _KINDS: Final = (APPLICATION_INSTANCE, OPERATION)
 
 
 @attrs.frozen
 class DiffOptions:
-    """The options of `diff`. With `offline`, what is observed comes from that folder or file."""
+    """The options of `diff`. With `offline`, observed objects are read from that folder or file."""
 
     files: Sequence[str]
     offline: Path | None
@@ -37,7 +37,7 @@ class DiffOptions:
 
 
 def run_diff(options: DiffOptions) -> int:
-    """Print the difference; the exit status. Raises CommandError with the status of an error."""
+    """Print the difference; return the exit status. Raises CommandError with the status of an error."""
     if not options.files:
         raise CommandError("give at least one FILE (see vworkspace-operator diff --help)", status=USAGE)
     if options.boxes and options.offline is not None:
@@ -66,9 +66,9 @@ async def _online(options: DiffOptions, api: KubeApiClient) -> int:
 
 
 def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterator[tuple[Kind, Manifest]]:
-    """What would be applied: our kinds and those of boxes as they stand in a file, or as the payload of a job.
+    """Yield the objects to apply, of our kinds and those of boxes: documents themselves, or payloads of jobs.
 
-    Raises CommandError for any other.
+    Raises CommandError for any other kind.
     """
     for document in documents:
         manifest = document
@@ -91,7 +91,7 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 
 def text(found: Difference, *, colour: bool) -> str:
-    """The diffs, and below each that the API server would not take, why."""
+    """Return the diffs, and below each change that the API server would refuse, the reason."""
     parts = []
     for change in found.changes:
         parts.append(plan_output.drawn([(change.ref, change.before, change.after)], colour=colour))
@@ -101,7 +101,7 @@ def text(found: Difference, *, colour: bool) -> str:
 
 
 def said(found: Difference) -> str:
-    """The operator's side of it in a line."""
+    """Return a line that says what the operator would do."""
     if found.changes[0].refused:
         return "the API server would not take it, so that nothing downstream would change"
     told = plan_output.summary(found.decision, found.afterwards, found.present)
@@ -109,7 +109,7 @@ def said(found: Difference) -> str:
 
 
 def status_of(found: Difference) -> int:
-    """2 where something would be refused, 1 where something would change, else 0."""
+    """Return 2 if a change would be refused, 1 if something would change, else 0."""
     if any(change.refused for change in found.changes):
         return FAILED
     return (
@@ -136,13 +136,13 @@ def _offline(files: Sequence[str], folder: Path) -> int:
 
 
 def _observed(folder: Path) -> dict[ObjectRef, Manifest]:
-    """What a folder or a file holds, by where it lives."""
+    """Return the objects of a folder or a file, by reference."""
     paths = sorted(map(str, folder.glob("*.yaml"))) if folder.is_dir() else [str(folder)]
     return {_ref(document): document for document in (read_documents(paths) if paths else [])}
 
 
 def _ref(document: Manifest) -> ObjectRef:
-    """Of a kind that decides nothing, the group and the name of the kind are all that is known."""
+    """Return the reference; for a kind the operator does not know, only group and kind are filled in."""
     for kind in ALL_KINDS:
         if _is(document, kind):
             return ref_of(document, kind)

@@ -1,4 +1,4 @@
-"""`controllers forget` and `box forget`: objects that a controller holds, which will not run again."""
+"""`controllers forget` and `box forget`: free the objects of a controller that will not run again."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +16,7 @@ from vworkspace_core.reconcilers.controllers import kind_of, name_of
 
 
 def forget_controllers(names: Sequence[str], kubeconfig: Path | None, *, dry_run: bool) -> None:
-    """Free the objects of some controllers. Raises CommandError."""
+    """Remove the finalizers of some controllers from their objects. Raises CommandError."""
     loaded = load_controllers(names)
     held = [_held_by(one) for one in loaded.composites]
     for one in loaded.made:
@@ -26,7 +26,7 @@ def forget_controllers(names: Sequence[str], kubeconfig: Path | None, *, dry_run
 
 
 def forget_box(file: str, crds: Sequence[Path], kubeconfig: Path | None, *, dry_run: bool) -> None:
-    """Free the objects of a box. Raises CommandError."""
+    """Remove the finalizer of a box from its objects. Raises CommandError."""
     held = [_held_by(composite_of(one)) for one in runnable(load_boxes([file], crds))]
     at_cluster(kubeconfig, partial(_forget, held, dry_run))
 

@@ -1,4 +1,4 @@
-"""The verbs: each connects, does one act, and tells it."""
+"""The verbs: each connects, changes one object, and prints what it did."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,11 +23,11 @@ VERBS: dict[str, Callable[[Kind, Manifest], Act | Refusal]] = {
     "resume": acts.resume,
     "cancel": acts.cancel,
 }
-"""By their names on the command line."""
+"""The verbs by their names on the command line."""
 
 
 def run_verb(verb: str, name: str, namespace: str | None, kubeconfig: Path | None) -> None:
-    """One of `VERBS`. Raises CommandError."""
+    """Run one of `VERBS` on an object. Raises CommandError."""
     at_cluster(kubeconfig, partial(_do, verb, name, namespace))
 
 

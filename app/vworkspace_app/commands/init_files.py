@@ -1,4 +1,4 @@
-"""Files to begin with: written where none is, and names that make sense in a cluster and in Python."""
+"""Files of a new project: never overwritten, with names that are valid in a cluster and in Python."""
 
 import keyword
 import re
@@ -21,7 +21,7 @@ def check_name(given: str, form: tuple[re.Pattern[str], str]) -> None:
 
 
 def module_of(project: str) -> str:
-    """The module of a project. Raises CommandError for a word of Python."""
+    """Return the module of a project. Raises CommandError for a keyword of Python."""
     name = project.replace("-", "_")
     if keyword.iskeyword(name):
         raise CommandError(f"{project}: a word of Python cannot be the name of a module", status=USAGE)
@@ -29,7 +29,7 @@ def module_of(project: str) -> str:
 
 
 def write_new(files: Mapping[Path, str]) -> None:
-    """Write all of them and say so. Raises CommandError where one is there, before anything is written."""
+    """Write all files and print their paths. Raises CommandError before writing anything if one exists."""
     if found := [path for path in files if path.exists()]:
         raise CommandError(f"{found[0]} exists: give --directory for another folder")
     for path, text in files.items():

@@ -1,4 +1,4 @@
-"""`init reconciler`: a project of a few files with a kind, its reconciler and a test, which passes as it is."""
+"""`init reconciler`: write a small project with a kind, its reconciler and a test that passes unchanged."""
 
 from pathlib import Path
 from string import Template
@@ -185,8 +185,10 @@ _FILES: Final = {
 
 
 def write_project(project: str, group: str, kind: str, directory: Path) -> None:
-    """Write the project into a folder and say so. Raises CommandError for names that make no sense, and files that
-    exist."""
+    """Write the project into a folder and print its files.
+
+    Raises CommandError for invalid names, and for files that exist.
+    """
     for given, form in ((project, PROJECT), (group, GROUP), (kind, KIND)):
         check_name(given, form)
     words = {

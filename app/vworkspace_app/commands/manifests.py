@@ -1,4 +1,4 @@
-"""`manifests`: what is to be installed, for `kubectl apply -f -`."""
+"""`manifests`: print the objects to install, for `kubectl apply -f -`."""
 
 import re
 import ssl
@@ -32,9 +32,9 @@ _OF_THE_OPERATOR: Final = {
     "shards": "--shards",
     "tenant_roles": "--no-tenant-roles",
 }
-"""Options that change nothing in the other prints, by the field that has them."""
+"""The options that affect only the print of the operator, by their field of InstallOptions."""
 _OF_ITS_ROLES: Final = frozenset({"velero_namespace", "settings", "owner_reference_protection"})
-"""Those of them that decide about roles."""
+"""The options among them that also affect the operator's roles."""
 _OF_A_NAMESPACE: Final = {"release_role": "--release-role", "workflows": "--workflows", "quota": "--quota"}
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -48,7 +48,8 @@ def render_manifests(
     namespaces: Sequence[str] = (),
     account: str = "",
 ) -> str:
-    """The CRDs, or what the gated `namespaces` need, or else the operator; with `rbac_only` its roles alone.
+    """Return the CRDs, or the objects that the gated `namespaces` need, or else the operator; with `rbac_only` only
+    roles.
 
     Raises CommandError.
     """
@@ -80,7 +81,7 @@ def render_manifests(
 
 
 def render_values(path: str, options: InstallOptions, output: Format, *, others: bool) -> str:
-    """What the Helm chart installs for a values file, into the namespace of `options`. Raises CommandError."""
+    """Return what the Helm chart installs for a values file, into the namespace of `options`. Raises CommandError."""
     if others or options != InstallOptions(namespace=options.namespace):
         raise CommandError(
             "--values says what the other options say: give --system-namespace alone with it", status=USAGE
@@ -98,7 +99,7 @@ def render_values(path: str, options: InstallOptions, output: Format, *, others:
 
 
 def _check_names(options: InstallOptions, namespaces: Sequence[str]) -> None:
-    """Raises CommandError for what cannot be a namespace."""
+    """Raise CommandError for a name that cannot be a namespace."""
     named = (("--system-namespace", options.namespace), *(("--namespace", name) for name in namespaces))
     if options.velero_namespace:
         named = (*named, ("--velero-namespace", options.velero_namespace))
@@ -108,7 +109,7 @@ def _check_names(options: InstallOptions, namespaces: Sequence[str]) -> None:
 
 
 def _check_parts(options: InstallOptions, account: str, *, crds_only: bool, rbac_only: bool, tenant: bool) -> None:
-    """Raises CommandError for parts that do not go together."""
+    """Raise CommandError for parts that cannot be combined."""
     if crds_only and (tenant or rbac_only):
         other = "--namespace" if tenant else "--rbac-only"
         raise CommandError(f"--crds-only and {other} print different things: give one of them", status=USAGE)
@@ -121,7 +122,7 @@ def _check_parts(options: InstallOptions, account: str, *, crds_only: bool, rbac
 
 
 def _check_use(options: InstallOptions, *, crds_only: bool, rbac_only: bool, tenant: bool) -> None:
-    """Raises CommandError for an option that would be ignored."""
+    """Raise CommandError for an option that would be ignored."""
     plain = InstallOptions()
 
     def given(flags: Mapping[str, str]) -> list[str]:
@@ -140,7 +141,7 @@ def _check_use(options: InstallOptions, *, crds_only: bool, rbac_only: bool, ten
 
 
 def _check_agent(options: InstallOptions, *, whole: bool) -> None:
-    """Raises CommandError where the cluster's id is missing, or stands where it would be ignored."""
+    """Raise CommandError if the cluster's id is missing, or given where it would be ignored."""
     if options.agent and options.cluster_id:
         raise CommandError("--cluster-id is for --no-agent: else the credentials Secret names it", status=USAGE)
     if whole and not options.agent and not options.cluster_id:
@@ -150,7 +151,7 @@ def _check_agent(options: InstallOptions, *, whole: bool) -> None:
 
 
 def chosen_settings(given: list[str]) -> dict[str, str]:
-    """The settings of `--setting`. Raises CommandError."""
+    """Return the settings of `--setting`. Raises CommandError."""
     try:
         return read_settings(given)
     except ValueError as error:
@@ -158,7 +159,7 @@ def chosen_settings(given: list[str]) -> dict[str, str]:
 
 
 def labels_of(given: list[str], *, asked: bool) -> dict[str, str]:
-    """The labels of `--service-monitor-label`. Raises CommandError."""
+    """Return the labels of `--service-monitor-label`. Raises CommandError."""
     if given and not asked:
         raise CommandError(
             "--service-monitor-label is for --service-monitor and --prometheus-rule: give one of them", status=USAGE
@@ -172,7 +173,7 @@ def labels_of(given: list[str], *, asked: bool) -> dict[str, str]:
 
 
 def read_authority(path: Path) -> bytes:
-    """The PEM certificates of a file. Raises CommandError for a file that holds none."""
+    """Return the PEM certificates of a file. Raises CommandError for a file that holds none."""
     try:
         pem = path.read_bytes()
         ssl.create_default_context(cadata=pem.decode())

@@ -1,4 +1,4 @@
-"""`plan`: the Decision for one object and what was observed of the cluster, offline."""
+"""`plan`: print the Decision for one object, offline, from given observed objects."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -34,10 +34,10 @@ from vworkspace_core.operations.templates import Templates
 
 @attrs.frozen
 class PlanRequest:
-    """What the command line asked for.
+    """The arguments of `plan`.
 
-    `now` is RFC 3339 text; empty means the present. `wanted` is the name of the object to plan, or Kind/name, where
-    the files hold several; `templates` are files with templates of Operations beside the built-in ones.
+    `now` is RFC 3339 text; empty means the present. `wanted` is the name of the object to plan, or Kind/name, if the
+    files hold several; `templates` are files with templates of Operations, in addition to the built-in ones.
     """
 
     files: Sequence[str]
@@ -51,7 +51,7 @@ class PlanRequest:
 
 @attrs.frozen
 class Planned:
-    """What is printed, what is said of it in a line, and whether there is anything to do or in the way.
+    """The text to print, its summary in a line, and whether anything is to be done or blocks the object.
 
     With an `output` of None the text is a diff.
     """
@@ -64,7 +64,7 @@ class Planned:
 
 @attrs.frozen
 class _Question:
-    """One object, and everything that decides about it."""
+    """One object to plan, and everything its decision depends on."""
 
     ref: ObjectRef
     manifest: Manifest
@@ -76,14 +76,14 @@ class _Question:
 
 
 def plan(request: PlanRequest, *, colour: bool = False) -> Planned:
-    """The Decision as text. Raises CommandError for options and input that cannot be understood."""
+    """Return the Decision as text. Raises CommandError for options and input that cannot be understood."""
     if not request.files:
         raise CommandError("give at least one FILE (see vworkspace-operator plan --help)", status=USAGE)
     return plan_of(request, partial(read_documents, request.files), colour=colour)
 
 
 def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, colour: bool = False) -> Planned:
-    """The same of documents from elsewhere; they are read once the options are known to be right."""
+    """Plan documents from another source; `read` is called once the options have been checked."""
     now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
     templates, documents = read_templates(request.templates), read()
     ref, _ = chosen(documents, request.wanted)
@@ -104,7 +104,9 @@ def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, col
 
 
 def _decided(question: _Question) -> tuple[Decision, Decision]:
-    """The decision, and what a later pass does: creates once an intent stands (OPS-1), deletes what is replaced."""
+    """Return the decision, and that of a later pass: creates once an intent is recorded (OPS-1), deletes of replaced
+    objects.
+    """
     if question.ref.kind != OPERATION:
         return _of_instance(question)
     decision = _of_operation(question)
@@ -119,14 +121,14 @@ def _decided(question: _Question) -> tuple[Decision, Decision]:
 
 
 def _note_unknown(manifest: Manifest) -> None:
-    """What an API server drops, or refuses where it is strict."""
+    """Print a note for each unknown field: an API server drops it, or refuses the object in strict mode."""
     unknown = [problem for problem in validate_strict(manifest) if problem.message.startswith("unknown")]
     for problem in unknown:
         note(f"{problem}; an API server drops it, or refuses the object")
 
 
 def is_without_release(manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> bool:
-    """Whether an instance has a HelmRelease by its status, of which the files hold nothing."""
+    """Return whether the instance's status names a HelmRelease that the files do not hold."""
     name, namespace = (get_path(manifest, "status", "helmReleaseRef", field) for field in ("name", "namespace"))
     return name is not None and ObjectRef(HELM_RELEASE, namespace, str(name)) not in objects
 
@@ -178,7 +180,7 @@ def _of_operation(question: _Question) -> Decision:
 
 
 def _acted_on(question: _Question) -> list[Operation]:
-    """The Operations among the documents that the operator of this cluster acts on."""
+    """Return the Operations among the documents that the operator of this cluster acts on."""
     cluster = bounded_name(question.cluster_id)
     return [
         operation

@@ -1,4 +1,4 @@
-"""What `plan` is given, as the operator would see it: documents of files as objects that an API server holds."""
+"""The input of `plan`: documents of files, turned into objects as an API server would hold them."""
 
 import base64
 import binascii
@@ -26,14 +26,14 @@ _NO_UID = "00000000-0000-0000-0000-"
 
 
 def note(text: str) -> None:
-    """One line on standard error, of what shaped the plan and is not part of it."""
+    """Print one line on standard error, about something that shaped the plan but is not part of it."""
     if not _QUIET.get():
         print(f"note: {text}", file=sys.stderr)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Notes that were given already are not given again."""
+    """Suppress notes while the block runs, because they were already printed."""
     token = _QUIET.set(True)
     try:
         yield
@@ -42,14 +42,14 @@ def quiet() -> Iterator[None]:
 
 
 def told(error: ValidationProblems) -> str:
-    """Every problem with its path, in one line."""
+    """Return every problem with its path, in one line."""
     return "; ".join(map(str, error.problems))
 
 
 def chosen(documents: Sequence[Manifest], wanted: str) -> tuple[ObjectRef, Manifest]:
-    """The object to plan: the one that is named, else the one Operation, else the one ApplicationInstance.
+    """Return the object to plan: the named one, else the only Operation, else the only ApplicationInstance.
 
-    Raises CommandError when there is none, and when there are several to choose from.
+    Raises CommandError if there is none, and if several could be meant.
     """
     candidates = [
         (ref_of(manifest, kind), manifest) for kind in _PLANNED for manifest in documents if _is(manifest, kind)
@@ -78,13 +78,15 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 @attrs.frozen
 class Given:
-    """Every document of a kind that decides anything, by where it lives."""
+    """Every document whose kind affects a decision, by reference."""
 
     objects: Mapping[ObjectRef, Manifest]
 
     @classmethod
     def of(cls, documents: Sequence[Manifest], now: str) -> "Given":
-        """As stored. What is of no use is noted. `now` is when what has no creation time was created."""
+        """Read the documents as stored objects, with a note for each of an unknown kind. `now` fills in missing
+        creation times.
+        """
         objects: dict[ObjectRef, Manifest] = {}
         for manifest in documents:
             kind = _kind_of(manifest)
@@ -97,7 +99,7 @@ class Given:
         return cls(objects)
 
     def namespace(self, name: str) -> Manifest:
-        """That Namespace; where none was given, a gated one, which is noted."""
+        """Return that Namespace; if none was given, a gated one, with a note."""
         namespace = self.objects.get(ObjectRef(NAMESPACE, None, name))
         if namespace is not None:
             return namespace
@@ -108,7 +110,7 @@ class Given:
         }
 
     def operations(self) -> tuple[Operation, ...]:
-        """Every Operation that can be read; the others are noted."""
+        """Return every Operation that can be read; print a note for each other one."""
         operations = []
         for ref, manifest in self.objects.items():
             if ref.kind == OPERATION:
@@ -119,7 +121,7 @@ class Given:
         return tuple(operations)
 
     def approval_secret(self) -> bytes | None:
-        """The key `approval-secret` of the credentials Secret, None where none was given."""
+        """Return the key `approval-secret` of the credentials Secret, None if no such Secret was given."""
         for ref, manifest in self.objects.items():
             if ref.kind == SECRET and ref.name == CREDENTIALS_SECRET:
                 return _key(manifest, "approval-secret")
@@ -127,7 +129,7 @@ class Given:
 
 
 def _kind_of(manifest: Manifest) -> Kind | None:
-    """The kind, if it is one that decisions or some engine look at."""
+    """Return the kind if a decision or some engine looks at it, else None."""
     return next((kind for kind in (*ALL_KINDS, *engine_kinds()) if _is(manifest, kind)), None)
 
 
@@ -142,16 +144,16 @@ def _key(secret: Manifest, name: str) -> bytes | None:
 
 
 def _as_stored(ref: ObjectRef, manifest: Manifest, now: str) -> Manifest:
-    """As an API server would hold it: a manifest from a file has no uid, generation or resourceVersion yet."""
+    """Return the manifest as an API server would hold it: one from a file has no uid, generation or resourceVersion."""
     stored: dict[str, Any] = {"uid": _uid(ref), "generation": 1, "resourceVersion": "1", "creationTimestamp": now}
     return {**manifest, "metadata": {**stored, **metadata(manifest)}}
 
 
 def _uid(ref: ObjectRef) -> str:
-    """Operations are told apart by their uids; everything else has the same."""
+    """Return a stand-in uid: Operations are distinguished by their uids; all other objects share one."""
     return _NO_UID + (content_hash([ref.namespace, ref.name])[:12] if ref.kind == OPERATION else "0" * 12)
 
 
 def cluster_of(manifest: Manifest) -> str:
-    """The cluster that the object says it is for."""
+    """Return the cluster that the object's label names."""
     return str(get_path(manifest, "metadata", "labels", CLUSTER_ID) or "")

@@ -1,4 +1,4 @@
-"""What `plan` says of a Decision: in a line for people, as data, or as a diff of what is there and what would be."""
+"""A Decision as `plan` prints it: a line for people, data, or a diff of objects as they are and as they would be."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,23 +12,25 @@ from vworkspace_core.controller.render import as_data
 
 _OBSTACLES: Final = ("Blocked", "Stalled", "Failed")
 _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
-"""Of metadata, what only an API server writes."""
+"""The fields of metadata that only an API server writes."""
 
 
 def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
-    """The decision, and what a later pass does: creates once its intent stands (OPS-1), deletes what is replaced."""
+    """Return the decision, and that of a later pass: creates once an intent is recorded (OPS-1), deletes of replaced
+    objects.
+    """
     later = as_data(Decision(creates=afterwards.creates, deletes=afterwards.deletes))
     return {**as_data(decision), **({"then": later} if later else {})}
 
 
 def summary(decision: Decision, afterwards: Decision, present: Manifest) -> str:
-    """`2 applies (OCIRepository shop, HelmRelease shop), 0 deletes; Blocked: ValidationFailed: …`; nothing to do."""
+    """Return a line: `2 applies (OCIRepository shop, HelmRelease shop), 0 deletes; Blocked: ValidationFailed: …`."""
     parts = [text for text in (_downstream(decision, afterwards), _own(decision)) if text]
     return "; ".join([*parts, *_obstacles(decision, present)]) or "nothing to do"
 
 
 def obstacle(decision: Decision, present: Manifest) -> bool:
-    """Whether something is in the way of the object, after the decision."""
+    """Return whether the object is Blocked, Stalled or Failed after the decision."""
     return any(True for _ in _obstacles(decision, present))
 
 
@@ -51,7 +53,7 @@ def _counted(singular: str, plural: str, refs: Sequence[ObjectRef]) -> str:
 
 
 def _own(decision: Decision) -> str:
-    """What of the object itself is written."""
+    """Return what is written to the object itself."""
     verb = "adds" if decision.finalizer is Finalizer.ADD else "removes"
     parts = [f"{verb} the finalizer"] if decision.finalizer else []
     parts += ["writes the status"] if decision.status is not None else []
@@ -72,7 +74,7 @@ def _obstacles(decision: Decision, present: Manifest) -> Iterator[str]:
 
 
 def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, Manifest], *, colour: bool) -> str:
-    """A unified diff for every object downstream; empty where none changes."""
+    """Return a unified diff for every downstream object; empty if none changes."""
     before_and_after: list[tuple[ObjectRef, Any, Any]] = []
     for apply in decision.applies:
         live = _plain(present.get(apply.ref))
@@ -88,7 +90,7 @@ def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, M
 
 
 def drawn(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | None]], *, colour: bool) -> str:
-    """Unified diffs of objects as they are and as they would be, without what only an API server writes."""
+    """Return unified diffs of objects as they are and as they would be, without fields that only an API server sets."""
     lines = [line for ref, before, after in changes for line in _lines(ref, _plain(before), _plain(after))]
     return "".join(f"{_coloured(line) if colour else line}\n" for line in lines)
 
@@ -104,7 +106,7 @@ def _coloured(line: str) -> str:
 
 
 def _plain(manifest: Manifest | None) -> dict[str, Any] | None:
-    """Without what the API server and status writers add."""
+    """Return the manifest without the fields that the API server and status writers add."""
     if manifest is None:
         return None
     meta = {key: value for key, value in (manifest.get("metadata") or {}).items() if key not in _SERVER}

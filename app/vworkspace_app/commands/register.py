@@ -1,4 +1,4 @@
-"""`register`: exchange a one-time token for the cluster's credential, and keep it."""
+"""`register`: exchange a one-time token for the cluster's credential, and store it."""
 
 import re
 from pathlib import Path

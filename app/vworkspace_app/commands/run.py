@@ -1,4 +1,4 @@
-"""`run`: the operator, in a cluster or beside one."""
+"""`run`: run the operator, in a cluster or outside it."""
 
 from functools import partial
 
@@ -49,7 +49,7 @@ from vworkspace_core.ports import KubeApi
 from vworkspace_kube import KubeApiClient, load_config
 
 OPERATORS = tuple(StatusWriter(kind, "operator") for kind in OWN_KINDS)
-"""The operator writes the statuses of its own kinds."""
+"""The operator as the writer of the statuses of its own kinds."""
 
 _log = structlog.get_logger("operator")
 
@@ -123,7 +123,7 @@ def run_operator(settings: RunSettings) -> None:
 
 
 def _hide(secrets: SecretMask, credentials: Credentials) -> None:
-    """Whatever an error may quote, what we hold is shown nowhere."""
+    """Mask the credentials in all output, since an error may quote anything."""
     secrets.add(credentials.token, credentials.stored.token, credentials.stored.previous)
     secrets.add(credentials.private_key, credentials.approval_secret, credentials.decryption_key)
 

@@ -56,13 +56,13 @@ class Runnable(Protocol):
         ...
 
     async def finish(self) -> None:
-        """Begin nothing more, and wait for what is in hand."""
+        """Begin no further work, and wait for the work in progress."""
         ...
 
 
 @attrs.frozen
 class Surroundings:
-    """What a process has, of which controllers are made."""
+    """The parts of a process from which controllers are made."""
 
     api: KubeApi
     clock: Clock
@@ -77,7 +77,7 @@ MakeRunnable: TypeAlias = Callable[[Surroundings], Runnable]
 def run_alone(
     settings: RunSettings, makers: Sequence[MakeRunnable], webhooks: ServedKinds = NO_KINDS, **starting: Any
 ) -> None:
-    """Run until a signal, with these webhooks; `starting` is told in the log.
+    """Run until a signal, with these webhooks; the fields of `starting` are logged at the start.
 
     Raises CommandError for a cluster that cannot be named and for certificates that cannot be used.
     """
@@ -121,7 +121,7 @@ def run_alone(
 async def at_work(
     api: KubeApi, clock: Clock, makers: Sequence[MakeRunnable], election: Election, telemetry: Telemetry
 ) -> AsyncIterator[tuple[Runnable, ...]]:
-    """Make them, and run them while the block runs."""
+    """Make the controllers, and run them while the block runs."""
     events = BackgroundEvents(api, clock, instance=socket.gethostname())
     has = Surroundings(api, clock, events, telemetry, f"{random.getrandbits(32):08x}")
     running = tuple(make(has) for make in makers)
@@ -135,7 +135,7 @@ async def at_work(
 
 
 async def finished(running: Iterable[Runnable]) -> None:
-    """Let them begin nothing more, and wait for what is in hand (RUN-4)."""
+    """Let the controllers begin no further work, and wait for the work in progress (RUN-4)."""
     async with anyio.create_task_group() as group:
         for one in running:
             group.start_soon(one.finish)

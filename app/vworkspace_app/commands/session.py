@@ -1,6 +1,6 @@
-"""What a command that looks at a cluster stands on: the connection to it, and the time there.
+"""The surroundings of a command that looks at a cluster: the connection to it, and the time.
 
-Both are one object, so that a day can be replayed in virtual time by the commands as they are.
+Both come from one object, so that the same commands can be replayed in virtual time.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,18 +17,18 @@ from vworkspace_kube import KubeApiClient, load_config
 
 T = TypeVar("T")
 Work = Callable[[KubeApiClient], Awaitable[T]]
-"""What is done with a connection."""
+"""A function that does the work of a command on a connection."""
 
 
 class Site(Protocol):
-    """Where commands do their work."""
+    """The place where commands do their work."""
 
     def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
-        """The result of `work` on a connection. Raises what the connection and the work raise."""
+        """Return the result of `work` on a connection. Raises what the connection and the work raise."""
         ...
 
     def now(self) -> datetime:
-        """The time, in UTC."""
+        """Return the time, in UTC."""
         ...
 
 
@@ -48,11 +48,13 @@ class _Outside:
 
 _OUTSIDE: Final = _Outside()
 SITE: Final[ContextVar[Site]] = ContextVar("site")
-"""Where the commands of this context do their work, where it is not outside."""
+"""The place where the commands of this context work; unset, they use the real cluster and time."""
 
 
 def at_cluster(kubeconfig: Path | None, work: Work[T], *, status: int = FAILURE) -> T:
-    """Do it on a connection. Raises CommandError with `status` for what the cluster says and for no cluster."""
+    """Run `work` on a connection. Raises CommandError with `status` for an error of the cluster, or if there is no
+    cluster.
+    """
     try:
         return SITE.get(_OUTSIDE).run(kubeconfig, work)
     except OperatorError as error:
@@ -60,5 +62,5 @@ def at_cluster(kubeconfig: Path | None, work: Work[T], *, status: int = FAILURE)
 
 
 def now() -> datetime:
-    """The time that a command goes by."""
+    """Return the time that commands go by."""
     return SITE.get(_OUTSIDE).now()

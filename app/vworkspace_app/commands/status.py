@@ -1,4 +1,4 @@
-"""`status`: how everything of the operator's stands, or one object with what was made of it (SEE-1)."""
+"""`status`: show the state of everything that the operator manages, or of one object and what it created (SEE-1)."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class StatusOptions:
 
 
 def run_status(options: StatusOptions) -> None:
-    """Print it, once or until a signal. Raises CommandError."""
+    """Print the state, once or until a signal. Raises CommandError."""
     if options.watch and options.form is not None:
         raise CommandError("--watch prints tables; leave -o away, or watch with kubectl", status=USAGE)
     session.at_cluster(options.kubeconfig, partial(_run, options))
@@ -67,7 +67,7 @@ async def _run(options: StatusOptions, api: KubeApi) -> None:
 
 
 async def _kinds(api: KubeApi, boxes: Sequence[Box]) -> tuple[Kind, ...]:
-    """Those of the boxes that are given, and of those that the cluster's definitions tell of."""
+    """Return the kinds of the given boxes, and of boxes that CRDs in the cluster are labelled with."""
     return tuple(dict.fromkeys((*(box.kind for box in boxes), *await kinds_of_boxes(Reader(api)))))
 
 
@@ -93,7 +93,7 @@ async def _tell_object(api: KubeApi, options: StatusOptions, boxes: Sequence[Box
 
 
 async def _words(api: KubeApi, name: str, boxes: Sequence[Box]) -> Mapping[str, Kind]:
-    """Kinds beside our own, by what people call them."""
+    """Return the kinds other than our own, by the words that users type for them."""
     word, slash, _ = name.lower().partition("/")
     if slash:
         return {} if is_known(word) else await kinds_by_word(Reader(api), word)
@@ -101,7 +101,7 @@ async def _words(api: KubeApi, name: str, boxes: Sequence[Box]) -> Mapping[str, 
 
 
 def fleet_text(fleet: Fleet, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
-    """The fleet as it is asked for, folded to so many columns."""
+    """Return the list of objects in the requested form, folded to `width` columns."""
     summaries = [summary_of(kind, manifest) for kind, manifest in fleet.objects]
     beat = heartbeat_of(manifest for kind, manifest in fleet.objects if kind == CLUSTER)
     workers = Workers(at_work(fleet.leases, NAME, now), beat)
@@ -118,7 +118,7 @@ def _table_if_any(summaries: Sequence[Summary], now: datetime, width: int) -> Se
 
 
 def object_text(around: Surroundings, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
-    """One object as it is asked for, folded to so many columns."""
+    """Return one object in the requested form, folded to `width` columns."""
     branch = around.tree(now)
     if form is not None:
         origin = origin_of(around.manifest)
@@ -131,5 +131,5 @@ def _printed(parts: Sequence[Any], width: int) -> str:
     screen = console(width)
     with screen.capture() as captured:
         for part in parts:
-            screen.print(part, crop=False)  # a command that is cut does something else
+            screen.print(part, crop=False)  # a command that is cut off does something else
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())

@@ -1,4 +1,4 @@
-"""`trace`: serves the page of a recorded run."""
+"""`trace`: serve the page of a recorded run."""
 
 import webbrowser
 from pathlib import Path
@@ -20,7 +20,7 @@ _LARGEST: Final = 256 * 1024 * 1024
 
 
 def run_trace(file: Path, *, listen: str, show: bool) -> None:
-    """Serve until a signal. Raises CommandError for a file that is no trace, and an address that cannot be had."""
+    """Serve until a signal. Raises CommandError for a file that is no trace, and an address that cannot be bound."""
     trace = trace_in(file)
     site = Site(TracePage(trace), "vworkspace-operator trace")
     app = Starlette(routes=site.routes())
@@ -32,7 +32,7 @@ def run_trace(file: Path, *, listen: str, show: bool) -> None:
 
 
 def trace_in(file: Path) -> Trace:
-    """The trace in a file. Raises CommandError."""
+    """Return the trace in a file. Raises CommandError."""
     try:
         if file.stat().st_size > _LARGEST:
             raise CommandError(f"{file}: is larger than {_LARGEST // 1024 // 1024} MiB")

@@ -1,4 +1,4 @@
-"""`uninstall`: take the operator out of a cluster, telling each step; the applications with it, or without them."""
+"""`uninstall`: remove the operator from a cluster step by step, with the applications or without them."""
 
 import sys
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class UninstallOptions:
 
 
 def run_uninstall(options: UninstallOptions) -> None:
-    """Uninstall, or tell what that would be. Raises CommandError."""
+    """Uninstall, or print what that would do. Raises CommandError."""
     at_cluster(options.kubeconfig, partial(_run, options))
 
 
@@ -51,7 +51,7 @@ async def _run(options: UninstallOptions, api: KubeApi) -> None:
 
 
 def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) -> None:
-    """Before anything is deleted: what would then be left half gone, waiting for an operator that is not there."""
+    """Refuse to uninstall applications if no operator runs: they would be left half deleted, waiting for it."""
     if options.keep_applications or not inventory.applications:
         return
     at = now()
@@ -104,7 +104,7 @@ async def _carry_out(api: KubeApi, options: UninstallOptions, inventory: Invento
 
 
 def _print_kept(options: UninstallOptions, inventory: Inventory) -> None:
-    """What runs on, and the rights that it needs."""
+    """Print the releases that keep running, and the rights that they need."""
     stays = "would stay" if options.dry_run else "stays"
     if releases := inventory.kept_releases(keep_applications=options.keep_applications):
         names = [f"{ref.namespace}/{ref.name}" for ref in releases]

@@ -1,4 +1,4 @@
-"""`version`: what runs here, and what is served and installed in a cluster (SEE-5)."""
+"""`version`: print the versions running here, and those served and installed in a cluster (SEE-5)."""
 
 import platform
 import sys
@@ -19,7 +19,7 @@ from vworkspace_kube import KubeApiClient
 
 
 def run_version(form: Format | None, kubeconfig: Path | None, system_namespace: str, *, client: bool) -> int:
-    """Print the versions; the exit status."""
+    """Print the versions; return the exit status."""
     told: dict[str, Any] = {"client": {"version": VERSION, "python": platform.python_version()}}
     problem = ""
     if not client:
@@ -42,13 +42,13 @@ async def _of_cluster(system_namespace: str, api: KubeApiClient) -> dict[str, An
 
 
 def served(definition: Manifest | None) -> list[str]:
-    """The versions that a CRD serves; none where it is not there."""
+    """Return the versions that a CRD serves; none if it is not installed."""
     versions = get_path(definition, "spec", "versions") or ()
     return [str(get_path(each, "name")) for each in versions if get_path(each, "served") is True]
 
 
 def operator_in(deployment: Manifest | None) -> dict[str, Any]:
-    """The installed operator, as its Deployment names it; empty where there is none, or it may not be seen."""
+    """Return the installed operator, as its Deployment names it; empty if there is none, or it cannot be read."""
     if deployment is None:
         return {}
     label = get_path(deployment, "metadata", "labels", "app.kubernetes.io/version")
@@ -57,7 +57,7 @@ def operator_in(deployment: Manifest | None) -> dict[str, Any]:
 
 
 def text(told: dict[str, Any]) -> str:
-    """A line each."""
+    """Return the versions as text, one per line."""
     lines = [f"command:     {told['client']['version']} (Python {told['client']['python']})"]
     if "server" in told:
         lines.append(f"API server:  {told['server']['version']}")

@@ -1,4 +1,4 @@
-"""`versions list` and `versions migrate`: in which versions objects are stored, and moving them to the right one."""
+"""`versions list` and `versions migrate`: show in which versions objects are stored, and move them to the right one."""
 
 import json
 from collections.abc import Sequence
