@@ -19,8 +19,7 @@ _log = structlog.get_logger("operator")
 
 
 def run_boxes(settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[str] = ()) -> None:
-    """Run boxes until a signal, in these namespaces or in all. Raises CommandError if the cluster cannot be determined.
-    """
+    """Run boxes until a signal, in these namespaces or in all. Raises CommandError if no cluster can be determined."""
     tell_unserved(settings, boxes)
     composites = [*map(composite_of, boxes)]
     refuse_shared_kinds(composites)

@@ -40,8 +40,7 @@ def examine_control_plane(
     ca_file: Path | None,
     only: str,
 ) -> int:
-    """Run the suite; return 0 if nothing failed. Raises CommandError for options that make no sense or without pytest.
-    """
+    """Run the suite; return 0 if nothing failed. Raises CommandError for contradictory options, or without pytest."""
     if find_spec("pytest") is None:
         raise CommandError("the suite runs with pytest: pip install 'vworkspace-operator[operator,conformance]'")
     if admin_token_file is None and not (cluster_id and token_file):
