@@ -1,6 +1,6 @@
-"""The accounts of a gated namespace: as whom Flux installs releases there, and as whom Operations run (RUN-12).
+"""The service accounts of a gated namespace: one for Flux to install releases, one to run Operations (RUN-12).
 
-Neither is the operator's own: what comes out of an instance or an Operation has the rights of its namespace alone.
+Neither is the operator's own: an instance or an Operation gets only rights in its own namespace.
 """
 
 from collections.abc import Iterator
@@ -35,24 +35,26 @@ _CHART: Final = (
     _Rule("batch", ("cronjobs", "jobs")),
     _Rule("networking.k8s.io", ("ingresses", "networkpolicies")),
     _Rule("policy", ("poddisruptionbudgets",)),
-    # The API server lets nobody give away what they do not have.
+    # The API server refuses a role that grants rights its creator lacks.
     _Rule(_GROUP, ("rolebindings", "roles")),
 )
-"""What an ordinary chart makes, in its own namespace. No kind of ours or of Flux's: a chart with a HelmRelease in it
-would be installed with the rights of Flux itself."""
+"""The kinds that an ordinary chart creates in its own namespace.
+
+No kind of ours or of Flux's: a chart that holds a HelmRelease would be installed with the rights of Flux itself.
+"""
 
 _EXECUTOR: Final = (_Rule("argoproj.io", ("workflowtaskresults",), ("create", "patch")),)
-"""What Argo's executor writes from within the pods of a workflow."""
+"""The objects that Argo's executor writes from within the pods of a workflow."""
 
 
 def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Service accounts, roles and bindings. A namespace that is not known yet is left out."""
+    """Yield service accounts, roles and bindings. An empty `namespace` (not known yet) is left out of them."""
     yield from _release(namespace, options)
     yield from _runner(namespace, options)
 
 
 def account_of(name: str, namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """One of the two by its name: that of Operations, or else of releases under that name."""
+    """Return the account with this name: that of Operations, or else one for releases."""
     if name == RUNNER:
         return _runner(namespace, options)
     return _release(namespace, attrs.evolve(options, release_account=name))
@@ -66,7 +68,7 @@ def _release(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]
 
 
 def _runner(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    # A token is of use to Argo's executor only; the pods of Jobs ask for none in any case.
+    # Only Argo's executor uses a token; the pods of Jobs never mount one.
     token = {} if options.workflows else {"automountServiceAccountToken": False}
     yield {**_account(RUNNER, namespace, RUNNER_ACCOUNT), **token}
     if options.workflows:

@@ -14,7 +14,7 @@ _FILE: Final = Path(__file__).with_name("alerts.yaml")
 
 @cache
 def alerts_file() -> str:
-    """The rule file, as people load it."""
+    """Return the rule file, as Prometheus loads it."""
     return _FILE.read_text(encoding="utf-8")
 
 
@@ -25,7 +25,7 @@ def _groups() -> list[Mapping[str, Any]]:
 
 
 def prometheus_rule(options: InstallOptions) -> dict[str, Any]:
-    """The same rules as a PrometheusRule."""
+    """Return the same rules as a PrometheusRule."""
     metadata = meta(NAME, options.namespace)
     return {
         "apiVersion": "monitoring.coreos.com/v1",

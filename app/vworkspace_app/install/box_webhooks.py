@@ -1,8 +1,8 @@
-"""What an API server needs so that it asks the webhooks of a box: Service, certificate, configurations (PH-8).
+"""The objects that make an API server call the webhooks of a box: Service, certificate, configurations (PH-8).
 
-They fail closed. A rule that nobody asked is no rule, a field that nobody filled in is missing for the box's
-expressions, and an object that nobody converted cannot be read at all. What is going is never asked about, so that a
-finalizer can be taken off while no replica is up.
+They fail closed: without the webhook a rule is not enforced, a field that is not defaulted is missing for the box's
+expressions, and an object that is not converted cannot be read at all. An object being deleted is exempt, so that a
+finalizer can be removed while no replica is up.
 """
 
 from base64 import b64encode
@@ -22,7 +22,7 @@ _GROUP = "admissionregistration.k8s.io/v1"
 
 
 class TrustedBy(Protocol):
-    """Where the webhooks run, and how the API server knows them."""
+    """The namespace where the webhooks run, and how the API server trusts them."""
 
     @property
     def namespace(self) -> str: ...
@@ -36,7 +36,7 @@ class TrustedBy(Protocol):
 
 @attrs.frozen
 class WebhookTrust:
-    """What is given for it: PEM of an authority, or that cert-manager makes the certificate."""
+    """The trust in webhooks as given by options: the PEM of an authority, or a certificate from cert-manager."""
 
     namespace: str
     webhook_ca: bytes = attrs.field(default=b"", repr=False)
@@ -44,17 +44,17 @@ class WebhookTrust:
 
     @property
     def is_given(self) -> bool:
-        """Whether an API server would trust the webhooks."""
+        """Report whether an API server would trust the webhooks."""
         return bool(self.webhook_ca) or self.cert_manager
 
 
 def tls_secret(name: str) -> str:
-    """The Secret with the certificate of the webhooks of what has this name."""
+    """Return the name of the Secret with the webhook certificate of the installation `name`."""
     return f"{name}-webhook-tls"
 
 
 def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
-    """Service, certificate and configurations. `meta` is that of what the box is installed as."""
+    """Yield Service, certificate and configurations. `meta` is the metadata under which the box is installed."""
     labels, name = meta["labels"], str(meta["name"])
     yield from webhook_service(name, meta, trust)
     duties, whole = WebhookDuties.of(box), {"name": name, "labels": labels, **_annotations(name, trust)}
@@ -72,7 +72,7 @@ def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterat
 
 
 def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
-    """Service and certificate by the name that definitions have. `meta` is that of what serves."""
+    """Yield Service and certificate by the name that CRDs refer to. `meta` is the metadata of the serving workload."""
     labels = meta["labels"]
     service = {"name": _service(name), "namespace": trust.namespace, "labels": labels}
     selector = {"app.kubernetes.io/name": labels["app.kubernetes.io/name"]}
@@ -83,7 +83,7 @@ def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Ite
 
 
 def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> None:
-    """Have a container and its pod, which are changed, serve the webhooks of what has this name."""
+    """Have a container and its pod (both are changed) serve the webhooks of the installation `name`."""
     runs["args"] += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
     runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
     runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
@@ -91,7 +91,7 @@ def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> Non
 
 
 def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> dict[str, Any]:
-    """The CRD whose other versions are converted by the webhook of what is installed under a name."""
+    """Return the CRD with conversion by the webhook that is installed as `name`."""
     meta = dict(crd["metadata"])
     if trust.cert_manager:
         meta["annotations"] = {**(meta.get("annotations") or {}), **_annotations(name, trust)["annotations"]}
@@ -128,7 +128,7 @@ def _webhook(box: Box, name: str, path: str, trust: TrustedBy) -> dict[str, Any]
         "clientConfig": _client(name, path, trust),
         "failurePolicy": "Fail",
         "matchConditions": [{"name": "stays", "expression": "!has(object.metadata.deletionTimestamp)"}],
-        # What is written in another version is asked about in the storage version, which the rules read.
+        # A write in another version is reviewed in the storage version, which the rules read.
         "matchPolicy": "Equivalent",
         **({"namespaceSelector": dict(box.namespaces)} if box.namespaces else {}),
         "rules": [rule],

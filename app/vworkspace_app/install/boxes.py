@@ -1,4 +1,4 @@
-"""What runs a box in a cluster, and the rights that it has there: exactly the verbs that it uses (RUN-7, L25)."""
+"""The objects that run a box in a cluster, with exactly the rights whose verbs it uses (RUN-7)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -16,12 +16,12 @@ _FOLDER: Final = "/etc/vworkspace/boxes"
 
 
 def name_of(box: Box) -> str:
-    """Of everything there is one of."""
+    """Return the name of each object of the installation that exists once."""
     return f"vworkspace-box-{box.name}"
 
 
 def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
-    """A ClusterRole for what is looked at everywhere, and Roles where objects are made; with their bindings."""
+    """Yield a ClusterRole for kinds read everywhere, and Roles where objects are made; with their bindings."""
     return roles_of(name_of(box), access_of((box,)), list(owners((box,))), options)
 
 
@@ -31,9 +31,10 @@ def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
 def box_installation(
     box: Box, files: Mapping[str, str], image: str, options: RoleOptions, trust: WebhookTrust
 ) -> Iterator[dict[str, Any]]:
-    """Everything but the CRD: whoever deletes that deletes every object of the kind. `files` are the box's, by name.
+    """Yield everything except the CRD, since deleting that deletes every object of the kind.
 
-    The box is the first of them. Its pods are made anew when a file changes, since they are named by the content.
+    `files` are the box's, by name, the box first. Its pods are recreated when a file changes, since they carry a hash
+    of the content.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name_of(box), options.namespace)}
     yield from box_rbac(box, options)
@@ -72,5 +73,5 @@ def _arguments(box: Box, file: str, options: RoleOptions) -> list[str]:
 
 
 def _hash(files: Mapping[str, str]) -> dict[str, str]:
-    """Another content makes other pods: a box is read when its process starts."""
+    """Return an annotation that recreates the pods for other content: a box is read when its process starts."""
     return {"box.vworkspace.io/files-hash": content_hash(dict(files))}

@@ -1,4 +1,4 @@
-"""What runs controllers in Python in a cluster: one process for all that are named together (PH-7, RUN-7)."""
+"""The objects that run controllers in Python in a cluster: one process for all named together (PH-7, RUN-7)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -9,7 +9,7 @@ from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, 
 from vworkspace_app.install.workload import container, pod
 
 SERVED_AS: Final = "vworkspace-controllers"
-"""The Service of the webhooks is called so, and -webhook."""
+"""The prefix of the webhook Service's name, which continues with -webhook."""
 
 
 def controllers_installation(
@@ -20,7 +20,7 @@ def controllers_installation(
     options: RoleOptions,
     trust: WebhookTrust | None = None,
 ) -> Iterator[Mapping[str, Any]]:
-    """Everything but the CRDs: whoever deletes those deletes every object of the kinds.
+    """Yield everything except the CRDs, since deleting those deletes every object of the kinds.
 
     `name` is that of the process and of its account, to which `roles` are bound; `image` holds the packages. With
     `trust` it serves the webhook that converts.

@@ -1,4 +1,4 @@
-"""The whole installation in the order in which it is to be applied, and what each gated namespace needs."""
+"""The whole installation in the order to apply it in, and the needs of each gated namespace."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +15,9 @@ from vworkspace_core.install import access
 
 
 def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Everything but what gated namespaces need; the webhooks come last, when there is something to ask.
+    """Yield everything except what gated namespaces need; the webhooks come last, once the operator can answer them.
 
-    The CRDs stand apart: whoever deletes what one command printed must not delete every application (U3).
+    The CRDs are separate: deleting what one command printed must not delete every application.
     """
     yield namespace_of(options)
     yield from cluster_rbac(options)
@@ -37,9 +37,9 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Roles and bindings of the operator alone: Velero's or the page's where the options name one, else its own two.
+    """Yield roles and bindings of the operator alone: Velero's or the page's if the options name one, else its own two.
 
-    No more than is asked for: who applies them replaces what stands there, and the rest may have been chosen otherwise.
+    Only what is requested: applying them replaces existing ones, and others may have been made with other options.
     """
     if options.velero_namespace:
         yield from _velero_rbac(options)
@@ -51,7 +51,7 @@ def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """What lets the operator work in one gated namespace (RES-5), and as whom it has things done there (RUN-12)."""
+    """Yield what lets the operator work in one gated namespace (RES-5), and the accounts it acts as there (RUN-12)."""
     yield from tenant_rights(namespace, options)
     yield from accounts(namespace, options)
     if options.quota:
@@ -59,7 +59,7 @@ def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant_rights(namespace: str, options: InstallOptions, account: str = "") -> Iterator[dict[str, Any]]:
-    """The operator's Role in one gated namespace, or in its place that account with its rights."""
+    """Yield the operator's Role in one gated namespace, or only the given account with its rights."""
     if account:
         yield from account_of(account, namespace, options)
         return

@@ -1,4 +1,4 @@
-"""What guards the pods of everything that is installed: who reaches them, and how many may be evicted at once."""
+"""The guards of all installed pods: which traffic may reach them, and how many may be evicted at once."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,7 +8,7 @@ _NODE_LOCAL_DNS: Final = "169.254.20.10/32"
 
 
 def network_policy(metadata: Mapping[str, Any], labels: Mapping[str, str], ports: Sequence[int]) -> dict[str, Any]:
-    """Return the policy by which the pods with these labels are reached at their ports alone, and what they reach."""
+    """Return the policy that opens only these ports of the pods with these labels, and limits what they reach."""
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -16,7 +16,8 @@ def network_policy(metadata: Mapping[str, Any], labels: Mapping[str, str], ports
         "spec": {
             "podSelector": {"matchLabels": labels},
             "policyTypes": ["Ingress", "Egress"],
-            # Prometheus and the API server: no labels tell them everywhere. Probes of the kubelet always pass.
+            # From anywhere: Prometheus and the API server carry no labels that are the same in every cluster. Probes of
+            # the kubelet always pass.
             "ingress": [{"ports": [{"port": port, "protocol": "TCP"} for port in ports]}],
             "egress": _egress(),
         },
@@ -24,7 +25,7 @@ def network_policy(metadata: Mapping[str, Any], labels: Mapping[str, str], ports
 
 
 def disruption_budget(metadata: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the budget by which one of the pods with these labels is evicted at a time."""
+    """Return the budget by which at most one of the pods with these labels is evicted at a time."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -34,10 +35,10 @@ def disruption_budget(metadata: Mapping[str, Any], labels: Mapping[str, str]) ->
 
 
 def _egress() -> list[dict[str, Any]]:
-    """Everywhere but the addresses of the node itself, where clouds hand out credentials.
+    """Return rules that allow everything except the node's own addresses, where clouds hand out credentials.
 
-    The API server and the control plane have no labels to select them by, and ports of their own. Names are asked of
-    pods, and where the node has a cache of its own, of that.
+    The API server and the control plane have no labels to select them by, and ports of their own. Names are resolved by
+    pods, or by the node's DNS cache if it has one.
     """
     outside: list[dict[str, Any]] = [
         {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_LINK_LOCAL]}},

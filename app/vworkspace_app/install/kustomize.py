@@ -12,7 +12,7 @@ _BASE: Final = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustom
 
 
 def bases() -> Mapping[str, str]:
-    """Text by path in the repository: the CRDs, the operator beside them, and what each gated namespace needs."""
+    """Return text by path in the repository: the CRDs, the operator, and the needs of each gated namespace."""
     crds = [f"crds/{crd['metadata']['name']}.yaml" for crd in crd_manifests()]
     options = InstallOptions()
     return {
@@ -29,6 +29,6 @@ def _kustomization(resources: Iterable[str]) -> str:
 
 
 def _anywhere(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Without a namespace: the overlay of each gated namespace sets it."""
+    """Return a manifest without a namespace: the overlay of each gated namespace sets it."""
     meta = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
     return {**manifest, "metadata": meta}

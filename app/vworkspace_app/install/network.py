@@ -1,4 +1,4 @@
-"""Services, network policy, and what the Prometheus operator takes."""
+"""Services, network policy, and the objects of the Prometheus operator."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -12,7 +12,7 @@ _METRICS: Final = f"{NAME}-metrics"
 
 
 def network(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Where the operator is reached, and what it may reach: it calls out, nothing else calls in."""
+    """Yield the Services and the policy: metrics and webhooks are the only ways in."""
     yield _service(_METRICS, options, {"name": "metrics", "port": HEALTH_PORT, "targetPort": "metrics"})
     if options.service_monitor:
         yield _monitor(options)
@@ -35,7 +35,7 @@ def _service(name: str, options: InstallOptions, port: dict[str, Any]) -> dict[s
 
 
 def _named(name: str, options: InstallOptions) -> dict[str, Any]:
-    """Metadata with a label of its own, for a ServiceMonitor to select one Service of two by."""
+    """Return metadata with a component label, by which a ServiceMonitor selects one of the two Services."""
     metadata = meta(name, options.namespace)
     return {**metadata, "labels": {**metadata["labels"], "app.kubernetes.io/component": name}}
 

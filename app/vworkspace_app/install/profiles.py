@@ -1,6 +1,6 @@
-"""Profiles of an installation: what a cluster with several tenants sets, and what one of a single tenant leaves open.
+"""Profiles of an installation: strict settings for a cluster with several tenants, open ones for a single tenant.
 
-A profile is nothing but settings of `run`; each can be said otherwise by `manifests --setting`.
+A profile is nothing but settings of `run`; `manifests --setting` overrides each.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from vworkspace_app.settings.shapes import Setting, as_text
 from vworkspace_app.settings.table import SETTINGS
 
 NO_IMAGE: Final = "none.invalid/"
-"""No image begins with it: nothing runs until somebody says what may."""
+"""A prefix that no image has: no Job of an Operation runs until an administrator allows images."""
 
 
 class Profile(StrEnum):
-    """Whom the cluster belongs to."""
+    """The tenancy of the cluster."""
 
     MULTI_TENANT = "multi-tenant"
     SINGLE_TENANT = "single-tenant"
@@ -29,20 +29,20 @@ _GIVEN_OTHERWISE: Final = frozenset(
     {"namespace", "agent", "cluster_id", "velero_namespace", "leader_elect", "shard", "listen", "webhook_listen"}
     | {"webhook_certificates", "kubeconfig", "token_file", "control_plane_url", "templates"}
 )
-"""What options of `manifests`, the pod or its Secret say."""
+"""The settings that options of `manifests`, the pod or its Secret decide."""
 
 CHOSEN_SETTINGS: Final = tuple(setting for setting in SETTINGS if setting.name not in _GIVEN_OTHERWISE)
-"""Settings of `run` that can be said to an installation."""
+"""The settings of `run` that can be chosen for an installation."""
 
 
 def profile_flags(profile: Profile, chosen: Mapping[str, str], *, agent: bool) -> list[str]:
-    """Arguments of `run` by name: those of the profile, but for what was chosen, and what was chosen."""
+    """Return arguments of `run`: the profile's settings, overridden by the chosen ones."""
     wanted = {**profile_settings(profile, agent=agent), **chosen}
     return [_flag(_BY_NAME[name], text) for name, text in sorted(wanted.items())]
 
 
 def profile_settings(profile: Profile, *, agent: bool) -> dict[str, str]:
-    """The settings of a profile by name, as text."""
+    """Return the settings of a profile by name, as text."""
     of_profile = _STRICT if profile is Profile.MULTI_TENANT else _OPEN
     return {name: text for name, text in of_profile.items() if agent or name not in _OF_JOBS}
 
@@ -55,7 +55,7 @@ def _flag(setting: Setting, text: str) -> str:
 
 
 def read_settings(given: list[str]) -> dict[str, str]:
-    """`log-level=debug` and the like, by the name in the table. Raises ValueError that says what would be right."""
+    """Read texts such as `log-level=debug` into settings by name. Raises ValueError with a correct example."""
     values: dict[str, str] = {}
     for setting in given:
         name, equals, text = setting.partition("=")

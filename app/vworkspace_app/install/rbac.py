@@ -1,4 +1,4 @@
-"""Roles and bindings, derived from the registry of what the operator does to which kind (RUN-7)."""
+"""Roles and bindings, derived from the registry of the verbs that the operator uses on each kind (RUN-7)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -17,7 +17,7 @@ _AGGREGATED: Final = (
 
 
 def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
-    """Rules that grant exactly these verbs: resources of one group with the same verbs stand together."""
+    """Return rules that grant exactly these verbs: resources of one group with the same verbs share a rule."""
     together: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (group, resource, name), verbs in sorted(resources(accesses).items()):
         ordered = tuple(verb for verb in _ORDER if verb in verbs)
@@ -34,8 +34,11 @@ def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
 
 
 def cluster_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """The ClusterRole and its binding; what one admission plugin asks for stands apart, so that it stays when these
-    are applied again without it."""
+    """Yield the ClusterRole and its binding.
+
+    The rights for the admission plugin that protects owner references have a role of their own, so that it stays when
+    these are applied again without it.
+    """
     yield from _everywhere(options.role_name(), access.EVERYWHERE, options)
     if options.owner_reference_protection:
         owned = (Access(kind, ("update",), "finalizers") for kind in access.OWNERS)
@@ -48,7 +51,7 @@ def _everywhere(name: str, accesses: Iterable[Access], options: InstallOptions) 
 
 
 def tenant_roles() -> Iterator[dict[str, Any]]:
-    """What people may do with our kinds who have one of Kubernetes' own roles in a namespace, by aggregation."""
+    """Yield ClusterRoles that aggregate our kinds into view, edit and admin, Kubernetes' own roles for users."""
     for suffix, granted, into in _AGGREGATED:
         metadata = meta(f"{NAME}-{suffix}")
         metadata["labels"] |= {f"{_GROUP}/aggregate-to-{role}": "true" for role in into}
@@ -56,7 +59,7 @@ def tenant_roles() -> Iterator[dict[str, Any]]:
 
 
 def page_rbac(options: InstallOptions) -> dict[str, Any]:
-    """The right to ask the API server who somebody is that looks at the page, and whether they may (SEE-3)."""
+    """Return the binding that lets the operator ask the API server who a visitor of the page is and may do (SEE-3)."""
     delegator = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "system:auth-delegator"}
     name = options.role_name("-page")
     return {**_binding("ClusterRoleBinding", "ClusterRole", name, options), "roleRef": delegator}
@@ -65,7 +68,7 @@ def page_rbac(options: InstallOptions) -> dict[str, Any]:
 def namespace_rbac(
     name: str, namespace: str, accesses: Iterable[Access], options: InstallOptions
 ) -> Iterator[dict[str, Any]]:
-    """A Role in a namespace, and its binding to whom the operator runs as."""
+    """Yield a Role in a namespace, and its binding to the account or user that runs the operator."""
     role = {"apiVersion": f"{_GROUP}/v1", "kind": "Role", "metadata": meta(name, namespace), "rules": rules(accesses)}
     yield role
     yield _binding("RoleBinding", "Role", name, options, namespace)

@@ -1,4 +1,4 @@
-"""Controllers of further kinds in a cluster: roles with exactly the verbs that they use, a Deployment (RUN-7, L25)."""
+"""Controllers of further kinds in a cluster: roles with exactly the verbs that they use, a Deployment (RUN-7)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -17,25 +17,25 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 @attrs.frozen
 class RoleOptions:
-    """Where a controller runs and as whom. Without `tenants` it may work in every namespace.
+    """The namespace and account in which a controller runs. Without `tenants` it may work in every namespace.
 
-    An empty `account` is one of its own, named as the controller is.
+    An empty `account` means one named like the controller.
     """
 
     namespace: str = "vworkspace-system"
     account: str = ""
     tenants: tuple[str, ...] = ()
     elects: bool = True
-    """It stands for election: it needs Leases."""
+    """Leader election, for which the controller needs rights on Leases."""
     owner_reference_protection: bool = False
 
 
 def roles_of(
     name: str, access: CompositeAccess, owners: Sequence[Access], options: RoleOptions
 ) -> Iterator[dict[str, Any]]:
-    """A ClusterRole for what is looked at everywhere, and Roles where objects are made; with their bindings.
+    """Yield a ClusterRole for kinds read everywhere, and Roles where objects are made; with their bindings.
 
-    `owners` are asked for by a plugin that protects owner references.
+    `owners` are rights that an admission plugin requires if it protects owner references.
     """
     everywhere = list(access.everywhere)
     if options.owner_reference_protection:
@@ -55,7 +55,7 @@ def roles_of(
 def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iterator[dict[str, Any]]:
     """Yield roles for the prune of kinds that an earlier definition made objects of, each with its binding.
 
-    Each kind has a role of its own: whoever applies it changes no other role, and may delete it once nothing is left.
+    Each kind has a role of its own, which can be applied without changing another, and deleted once no object is left.
     """
     for kind in kinds:
         suffix, access = f"-former-{kind.crd_name}".rstrip("."), [Access(kind, FORMER)]
@@ -68,7 +68,7 @@ def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iter
 def deployment_of(
     name: str, spec: Mapping[str, Any], options: RoleOptions, annotations: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What runs it: `spec` is that of its pods."""
+    """Return the Deployment; `spec` is that of its pods."""
     about = {"annotations": dict(annotations)} if annotations else {}
     template = {"metadata": {"labels": meta_of(name)["labels"], **about}, "spec": spec}
     return {
@@ -84,7 +84,7 @@ def deployment_of(
 
 
 def guards_of(name: str, options: RoleOptions, ports: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """What guards its pods, which are reached at these ports."""
+    """Yield the network policy and the disruption budget of its pods, which are reached at these ports."""
     metadata = meta_of(name, options.namespace)
     yield network_policy(metadata, labels_of(name), ports)
     if options.elects:
@@ -116,12 +116,12 @@ def _binding(
 
 
 def meta_of(name: str, namespace: str | None = None, suffix: str = "") -> dict[str, Any]:
-    """Metadata of one of its objects."""
+    """Return the metadata of one object of the installation."""
     place = {} if namespace is None else {"namespace": namespace}
     labels = {**labels_of(name), "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
     return {"name": f"{name}{suffix}", **place, "labels": labels}
 
 
 def labels_of(name: str) -> Mapping[str, str]:
-    """By which everything of it is found."""
+    """Return the labels by which every object of the installation is found."""
     return {"app.kubernetes.io/name": name}

@@ -34,18 +34,18 @@ from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, i
 from vworkspace_core.controller.shard import MOST_SHARDS
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
-"""What every Helm 3 and 4 reads."""
+"""The draft of JSON Schema that every Helm 3 and 4 reads."""
 
 
 _SETTINGS: Final = tuple(setting for setting in CHOSEN_SETTINGS if setting.name != "box")
-"""Those that no other value says."""
+"""The settings that no other value decides."""
 
 
 _LONGEST_MESSAGE: Final = 200
 
 
 def _or_nothing(pattern: str) -> str:
-    """The pattern, or an empty text."""
+    """Return a pattern that also matches an empty text."""
     return f"^$|{pattern}"
 
 
@@ -54,14 +54,14 @@ _OBJECT_NAME: Final = {"pattern": DNS_SUBDOMAIN, "maxLength": 253}
 _TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
 _OUR_LABELS: Final = (*meta("")["labels"], COMPONENT, SHARD_LABEL)
 _LABELS: Final = {**_TEXTS, "properties": dict.fromkeys(_OUR_LABELS, False)}
-"""Any but ours: what is selected by them cannot be changed."""
+"""The schema of labels, except ours: selectors depend on those, and cannot be changed."""
 _FREE: Final = {"type": "object"}
 _OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
 _NAMES: Final = {"type": "array", "items": {"type": "string", **_OBJECT_NAME}}
 
 
 class PullPolicy(StrEnum):
-    """When the image is pulled; nothing: the cluster's default."""
+    """The pull policy of the image; empty: the cluster's default."""
 
     DEFAULT = ""
     ALWAYS = "Always"
@@ -170,7 +170,7 @@ class CrdValues:
 
 @attrs.frozen
 class BoxValues:
-    """A box that the operator runs beside its own kinds; its CRD and its roles are applied by you."""
+    """A box that the operator runs in addition to its own kinds; its CRD and its roles are applied by you."""
 
     config_map: str = schema_field("ConfigMap that holds its files.", schema=_OBJECT_NAME)
     file: str = schema_field("The box among them: webapp.yaml.", schema={"pattern": "^[-._a-zA-Z0-9]+$"})
@@ -288,15 +288,15 @@ class Values:
 
 @cache
 def values_schema() -> Mapping[str, Any]:
-    """The JSON Schema of a values file: `values.schema.json` of the chart."""
+    """Return the JSON Schema of a values file: `values.schema.json` of the chart."""
     schema = _closed(object_schema(Values))
-    # A chart that has this one below it hands these on.
+    # A parent chart hands `global` on to the charts it depends on.
     schema["properties"] = {**schema["properties"], "global": {"type": "object"}}
     return {"$schema": _DRAFT, "title": f"Values of {NAME}", **schema}
 
 
 def _closed(schema: Any) -> Any:
-    """Without the words of Kubernetes; an object with named fields has no others."""
+    """Return a schema without the keywords of Kubernetes; an object with named fields allows no others."""
     if isinstance(schema, list):
         return [_closed(item) for item in schema]
     if not isinstance(schema, Mapping):
@@ -308,7 +308,7 @@ def _closed(schema: Any) -> Any:
 
 
 def default_values() -> dict[str, Any]:
-    """What holds where a values file says nothing."""
+    """Return the values that apply if a values file leaves them out."""
     defaults: dict[str, Any] = _plain(Values())
     return defaults
 
@@ -328,7 +328,7 @@ def _plain(value: Any) -> Any:
 
 
 def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Objects key by key, everything else as a whole, as Helm does it: a null takes a default away."""
+    """Merge values as Helm does: objects key by key, everything else as a whole; a null removes a default."""
     together = dict(defaults)
     for key, value in given.items():
         default = together.get(key)
@@ -342,7 +342,7 @@ def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def chart_values(given: Any) -> Values:
-    """The values of a file, with the defaults. Raises ValidationProblems with everything that is wrong."""
+    """Return the values of a file, with the defaults. Raises ValidationProblems with everything that is wrong."""
     if not isinstance(given, Mapping):
         raise ValidationProblems([Problem("", "must be an object: the values of the chart by name")])
     values = merged(default_values(), given)
@@ -372,7 +372,7 @@ NO_AUTHORITY: Final = "is needed where the webhooks have no certificate by cert-
 
 
 def _clashes(values: Values) -> Iterator[Problem]:
-    """What is wrong with several values together; the chart says the same."""
+    """Yield the problems of several values together; the chart reports the same."""
     if not values.control_plane.enabled and not values.control_plane.cluster_id:
         yield Problem("controlPlane.clusterId", NO_CLUSTER_ID)
     if values.webhooks.enabled and not values.webhooks.cert_manager and not values.webhooks.ca_bundle:
@@ -393,7 +393,7 @@ def _text(value: Any) -> str:
 
 
 def options_of(values: Values, namespace: str) -> InstallOptions:
-    """The options of `manifests` that say the same."""
+    """Return the equivalent options of `manifests`."""
     hooks = values.webhooks
     monitor = values.service_monitor
     return InstallOptions(
@@ -447,7 +447,7 @@ def _pods(values: Values) -> PodOptions:
 
 
 def printed(values: Values, namespace: str) -> Iterator[dict[str, Any]]:
-    """The operator, and what each gated namespace needs."""
+    """Yield the operator, and the needs of each gated namespace."""
     options = options_of(values, namespace)
     yield from installation(options)
     for one in values.tenants:

@@ -1,7 +1,7 @@
-"""The webhook configurations, and the certificate where cert-manager makes it (RUN-6, RUN-7).
+"""The webhook configurations, and the certificate if cert-manager makes it (RUN-6, RUN-7).
 
-Conditions keep the API server from asking about what is never refused: an object that is going, and an update that
-changes neither spec nor labels. So a finalizer can be taken off also while no replica of the operator is up.
+Conditions exempt requests that are never refused: an object being deleted, and an update that changes neither spec nor
+labels. So a finalizer can be removed even while no replica of the operator is up.
 """
 
 from base64 import b64encode
@@ -29,12 +29,12 @@ _CONDITIONS: Final = (
 
 
 def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """The defaulting webhook, and the validating one as two: for gated namespaces, and for all others."""
+    """Yield the defaulting webhook, and the validating one as two: for gated namespaces, and for all others."""
     gated = {"key": NAMESPACE_GATE, "operator": "In", "values": [NAMESPACE_GATE_VALUE]}
     ungated = {**gated, "operator": "NotIn"}
     yield _configuration(
         "MutatingWebhookConfiguration",
-        # Without the default the schema refuses the object and says what is missing.
+        # Without the default, the schema refuses the object and says what is missing.
         [_webhook("default", DEFAULT_PATH, options, failurePolicy="Ignore", reinvocationPolicy="IfNeeded")],
         options,
     )
@@ -87,12 +87,12 @@ def _webhook(name: str, path: str, options: InstallOptions, **more: Any) -> dict
 
 
 def certificate(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """cert-manager's Issuer and Certificate for the webhook's Service."""
+    """Yield cert-manager's Issuer and Certificate for the webhook's Service."""
     yield from certificate_of(meta(_ISSUER, options.namespace), meta(SERVICE, options.namespace), TLS_SECRET)
 
 
 def certificate_of(issuer: dict[str, Any], service: dict[str, Any], secret: str) -> Iterator[dict[str, Any]]:
-    """A self-signed Issuer, and the Certificate of a Service, both by their metadata."""
+    """Yield a self-signed Issuer, and the Certificate of a Service, both by their metadata."""
     group, host = "cert-manager.io/v1", f"{service['name']}.{service['namespace']}.svc"
     yield {"apiVersion": group, "kind": "Issuer", "metadata": issuer, "spec": {"selfSigned": {}}}
     yield {

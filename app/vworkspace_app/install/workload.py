@@ -1,4 +1,4 @@
-"""Namespace, service account, and of each shard a Deployment and a disruption budget."""
+"""Namespace, service account, and for each shard a Deployment and a disruption budget."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -25,14 +25,14 @@ _USER: Final = 65532
 """The uid that the image runs as."""
 
 BOXES: Final = "/etc/vworkspace/boxes"
-"""Where each box has a folder of its own, by its number."""
+"""The folder that holds one folder for each box, named by its number."""
 
 _GRACE_SECONDS: Final = 45
-"""More than `--grace-period`, so that the operator ends by itself and hands its Lease over."""
+"""The termination grace period, longer than `--grace-period`: the operator stops first and releases its Lease."""
 
 
 def namespace_of(options: InstallOptions) -> dict[str, Any]:
-    """The operator's own namespace, where only pods of the restricted profile may run."""
+    """Return the operator's own namespace, where only pods of the restricted profile may run."""
     enforced = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
     metadata = meta(options.namespace)
     return {
@@ -43,7 +43,7 @@ def namespace_of(options: InstallOptions) -> dict[str, Any]:
 
 
 def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """What runs, and as whom: of each shard two replicas, of which one works and the other stands by."""
+    """Yield the service account, and for each shard a Deployment of two replicas: one works, the other waits."""
     account = meta(NAME, options.namespace)
     if options.pods.account_annotations:
         account["annotations"] = dict(options.pods.account_annotations)
@@ -53,8 +53,11 @@ def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """A Deployment and its budget. Those of several shards have names and selectors of their own: what a Deployment
-    selects cannot be changed, and two must not select the same pods."""
+    """Yield the Deployment and the budget of one shard.
+
+    Each of several shards has its own name and selector: the selector of a Deployment cannot be changed, and two
+    Deployments must not select the same pods.
+    """
     name, more = (NAME, {}) if shard == WHOLE else (f"{NAME}-shard-{shard.index}", {SHARD_LABEL: str(shard.index)})
     selector = {"matchLabels": {**INSTANCE_LABELS, **more}}
     metadata, labels = meta(name, options.namespace), {**meta(NAME)["labels"], **more}
@@ -75,7 +78,7 @@ def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
-    """The arguments of the container."""
+    """Return the arguments of the container."""
     arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
     if shard != WHOLE:
         arguments.append(f"--shard={shard}")
@@ -116,7 +119,7 @@ def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dic
 
 
 def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> None:
-    """Put what was chosen into the container and its pod."""
+    """Put the chosen options into the container and its pod."""
     runs["resources"] = dict(chosen.resources)
     runs["volumeMounts"] += [dict(one) for one in chosen.volume_mounts]
     spec["volumes"] += [dict(one) for one in chosen.volumes]
@@ -135,7 +138,7 @@ def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> Non
 
 
 def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[str, Any]:
-    """What runs one container as a service account, within the restricted profile, away from its other replicas."""
+    """Return the pod spec of one container: account, restricted profile, and a preference for different nodes."""
     return {
         "serviceAccountName": account,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
@@ -153,13 +156,13 @@ def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[st
 
 
 def _apart(selector: dict[str, Any]) -> dict[str, Any]:
-    """Replicas on different nodes, where there are several."""
+    """Return a preference for different nodes for replicas."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
     return {"weight": 100, "podAffinityTerm": term}
 
 
 def container(image: str, pull_policy: str, arguments: list[str]) -> dict[str, Any]:
-    """The operator with these arguments; it serves metrics and probes."""
+    """Return the container that runs the operator with these arguments; it serves metrics and probes."""
     return {
         "name": "operator",
         "image": image,
@@ -174,7 +177,7 @@ def container(image: str, pull_policy: str, arguments: list[str]) -> dict[str, A
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         },
-        # TLS libraries take the control plane's client certificate from a file only.
+        # TLS libraries read the control plane's client certificate only from a file.
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
 

@@ -1,4 +1,4 @@
-"""Who may look at a page that is not open to all who reach it: who shows a token that the API server knows (SEE-3).
+"""Access to a page that is not open to everyone: a token that the API server knows is required (SEE-3).
 
 The token comes as a bearer token, or from a browser as the password of its own dialog. The API server says whose it is
 (TokenReview), and whether that user may `get` the path `/page` (SubjectAccessReview), as for metrics of
@@ -32,10 +32,10 @@ ACCESS_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
 )
 PATH: Final = "/page"
-"""What a role has to name under `nonResourceURLs`, with the verb `get`."""
+"""The path that a role has to name under `nonResourceURLs`, with the verb `get`."""
 
 VERDICT_SECONDS: Final = 10.0
-"""How long a verdict counts: a right that is revoked shows for no longer."""
+"""The time that a verdict is cached: a right that is revoked works for no longer."""
 _REMEMBERED: Final = 256
 _AT_ONCE: Final = 4
 _ASK: Final = {"www-authenticate": 'Basic realm="a token of the cluster as the password", charset="UTF-8"'}
@@ -43,21 +43,21 @@ _ASK_ADMIN: Final = {"www-authenticate": 'Basic realm="the admin token as the pa
 
 
 class Reviews(Protocol):
-    """Who answers reviews: the API server."""
+    """The server that answers reviews: the API server."""
 
     async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
-        """The review with its status. Raises OperatorError."""
+        """Return the review with its status. Raises OperatorError."""
         ...
 
 
 @attrs.frozen
 class PasswordAccess:
-    """For whoever knows one secret: as a bearer token, or as the password of the browser's own dialog."""
+    """Access by one secret, given as a bearer token, or as the password of the browser's own dialog."""
 
     password: str = attrs.field(repr=False)
 
     async def refusal(self, request: Request) -> Response | None:
-        """401 for anybody else."""
+        """Return None for a request with the secret, else a 401 response."""
         token = _token(request.headers.get("authorization", ""))
         if self.password and compare_digest(token.encode(), self.password.encode()):
             return None
@@ -65,7 +65,7 @@ class PasswordAccess:
 
 
 class Verdict(Enum):
-    """What comes of a token."""
+    """The result of judging a token."""
 
     ALLOWED = "it may look"
     UNKNOWN = "nobody's token"
@@ -80,7 +80,7 @@ class _Remembered:
 
 
 class TokenAccess:
-    """Asks the API server about each token that is in use, once in so many `seconds`."""
+    """Access by tokens of the API server, which is asked about each token at most once in so many `seconds`."""
 
     def __init__(self, seconds: float = VERDICT_SECONDS) -> None:
         self._seconds = seconds
@@ -92,11 +92,13 @@ class TokenAccess:
         self._limit: anyio.CapacityLimiter | None = None
 
     def attach(self, reviews: Reviews) -> None:
-        """Ask this one from now on. Call it on the loop that it works on."""
+        """Send reviews to this API server from now on. Call it on the loop that `reviews` works on."""
         self._reviews, self._ask = reviews, OtherLoop()
 
     async def refusal(self, request: Request) -> Response | None:
-        """401 without a token that is known, 403 where its user may not look, 503 where nobody can tell."""
+        """Return None, or a response: 401 for an unknown token, 403 for no right, 429 for too many tries, 503 without a
+        verdict.
+        """
         token = _token(request.headers.get("authorization", ""))
         if not may_be_token(token, time.time()):
             return PlainTextResponse("show a token of the cluster\n", 401, headers=_ASK)
@@ -118,7 +120,7 @@ class TokenAccess:
                 assert_never(verdict)
 
     async def _verdict(self, token: str, address: str) -> Verdict:
-        """As it was a moment ago, or as the API server says now."""
+        """Return the cached verdict, or a fresh one from the API server."""
         key, now = hashlib.sha256(token.encode()).digest(), time.monotonic()
         verdict = self._known.get(key, now) or self._unknown.get(key, now)
         if verdict is not None:
@@ -155,7 +157,7 @@ class _Memory:
 
 
 async def judged(reviews: Reviews, token: str) -> Verdict:
-    """Whose the token is, and whether they may look. Raises OperatorError."""
+    """Ask the API server whose the token is, and whether that user may look. Raises OperatorError."""
     known = await reviews.review(_asked(TOKEN_REVIEW, {"token": token}), kind=TOKEN_REVIEW)
     if get_path(known, "status", "authenticated") is not True:
         return Verdict.UNKNOWN
@@ -177,7 +179,7 @@ def _asked(kind: Kind, spec: dict[str, Any]) -> Manifest:
 
 
 def _token(header: str) -> str:
-    """The token in the header `Authorization`; empty where there is none."""
+    """Return the token in the header `Authorization`; empty if there is none."""
     scheme, _, value = header.partition(" ")
     value = value.strip()
     if len(value) > 2 * LONGEST:

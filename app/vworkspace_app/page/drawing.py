@@ -1,7 +1,7 @@
-"""A picture in pixels: where each node stands, and the line of each edge (SEE-3).
+"""A graph in pixels: the position of each node, and the line of each edge (SEE-3).
 
-What comes from what goes from left to right. A picture that is too deep for a screen goes from above downwards instead,
-as far as it is narrow enough: a page scrolls down, and nothing is cut off on the right.
+Edges go from left to right. A graph that is too deep for a screen goes from top to bottom instead, if it is narrow
+enough: a page scrolls down, and nothing is cut off on the right.
 """
 
 from typing import Final
@@ -13,11 +13,11 @@ from vworkspace_core.overview.picture import Picture, PictureNode
 NODE_WIDTH: Final = 224
 NODE_HEIGHT: Final = 74
 _GAP: Final = 34
-"""Between what follows from each other; an edge is drawn in it."""
+"""The space between the ends of an edge, in pixels."""
 _BESIDE: Final = 16
 _PADDING: Final = 6
 _MOST_ABREAST: Final = 5
-"""Nodes that a screen of 1280 pixels shows beside each other."""
+"""The number of nodes that fit side by side on a screen of 1280 pixels."""
 
 
 @attrs.frozen
@@ -39,7 +39,7 @@ class Line:
 
 @attrs.frozen
 class Drawing:
-    """Everything with its place. `fits`: a screen can show all of it in its width."""
+    """Every node and edge with its position. `fits`: a screen is wide enough to show all of it."""
 
     width: int
     height: int
@@ -49,7 +49,7 @@ class Drawing:
 
 
 def drawing_of(picture: Picture) -> Drawing:
-    """Return the places of all that is in a picture."""
+    """Return the positions of everything in a graph."""
     down = picture.rows <= _MOST_ABREAST < picture.columns
     across, along = (picture.rows, picture.columns) if down else (picture.columns, picture.rows)
     step_x, step_y = NODE_WIDTH + (_BESIDE if down else _GAP), NODE_HEIGHT + (_GAP if down else _BESIDE)

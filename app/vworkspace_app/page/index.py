@@ -1,6 +1,6 @@
-"""The rows of the fleet, kept up to date while somebody looks, and forgotten when nobody has for a while.
+"""The rows of the fleet, kept up to date while the page is followed, and dropped after an idle while.
 
-An operator whose page nobody opens pays for one comparison a change. Runs on the loop that owns the caches.
+An operator whose page is not open pays for one comparison per change. Runs on the loop that owns the caches.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from vworkspace_core.controller.informer.changes import CacheChange
 from vworkspace_core.overview.fleet import FleetRow, row_of
 
 _TOGETHER: Final = 32
-"""Rows that are made before others have their turn."""
+"""The number of rows that are made before other tasks get a turn."""
 IDLE_SECONDS: Final = 300.0
 
 
 class FleetIndex:
-    """The rows of the objects that `informers` hold. `is_watched` tells whether somebody follows the page."""
+    """The rows of the objects that `informers` hold. `is_watched` returns whether a browser follows the page."""
 
     def __init__(
         self, informers: Iterable[InformerRunner], is_watched: Callable[[], bool], idle: float = IDLE_SECONDS
@@ -38,11 +38,11 @@ class FleetIndex:
 
     @property
     def is_asleep(self) -> bool:
-        """Whether nothing is kept."""
+        """Report whether no rows are kept."""
         return self._rows is None
 
     async def rows(self) -> tuple[FleetRow, ...]:
-        """All rows, as the caches are now."""
+        """Return all rows, as the caches are now."""
         async with self._turn:
             if self._rows is None:
                 self._rows = {}

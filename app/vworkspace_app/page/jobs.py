@@ -1,4 +1,4 @@
-"""What a control plane shows of itself, for those who develop against it: jobs, results, events (SEE-3)."""
+"""The page of a control plane, for those who develop against it: jobs, results, events (SEE-3)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
@@ -15,14 +15,14 @@ from vworkspace_core.overview.timeline import TimelineEntry, newest
 _EVERY: Final = 1.0
 
 Entries = Callable[[], Iterable[Any]]
-"""Reads a list of JSON; called on the loop of whoever owns it."""
+"""A function that reads a list of JSON; called on the loop that owns the list."""
 
 
 @attrs.define
 class JobsPage:
-    """`Source` of a control plane whose `jobs` and `events` are those of its admin API, in the order they came.
+    """`Source` of a control plane whose `jobs` and `events` are those of its admin API, in order of arrival.
 
-    `path` is where it is shown. Construct it on the loop that owns both lists.
+    `path` is the address of the page. Construct it on the loop that owns both lists.
     """
 
     jobs: Entries
@@ -32,15 +32,15 @@ class JobsPage:
 
     @property
     def tabs(self) -> Sequence[Tab]:
-        """One tab."""
+        """The only tab."""
         return (Tab("jobs", "Control plane", self.path.removeprefix("/")),)
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Nobody is told: while somebody looks, the lists are read each second."""
+        """Do nothing, since there are no notifications: while the page is followed, the lists are read each second."""
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Jobs, the newest first, and what happened."""
+        """Return the jobs, the newest first, and a timeline of events."""
         if path != self.path:
             return None
         lines, events = await self._ask(self._look)

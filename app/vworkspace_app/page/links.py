@@ -1,4 +1,4 @@
-"""Addresses of the page, relative to its root: it works behind any path of a proxy."""
+"""Addresses of the page, relative to its root: it works under any path of a proxy."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,18 +10,18 @@ from vworkspace_core.overview.fleet import FleetQuery
 OBJECT: Final = "/object/"
 EVENTS: Final = "/events"
 STREAMS: Final = frozenset((EVENTS,))
-"""Paths whose answers last."""
+"""Paths whose answers are streams, open for as long as the browser follows."""
 CLUSTER_SCOPED: Final = "-"
 
 
 def object_path(ref: ObjectRef) -> str:
-    """Where one object is shown."""
+    """Return the address of the page of one object."""
     parts = (ref.kind.crd_name, ref.namespace or CLUSTER_SCOPED, ref.name)
     return OBJECT + "/".join(quote(part, safe="") for part in parts)
 
 
 def fleet_query(query: Mapping[str, str]) -> FleetQuery:
-    """What is asked for; what is no number of a page is the first."""
+    """Return the filters of an address; a page number that is invalid becomes 1."""
     page = query.get("page", "")
     number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
     return FleetQuery(
@@ -30,7 +30,7 @@ def fleet_query(query: Mapping[str, str]) -> FleetQuery:
 
 
 def fleet_path(query: FleetQuery, **changes: str | int) -> str:
-    """The fleet with some filters changed; another filter begins with the first page."""
+    """Return the address of the fleet with some filters changed; changed filters begin at page 1."""
     said = {
         "kind": query.kind, "state": query.state, "namespace": query.namespace, "q": query.text, "page": "",
         **{name: str(value) for name, value in changes.items()},
@@ -40,5 +40,5 @@ def fleet_path(query: FleetQuery, **changes: str | int) -> str:
 
 
 def root_of(path: str) -> str:
-    """The way from a path to the root."""
+    """Return the relative way from a path to the root."""
     return "../" * (path.count("/") - 1) or "./"

@@ -1,6 +1,6 @@
-"""Who follows the page: each is sent the parts that changed, when they change, and nothing else (SEE-3).
+"""The followers of the page: each is sent the parts that changed, when they change, and nothing else (SEE-3).
 
-While nobody follows, nothing is subscribed, drawn or kept. Followers of one view share what is drawn of it.
+While there is no follower, nothing is subscribed, drawn or kept. Followers of one view share what is drawn of it.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from vworkspace_app.page.screens import Screen, Source, Unanswered
 
 MOST_FOLLOWERS: Final = 32
 GATHER_SECONDS: Final = 0.5
-"""What changes together is gathered; nobody reads faster."""
+"""The time for which changes are gathered before they are sent together; people do not read faster."""
 BEAT_SECONDS: Final = 15.0
-"""A sign of life, by which the browser knows that nothing was missed."""
+"""The time after which a follower gets a sign of life, by which the browser knows that it missed nothing."""
 
 
 @attrs.define(eq=False)
 class _Follower:
-    """One listener. `scope` as the screen that it sees has it."""
+    """One follower. `scope` is that of the screen that it sees."""
 
     address: str
     has_to_leave: bool = False
@@ -36,7 +36,7 @@ class _Follower:
 
 @attrs.define(eq=False)
 class _View:
-    """What is drawn for all followers of one address. `revision` is that of the news it was drawn after."""
+    """The drawing that all followers of one address share. `revision` is that of the changes it was drawn after."""
 
     turn: anyio.Lock = attrs.field(factory=anyio.Lock)
     followers: int = 0
@@ -61,7 +61,9 @@ class Followers:
         return len(self._followers)
 
     def has_room(self, address: str) -> bool:
-        """Return whether one more can follow from an address: where all places are taken, one that has fewer may."""
+        """Return whether one more follower from an address has room: if the site is full, only an address with fewer
+        has.
+        """
         if len(self._followers) < self._most:
             return True
         counts = Counter(follower.address for follower in self._followers)
@@ -70,7 +72,7 @@ class Followers:
     async def follow(
         self, path: str, query: dict[str, str], view: str, have: str, address: str = ""
     ) -> AsyncIterator[bytes]:
-        """Events for one follower, who has what the digest `have` stands for; they end where others need the place."""
+        """Yield events for one follower, who already shows the state with digest `have`, until its place is needed."""
         if not self.has_room(address):
             return
         self._make_room()
@@ -108,7 +110,7 @@ class Followers:
             self._leave(follower, path, view)
 
     def _make_room(self) -> None:
-        """Where all places are taken, the newest follower of the address that has most of them leaves."""
+        """End the newest follower of the address that has most of them, if the site is full."""
         if len(self._followers) >= self._most:
             counts = Counter(follower.address for follower in self._followers)
             leaving = max(reversed(self._followers), key=lambda follower: counts[follower.address])
@@ -147,7 +149,7 @@ class Followers:
             return shared.drawn
 
     async def _heard(self, follower: _Follower, pause: float) -> bool:
-        """Whether there was news in so many seconds; what comes with it is waited for."""
+        """Return whether news came within so many seconds; news that follows at once is gathered."""
         with anyio.move_on_after(pause):
             await follower.woken.wait()
             await anyio.sleep(GATHER_SECONDS)
@@ -171,16 +173,16 @@ class _News:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def listen(self) -> None:
-        """The loop that is running is the one to wake."""
+        """Wake the running loop from now on."""
         self._loop = asyncio.get_running_loop()
 
     def tell(self, namespace: str | None) -> None:
-        """A change. From any thread."""
+        """Report a change in a namespace. Thread-safe."""
         with self._lock:
             is_first = not self._namespaces
             self._namespaces.add(namespace)
         if is_first and self._loop is not None:
-            with suppress(RuntimeError):  # it is closed: nobody follows any more
+            with suppress(RuntimeError):  # the loop is closed: it has no followers any more
                 self._loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
@@ -190,5 +192,5 @@ class _News:
 
 
 def _event(name: str, data: dict[str, object]) -> bytes:
-    """One server-sent event. JSON holds no line break, so that no text can end the event."""
+    """Return one server-sent event. JSON holds no line break, so that no text can end the event."""
     return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

@@ -1,4 +1,4 @@
-"""Asking the event loop that owns the caches from the one that serves the page."""
+"""Calls from the event loop that serves the page into the one that owns the caches."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -15,19 +15,19 @@ _PATIENCE: Final = 5.0
 
 
 class OtherLoop:
-    """Runs coroutines on one event loop for callers on any. Construct it on that loop."""
+    """A function that runs coroutines on one event loop for callers on any. Construct it on that loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
 
     async def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What `work` returns. Raises what it raises, and Unanswered where the loop is blocked, or has ended."""
+        """Return the result of `work`. Raises what it raises, and Unanswered if the loop is blocked, or has ended."""
         if asyncio.get_running_loop() is self._loop:
             return await work()
         asked = work()
         try:
             future = asyncio.run_coroutine_threadsafe(asked, self._loop)
-        except RuntimeError:  # it is closed
+        except RuntimeError:  # the loop is closed
             asked.close()
             raise Unanswered("the operator has stopped") from None
         try:

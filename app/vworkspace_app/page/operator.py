@@ -1,6 +1,6 @@
-"""What an operator shows of itself: the fleet, one object, a timeline, and itself at work (SEE-3).
+"""The page of an operator: the fleet, one object, a timeline, and the operator at work (SEE-3).
 
-Read from the caches of its informers; nothing is asked of the API server.
+Everything is read from the caches of its informers; the API server gets no request.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -57,7 +57,7 @@ _CONNECTIONS: Final = {
 
 @attrs.define(eq=False)
 class _Attached:
-    """What there is to look at, on whose loop, and the rows made of it."""
+    """The components to look at, their loop, and the rows made of them."""
 
     components: Components
     clock: Clock
@@ -66,7 +66,7 @@ class _Attached:
 
 
 class OperatorPage:
-    """`Source` of one operator process; until something is attached it says that it starts."""
+    """`Source` of one operator process; until components are attached it shows that the operator is starting."""
 
     def __init__(self) -> None:
         self._attached: _Attached | None = None
@@ -78,7 +78,7 @@ class OperatorPage:
         return _TABS
 
     def attach(self, components: Components, clock: Clock) -> None:
-        """Look at these from now on. Call it once, on their loop, before anything runs."""
+        """Look at these components from now on. Call it once, on their loop, before anything runs."""
         index = FleetIndex(fleet_informers(components), is_watched=lambda: bool(self._heard))
         self._attached = _Attached(components, clock, OtherLoop(), index)
         for runner in (*components.informers, *components.further):
@@ -86,7 +86,7 @@ class OperatorPage:
                 runner.subscribe(self._tell)
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Tell of changes in the caches."""
+        """Call `heard` on changes in the caches, until the returned function is called."""
         self._heard = [*self._heard, heard]
 
         def end() -> None:
@@ -101,7 +101,7 @@ class OperatorPage:
     # --- screens -------------------------------------------------------------------------------------------------
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """The fleet, an object, the timeline, or the operator itself."""
+        """Return the fleet, an object, the timeline, or the operator itself."""
         is_known = path in ("/", "/timeline", "/operator") or path.startswith(OBJECT)
         if not is_known:
             return None
@@ -160,7 +160,7 @@ def _entries(components: Components, ref: ObjectRef) -> Iterator[TimelineEntry]:
 
 
 async def _linked(components: Components) -> frozenset[Kind]:
-    """The kinds whose objects have a page."""
+    """Return the kinds whose objects have a page."""
     return frozenset(runner.kind for runner in fleet_informers(components))
 
 
@@ -181,7 +181,7 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
 
 
 def fleet_screen(view: FleetView) -> Screen:
-    """Filters with counts, and a page of rows."""
+    """Return filters with counts, and a page of rows."""
     rows = tuple(
         (f"row:{row.ref.kind.crd_name}:{row.ref.namespace or ''}:{row.ref.name}", {"row": row}) for row in view.rows
     )
@@ -198,7 +198,7 @@ def fleet_screen(view: FleetView) -> Screen:
 
 
 def object_screen(found: CachedObject, linked: Set[Kind], now: datetime) -> Screen:
-    """How one object stands, its drawing with the same as a list, and what happened to it."""
+    """Return the state of one object, its graph with the same as a list, and its timeline."""
     kind, manifest = found.kind, found.manifest
     summary, origin = told(summary_of(kind, manifest)), origin_of(manifest)
     if found.composite is not None and found.observed is not None:
@@ -229,7 +229,7 @@ def object_screen(found: CachedObject, linked: Set[Kind], now: datetime) -> Scre
 
 
 def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> Part:
-    """What happened, the newest first."""
+    """Return the timeline, the newest entry first."""
     days: dict[str, list[TimelineEntry]] = {}
     for entry in entries:
         days.setdefault(entry.at.strftime("%Y-%m-%d"), []).append(entry)
@@ -305,7 +305,7 @@ def _informers(components: Components) -> list[dict[str, Any]]:
                 "synced": stats.has_synced,
                 "objects": stats.objects,
                 "kilobytes": stats.bytes // 1024,
-                "trouble": "" if is_missing else safe(trouble),  # an engine that nobody has installed is none
+                "trouble": "" if is_missing else safe(trouble),  # an engine that is not installed is no trouble
                 "failures": failures,
                 "tone": _tone_of(stats, bool(trouble)),
             }

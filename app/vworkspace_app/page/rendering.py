@@ -1,4 +1,4 @@
-"""From screens to HTML. Everything that is filled in is escaped; no text becomes markup, script or address."""
+"""Rendering of screens as HTML. All values are escaped; no text becomes markup, script or address."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from vworkspace_core.overview.summary import OverviewState
 from vworkspace_core.overview.tone import Tone, tone_of
 
 _SIGNS: Final = {Tone.BAD: "▲", Tone.WAITING: "◆", Tone.MOVING: "◌", Tone.GOOD: "●", Tone.QUIET: "○"}
-"""A shape beside the word: colour alone tells nothing to some."""
+"""A shape next to each word, for people who do not see colour."""
 
 ASSETS: Final = {
     "page.css": "text/css; charset=utf-8",
@@ -27,17 +27,17 @@ ASSETS: Final = {
     "theme.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-"""What the page loads, by name, with its media type: all that there is."""
+"""The files that the page loads, by name, with their media types; there are no others."""
 
 
 def asset(name: str) -> bytes:
-    """One of `ASSETS`."""
+    """Return one of `ASSETS`."""
     return (files("vworkspace_app.page") / "assets" / name).read_bytes()
 
 
 @attrs.frozen
 class RenderedPart:
-    """A part as HTML. `shell` is it without its items."""
+    """A part as HTML. `shell` is the part without its items."""
 
     html: str
     shell: str
@@ -52,12 +52,12 @@ class RenderedScreen:
 
     @property
     def digest(self) -> str:
-        """The same where the same is shown."""
+        """A hash that is equal for screens that show the same."""
         text = "\0".join(part.html for part in self.parts.values())
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def changes(self, before: "RenderedScreen | None") -> dict[str, str]:
-        """HTML by id of what differs: whole parts, or of a list that has the same items the ones that changed."""
+        """Return the HTML by id of what differs: whole parts, or only the changed items of a list of equal ids."""
         if before is None:
             return {name: part.html for name, part in self.parts.items()}
         found: dict[str, str] = {}
@@ -71,7 +71,7 @@ class RenderedScreen:
 
 
 class Renderer:
-    """Draws the screens of one site, whose name is in every title. `root` ends with a slash."""
+    """A renderer for the screens of one site, whose name is in every title. `root` ends with a slash."""
 
     def __init__(self, name: str, tabs: tuple[Tab, ...]) -> None:
         self._environment = Environment(
@@ -92,12 +92,12 @@ class Renderer:
         }  # fmt: skip
 
     def screen(self, screen: Screen, path: str) -> RenderedScreen:
-        """The parts, for a page at `path`."""
+        """Return the parts, for a page at `path`."""
         root = root_of(path)
         return RenderedScreen({part.id: self._part(part, root) for part in screen.parts})
 
     def page(self, screen: Screen, rendered: RenderedScreen, path: str, view: str) -> str:
-        """The whole document; `view` is the address by which its changes are followed."""
+        """Return the whole document; `view` is the address by which its changes are followed."""
         return self._environment.get_template("page.html").render(
             root=root_of(path),
             screen=screen,
@@ -107,7 +107,7 @@ class Renderer:
         )
 
     def message(self, path: str, title: str, text: str) -> str:
-        """A document that says one thing: an error, and what to do."""
+        """Return a document that holds one message: an error, and what to do."""
         return self._environment.get_template("message.html").render(root=root_of(path), title=title, text=text)
 
     def _part(self, part: Part, root: str) -> RenderedPart:
@@ -124,10 +124,10 @@ class Renderer:
 
 
 def clip(text: str, longest: int) -> str:
-    """At most so many characters."""
+    """Shorten a text to at most so many characters."""
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
 def _moment(at: datetime | None) -> str:
-    """A time for those who have no script; with it, it becomes how long ago that was."""
+    """Return a time as text for browsers without script; a script replaces it by the time elapsed."""
     return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S UTC")

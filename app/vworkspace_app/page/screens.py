@@ -1,4 +1,4 @@
-"""What a source shows: screens, each made of parts that are replaced one by one as they change."""
+"""Screens, as a source returns them: each made of parts that are replaced one by one as they change."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -23,8 +23,10 @@ class Part:
 
 @attrs.frozen
 class Screen:
-    """One page. `scope` holds the namespaces whose changes can change it, None for all; `every` is how often it is
-    looked at while somebody watches, in seconds, for what no change tells of.
+    """One page.
+
+    `scope` holds the namespaces whose changes can change it, None for all. `every` is the interval in seconds at which
+    a followed screen is drawn again, for values whose changes are not notified.
     """
 
     title: str
@@ -44,11 +46,11 @@ class Tab:
 
 
 Heard: TypeAlias = Callable[[str | None], None]
-"""Told of a change in a namespace, or in none, from whatever thread it happens in. Must not block."""
+"""A callback for a change in a namespace (None: cluster-wide), called in any thread. Must not block."""
 
 
 class Source(Protocol):
-    """What a site shows."""
+    """A source of screens for a site."""
 
     @property
     def tabs(self) -> Sequence[Tab]:
@@ -56,38 +58,38 @@ class Source(Protocol):
         ...
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """The screen at a path; None where there is none. Raises Unanswered."""
+        """Return the screen at a path; None if there is none. Raises Unanswered."""
         ...
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Tell of changes until what is returned is called."""
+        """Call `heard` on changes until the returned function is called."""
         ...
 
 
 class Unanswered(Exception):
-    """What knows does not answer in time."""
+    """An error: the loop that owns the data does not answer in time."""
 
 
 class Several:
-    """`Source` of several: the first that has a screen shows it."""
+    """`Source` made of several: the first that has a screen shows it."""
 
     def __init__(self, *sources: Source) -> None:
         self._sources = sources
 
     @property
     def tabs(self) -> Sequence[Tab]:
-        """Those of all."""
+        """The tabs of all sources."""
         return [tab for source in self._sources for tab in source.tabs]
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """The first that is found."""
+        """Return the screen of the first source that has one."""
         for source in self._sources:
             if (screen := await source.screen(path, query)) is not None:
                 return screen
         return None
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """To all of them."""
+        """Subscribe to all sources."""
         ends = [source.subscribe(heard) for source in self._sources]
 
         def end() -> None:

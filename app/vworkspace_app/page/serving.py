@@ -1,6 +1,6 @@
-"""The page of an operator process, ready to be served beside its metrics.
+"""The page of an operator process, ready to be served next to its metrics.
 
-Where there is none, nothing of it is loaded: templates and their library take memory.
+Without a page none of its code is loaded: templates and their library take memory.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class ServedPage:
-    """The page of one operator, or none. `hide` takes out of all text what the process itself holds.
+    """The page of one operator, or none. `hide` masks in all text the secrets that the process itself holds.
 
-    `hosts` are names under which a page that is open is served, beside those that `KnownHosts` knows.
+    `hosts` are names under which an open page is served, in addition to those that `KnownHosts` knows.
     """
 
     def __init__(
@@ -46,32 +46,32 @@ class ServedPage:
         self.routes = site.Site(self._page, name, self._tokens or names, hide).routes()
 
     def ask(self, reviews: "Reviews") -> None:
-        """Have the API server judge tokens, where the page asks for any."""
+        """Have the API server judge tokens, if the page requires one."""
         if self._tokens is not None:
             self._tokens.attach(reviews)
 
     def beside(self, telemetry: Telemetry, clock: Clock) -> Telemetry:
-        """Telemetry that shows the page, where there is one, what it is given to look at."""
+        """Return telemetry that also attaches the page, if there is one, to the operator's components."""
         return telemetry if self._page is None else PageTelemetry(telemetry, self._page, clock)
 
 
 @attrs.frozen
 class PageTelemetry:
-    """`Telemetry` by which a page comes to see what there is."""
+    """`Telemetry` that also attaches a page to the components."""
 
     telemetry: Telemetry
     page: "OperatorPage"
     clock: Clock
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """The other's."""
+        """Return the observer of the wrapped telemetry."""
         return self.telemetry.observer(controller)
 
     def job_ended(self, outcome: str) -> None:
-        """Tell the other; the page reads the agent's own list."""
+        """Report to the wrapped telemetry; the page reads the agent's own list."""
         self.telemetry.job_ended(outcome)
 
     def attach(self, components: Components) -> None:
-        """Let both look."""
+        """Attach the components to both."""
         self.telemetry.attach(components)
         self.page.attach(components, self.clock)

@@ -1,7 +1,7 @@
-"""The page over HTTP: documents, what they load, and events for those who follow (SEE-3).
+"""The page over HTTP: documents, their assets, and a stream of events for followers (SEE-3).
 
-GET and HEAD only. Whoever may not look, by `access`, is told how to ask; every answer forbids the browser to load or
-send anything elsewhere.
+GET and HEAD only. A request that `access` refuses is answered with how to get access; every answer forbids the browser
+to load from or send to any other host.
 """
 
 from collections.abc import Awaitable, Callable, Set
@@ -26,7 +26,7 @@ from vworkspace_app.process.places import address_of
 _log = structlog.get_logger("page")
 
 _LONGEST: Final = 2048
-"""Characters of a query; more is nobody's."""
+"""The maximum length of a query in characters; no link of the page is longer."""
 _A_YEAR: Final = "public, max-age=31536000, immutable"
 
 HEADERS: Final = {
@@ -43,25 +43,25 @@ HEADERS: Final = {
 
 
 class Access(Protocol):
-    """Who may look."""
+    """A rule for who may look."""
 
     async def refusal(self, request: Request) -> Response | None:
-        """What whoever may not look is answered; None for who may."""
+        """Return the response to a request that may not look; None for one that may."""
         ...
 
 
 @attrs.frozen
 class KnownHosts:
-    """For browsers that reach the port by a name which no stranger can make lead here, or by one of `further`.
+    """Access for browsers that reach the port by a name which no stranger can point here, or by one of `further`.
 
-    Otherwise any page that somebody opens could read this one through a port-forward, under a name of its own that it
+    Otherwise any page that a user opens could read this one through a port-forward, under a name of its own that it
     makes lead to 127.0.0.1 (DNS rebinding).
     """
 
     further: frozenset[str] = frozenset()
 
     async def refusal(self, request: Request) -> Response | None:
-        """421 under any other name."""
+        """Return a 421 response under any other name."""
         if is_known_host(request.headers.get("host", ""), self.further):
             return None
         return PlainTextResponse(_UNKNOWN_HOST, 421)
@@ -88,7 +88,7 @@ def is_known_host(host: str, further: Set[str] = frozenset()) -> bool:
 
 
 class Site:
-    """One source, drawn and served. `hide` is given all text that leaves, to take out what must not be seen."""
+    """One source, drawn and served. `hide` masks secrets in all text that leaves."""
 
     def __init__(
         self, source: Source, name: str, access: Access | None = None, hide: Callable[[str], str] = lambda text: text
@@ -100,7 +100,7 @@ class Site:
         self.followers = Followers(source, self._renderer)
 
     def routes(self) -> list[BaseRoute]:
-        """All of it; put them last: any path that nobody else serves is the page's."""
+        """Return all routes; put them last: the page answers every path that no other route serves."""
         return [
             Route("/assets/{name}", self._guarded(self._asset)),
             Route(EVENTS, self._guarded(self._events)),
@@ -163,23 +163,23 @@ class Site:
         return _EventStream(self, request, (path, query, view, have, address))
 
     async def admits(self, request: Request) -> bool:
-        """Whether whoever asked may still look: a stream lasts longer than a right."""
+        """Return whether the follower may still look: a stream can outlast a right."""
         return await self._access.refusal(request) is None
 
     def shown(self, event: bytes) -> bytes:
-        """An event as it may leave."""
+        """Return an event with secrets masked."""
         return self._hide(event.decode()).encode()
 
 
 def _path(request: Request) -> str:
-    """As the browser wrote it, still quoted: a name may hold what is a slash to others."""
+    """Return the path as the browser wrote it, still quoted: a name may hold a quoted slash."""
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     below = request.scope.get("root_path", "")  # where the site is mounted
     return "/" + raw.decode("ascii", "replace").removeprefix(below).lstrip("/")
 
 
 class _EventStream(Response):
-    """Server-sent events until the follower goes, or may not look any more."""
+    """A response of server-sent events until the follower goes, or may not look any more."""
 
     def __init__(self, site: Site, request: Request, asked: tuple[str, dict[str, str], str, str, str]) -> None:
         super().__init__(headers={"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"})

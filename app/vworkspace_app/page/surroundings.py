@@ -1,7 +1,7 @@
-"""One object with what was made of it, from the caches alone: no request is made for the page.
+"""One object with the objects made from it, from the caches alone: no request is made for the page.
 
-What the caches leave out (what a release installed, say) is not here; `status` reads that. Runs on the loop that owns
-the caches.
+Objects that are not cached (what a release installed, say) are missing here; `status` reads them. Runs on the loop that
+owns the caches.
 """
 
 from collections.abc import Iterator
@@ -32,13 +32,13 @@ from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.reconcilers.controllers import Promise, promises_of
 
 _TOGETHER = 64
-"""Objects that are looked at before others have their turn."""
+"""The number of objects that are read before other tasks get a turn."""
 _NOT_MADE = (*OWN_KINDS, NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 
 
 @attrs.frozen
 class CachedObject:
-    """An object as the caches have it, and those that were made of it. `composite` and `observed` are of a parent."""
+    """A cached object, and the objects made from it. Only a parent has `composite` and `observed`."""
 
     kind: Kind
     manifest: Manifest
@@ -48,7 +48,7 @@ class CachedObject:
 
 
 async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, name: str) -> CachedObject | None:
-    """One of our own kinds; None where the caches have none of that name."""
+    """Return an object of our own kinds; None if the caches hold none of that name."""
     manifest = informers.store(kind).get(namespace, name)
     if manifest is None:
         return None
@@ -57,7 +57,7 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
     if kind == APPLICATION_INSTANCE:
         runs = await _holding(informers.store(OPERATION), namespace, name.encode())
         runs = {ref: run for ref, run in runs.items() if get_path(run, "spec", "targetRef", "name") == name}
-        # What a run made carries the run's uid beside the instance's, or instead of it.
+        # Objects made by a run carry the run's uid in addition to the instance's, or instead of it.
         marks += [str(metadata(run).get("uid") or "").encode() for run in runs.values()]
     else:
         runs = {}
@@ -71,7 +71,10 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
 
 
 async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> dict[ObjectRef, Manifest]:
-    """The objects of a namespace, or of all, whose JSON holds a text: cheaper than decoding each for its labels."""
+    """Return the objects, in one namespace or all, whose JSON holds a text.
+
+    That is cheaper than decoding all labels.
+    """
     found = dict[ObjectRef, Manifest]()
     for number, (where, name) in enumerate(store.names(namespace)):
         raw = store.raw(where, name)
@@ -83,7 +86,7 @@ async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> di
 
 
 def of_composite(running: RunningComposite, namespace: str | None, name: str) -> CachedObject | None:
-    """A parent, with what its controller's decision looks at; None where the caches have none of that name."""
+    """Return a parent with the objects that its controller's decision reads; None if it is not in the caches."""
     controller = running.controller
     composite = controller.composite
     manifest = controller.informers.store(composite.kind).get(namespace, name)
@@ -100,7 +103,7 @@ def of_composite(running: RunningComposite, namespace: str | None, name: str) ->
         if external.watch and (live := controller.externals.store(ref.kind).get(ref.namespace, ref.name)) is not None:
             objects[ref] = live
     if any(map(is_outline, (manifest, *objects.values()))):
-        return CachedObject(composite.kind, manifest, objects)  # nobody can explain what is not held
+        return CachedObject(composite.kind, manifest, objects)  # an outline lacks the fields that an explanation needs
     missing = frozenset(kind for kind in composite.child_kinds if _is_missing(controller.informers, kind))
     observed = Snapshot(None, objects, missing, peers=controller.peers(parent))
     return CachedObject(composite.kind, manifest, objects, composite, observed)
@@ -112,7 +115,7 @@ def _is_missing(informers: Informers, kind: Kind) -> bool:
 
 
 async def of_controller(running: RunningController, namespace: str | None, name: str) -> CachedObject | None:
-    """An object of a reconciler in Python, with what it owns; None where the caches have none of that name."""
+    """Return an object of a reconciler in Python, with the objects it owns; None if it is not in the caches."""
     own = running.watches.own
     manifest = own.store.get(namespace, name)
     if manifest is None:
@@ -124,7 +127,7 @@ async def of_controller(running: RunningController, namespace: str | None, name:
 
 
 def fleet_informers(components: Components) -> Iterator[InformerRunner]:
-    """The informers of the kinds that have a row each: our own, and those whose statuses controllers here write."""
+    """Return the informers of the kinds that have rows: our own, and those whose status a controller here writes."""
     found = [components.informers.find(kind) for kind in OWN_KINDS]
     found += [one.controller.informers.find(one.controller.composite.kind) for one in components.composites]
     found += [one.watches.own for one in components.controllers if Promise.CONDITIONS in promises_of(one.controller)]

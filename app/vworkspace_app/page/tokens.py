@@ -1,6 +1,6 @@
-"""Which tokens the API server is asked about, and how many of one address (SEE-3, RUN-11).
+"""Limits on which tokens the API server reviews, and how many per address (SEE-3, RUN-11).
 
-Pure. Anybody who reaches the port may show any text as a token, and each question costs the API server work.
+Pure. Any client that reaches the port may send any text as a token, and each review costs the API server work.
 """
 
 import base64
@@ -14,9 +14,9 @@ import msgspec
 
 LONGEST: Final = 16 * 1024
 BURST: Final = 10
-"""Unknown tokens that one address may show at once."""
+"""The number of unknown tokens that one address may show at once."""
 REFILL_SECONDS: Final = 5.0
-"""After which it may show one more."""
+"""The seconds after which an address may show one more."""
 _ADDRESSES: Final = 1024
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")
@@ -27,7 +27,7 @@ class _Claims(msgspec.Struct):
 
 
 def may_be_token(text: str, now: float) -> bool:
-    """Return whether an API server can know `text`: it is written as RFC 6750 has it and, as a JWT, has not expired.
+    """Return whether `text` could be a token of the cluster: it has the form of RFC 6750 and is no expired JWT.
 
     `now` is the time in seconds since 1970.
     """
@@ -38,7 +38,7 @@ def may_be_token(text: str, now: float) -> bool:
 
 
 def _expiry(text: str) -> float | None:
-    """When a JWT says that it expires; None where it does not, and for other tokens."""
+    """Return the expiry time of a JWT; None if it has none, and for other tokens."""
     parts = text.split(".")
     if len(parts) != 3:
         return None
@@ -55,19 +55,19 @@ class _Account:
 
 
 class Allowances:
-    """How many unknown tokens each address may still show; of the addresses that were seen last only."""
+    """The number of unknown tokens that each address may still show; kept only for the addresses seen last."""
 
     def __init__(self) -> None:
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
 
     def take(self, address: str, now: float) -> bool:
-        """Use one up, at `now` by the monotonic clock; return False where none is left."""
+        """Use one up, at `now` by the monotonic clock; return False if none is left."""
         left = self._left(address, now)
         self._set(address, max(0.0, left - 1) if left >= 1 else left, now)
         return left >= 1
 
     def give_back(self, address: str, now: float) -> None:
-        """The token was known: it costs nothing."""
+        """Give one allowance back, since the token was known."""
         self._set(address, min(float(BURST), self._left(address, now) + 1), now)
 
     def _left(self, address: str, now: float) -> float:

@@ -12,26 +12,26 @@ from vworkspace_core.overview.trace import Trace
 
 _TABS: Final = (Tab("trace", "Trace", ""),)
 _LATEST: Final = 30
-"""Moments whose lines are shown beside the one that is looked at."""
+"""The number of moments whose lines are shown next to the current one."""
 
 
 @attrs.frozen
 class TracePage:
-    """`Source` of one trace. Nothing in it changes."""
+    """`Source` of one trace, which never changes."""
 
     trace: Trace
 
     @property
     def tabs(self) -> Sequence[Tab]:
-        """One tab."""
+        """The only tab."""
         return _TABS
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """There is nothing to tell."""
+        """Do nothing, since a trace never changes."""
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """One moment, by its number in `at`."""
+        """Return the screen of one moment, by its number in `at`."""
         if path != "/":
             return None
         text = query.get("at", "")
