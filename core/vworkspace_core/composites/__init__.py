@@ -1,1 +1,1 @@
-"""Kinds each object of which has children: what boxes and pure reconcilers share (PH-6, PH-7, PH-9)."""
+"""Kinds whose objects have children: what boxes and pure reconcilers share (PH-6, PH-7, PH-9)."""

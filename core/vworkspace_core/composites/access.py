@@ -1,4 +1,4 @@
-"""What the controller of a composite does to which kind, and where: what its roles grant, and no more (RUN-7, L25)."""
+"""The rights of a composite's controller, by kind and namespace: what its roles grant, and no more (RUN-7)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -13,17 +13,17 @@ FOLLOWED: Final = ("list", "watch")
 """The verbs of an informer."""
 LEASE: Final = (Access(known.LEASE, ("get", "create", "update")),)
 FORMER: Final = ("list", "patch", "delete")
-"""The verbs that the prune of a kind takes which the definition does not name any more: what is kept is let go of."""
+"""The verbs to prune a kind that the definition no longer names; `patch` orphans the objects that are kept."""
 _MADE: Final = ("get", "create", "patch", "delete")
 
 
 @attrs.frozen
 class CompositeAccess:
-    """`everywhere`: by a ClusterRole. `tenant`: where its objects are, by a Role in each such namespace, or there too.
+    """The rights of a composite's controller.
 
-    Informers of a process that watches some namespaces need `tenant` there and nothing in others.
-
-    `own`: in the namespace of the process that runs it, where it stands for election.
+    `everywhere` is granted by a ClusterRole; `tenant` is needed where its objects are, by a Role in each such namespace
+    or by the ClusterRole too. Informers of a process that watches some namespaces need `tenant` there and nothing in
+    others. `own` is needed in the namespace of the process that runs it, for leader election.
     """
 
     everywhere: tuple[Access, ...]
@@ -32,9 +32,9 @@ class CompositeAccess:
 
 
 def looked_at(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield what informers follow and what is read by its name; `near`: in the namespaces of parents, else elsewhere.
+    """Yield the rights on kinds that are watched or read: in the namespaces of parents if `near`, otherwise elsewhere.
 
-    Finalizers and statuses of parents are written wherever these are.
+    Finalizers and statuses of parents are patched in the place where the parents are.
     """
     if composite.kind.namespaced is near:
         yield Access(composite.kind, ("get", *FOLLOWED, "patch"))
@@ -48,7 +48,7 @@ def looked_at(composite: Composite, *, near: bool) -> Iterator[Access]:
 
 
 def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
-    """What the controllers of all composites use beside their kinds."""
+    """Yield the rights that the controllers of all composites need in addition to those on their kinds."""
     yield Access(known.CUSTOM_RESOURCE_DEFINITION, FOLLOWED)
     yield Access(known.EVENT, ("create", "patch"))
     if any(one.namespaces or one.asks_namespaces for one in composites):
@@ -56,7 +56,7 @@ def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
 
 
 def composite_access(composite: Composite) -> CompositeAccess:
-    """The verbs of one that may do everything to its children."""
+    """Return the rights of a composite that may do everything to its children."""
     made = {kind: Access(kind, _MADE) for kind in composite.child_kinds}
     wide = [made[kind] for kind in made if not composite.is_near(kind)]
     near = [made[kind] for kind in made if composite.is_near(kind)]
@@ -65,5 +65,7 @@ def composite_access(composite: Composite) -> CompositeAccess:
 
 
 def owner_access(composites: Iterable[Composite]) -> Iterator[Access]:
-    """What the admission plugin OwnerReferencesPermissionEnforcement asks of who sets `blockOwnerDeletion`."""
+    """Yield the rights that the admission plugin OwnerReferencesPermissionEnforcement requires for
+    `blockOwnerDeletion`.
+    """
     return (Access(one.kind, ("update",), "finalizers") for one in composites if one.references)

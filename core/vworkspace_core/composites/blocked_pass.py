@@ -1,4 +1,4 @@
-"""How a parent says that a pass over it was stopped (REC-13)."""
+"""The conditions of a parent whose pass was stopped by an error (REC-13)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -14,7 +14,7 @@ RETRYING: Final = "Retrying"
 
 
 def stopped(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
-    """That nothing goes on, and why. Ready keeps what it says: what runs runs on."""
+    """Yield conditions that say that nothing proceeds, and why. Ready is not changed: what runs keeps running."""
     text = blocked.message_over(before.get(STALLED))
     if blocked.is_transient:
         if READY not in before:
@@ -28,7 +28,7 @@ def stopped(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[W
 
 
 def blocked_words(composite: Composite) -> BlockedWords:
-    """How the status of the kind says it."""
+    """Return how the status of the kind describes a stopped pass."""
     return BlockedWords(
         composite.kind,
         composite.condition_types,

@@ -1,4 +1,4 @@
-"""What is known of a kind of parents before any of them is: names, marks, kinds of children, the decision (PH-9)."""
+"""The description of a parent kind: names, marks, kinds of children, the decision (PH-9)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -18,16 +18,16 @@ from vworkspace_core.graph import Graph, Marks, Owner, Plan
 from vworkspace_core.ports import Entropy
 
 MOST_ROUNDS: Final = 16
-"""What is ready at once lets the next wave begin: a pass has as many rounds as there are waves, up to this."""
+"""The most rounds of a pass. It needs one for each wave, since a wave that is ready at once lets the next begin."""
 
 
 def peers_annotation(marks: Marks) -> str:
-    """Return the annotation by which a namespace lets objects of other namespaces in."""
+    """Return the annotation in which a namespace lists the namespaces whose objects may have children in it."""
     return f"{marks.domain}/peers"
 
 
 class External(Protocol):
-    """An object of somebody else's that is looked at. `fields` are the paths that are read; the empty one is all.
+    """An object of another owner that is read. `fields` are the paths that are read; the empty path means all.
 
     `elsewhere`: it may be in another namespace than its reader.
     """
@@ -46,7 +46,7 @@ class External(Protocol):
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """How every node stands, for people: the graph, what a plan found, and gates by node as their author wrote them."""
+    """The state of every node, for people: the graph, the plan, and each node's gates as their author wrote them."""
 
     graph: Graph
     plan: Plan
@@ -57,13 +57,13 @@ class Explanation:
 class Composite:
     """A kind whose objects have children, as its controller sees it.
 
-    `word` is what it is for people (`box`), `controller` its name in metrics and logs; `role_command` tells its rights.
-    `labels` stand on every child beside the marks; `selector` finds the children of all parents. `fields` are the names
-    of what its status holds beside conditions. Children of the kinds in `anywhere` may be in any namespace. Parents are
-    looked after in the namespaces that the selector `namespaces` chooses; with `asks_namespaces` what their objects are
-    put into is worked out, and has to agree. Without `reads_secrets` nothing is read of Secrets but metadata and type.
-    Without `references` no child refers to its parent. `explain` says how every node of a parent stands, where people
-    can be told.
+    `word` is the noun for people (`box`), `controller` its name in metrics and logs; `role_command` prints its roles.
+    `labels` are put on every child in addition to the marks; `selector` finds the children of all parents. `fields`
+    names the fields of its status other than conditions. Children of the kinds in `anywhere` may be in any namespace.
+    Parents are reconciled in the namespaces that the selector `namespaces` chooses; with `asks_namespaces` the
+    namespaces of children are computed, and each must agree (RUN-12). Without `reads_secrets` only metadata and type of
+    Secrets are read. Without `references` no child refers to its parent. `explain`, if given, reports the state of
+    every node of a parent.
     """
 
     name: str
@@ -93,26 +93,26 @@ class Composite:
 
     @property
     def title(self) -> str:
-        """As people call it: `box webapp`."""
+        """The name for people: `box webapp`."""
         return f"{self.word} {self.name}"
 
     @property
     def told(self) -> str:
-        """How the log names it: a box by its own name, any other controller as metrics do."""
+        """The name in the log: a box's own name, any other controller's name in metrics."""
         return self.name if self.word == "box" else self.controller
 
     @property
     def kinds_annotation(self) -> str:
-        """Annotation of a parent: the kinds of which it may have children, those of an earlier version included."""
+        """Annotation of a parent: the kinds that its children may have, including those of an earlier version."""
         return f"{self.marks.domain}/kinds"
 
     @property
     def peers_annotation(self) -> str:
-        """Annotation of a namespace: those whose objects may have objects in it (RUN-12)."""
+        """Annotation of a namespace: the namespaces whose objects may have objects in it (RUN-12)."""
         return peers_annotation(self.marks)
 
     def peers(self, namespaces: Iterable[Manifest], parent: Parent) -> frozenset[str]:
-        """Return the names of the namespaces that let a parent's namespace in."""
+        """Return the names of the namespaces that admit objects of a parent in this parent's namespace."""
         letting = (one for one in namespaces if parent.namespace in names_in(one, self.peers_annotation))
         return frozenset(str(metadata(one)["name"]) for one in letting)
 
@@ -123,16 +123,16 @@ class Composite:
 
     @property
     def condition_types(self) -> tuple[str, ...]:
-        """The types of conditions that it owns, in the order of a status."""
+        """The condition types that it owns, in the order of a status."""
         return (*STANDARD, *self.conditions)
 
     @cached_property
     def status_owner(self) -> StatusOwner:
-        """Whose the statuses of the kind are."""
+        """The field manager that owns the statuses of the kind, and the condition types that it owns there."""
         return StatusOwner(self.manager, {self.kind: frozenset(self.condition_types)})
 
     def read(self, manifest: Manifest) -> Parent:
-        """A parent, without conditions of ours of which somebody else wrote a part; never raises."""
+        """Read a parent, without conditions of ours of which another manager wrote a part; never raises."""
         return read_parent(self.status_owner.without_foreign_conditions(manifest), self.condition_types)
 
     def as_cached(self, manifest: Manifest) -> Manifest:
@@ -145,32 +145,34 @@ class Composite:
         return written_annotation(parent.manifest, annotation, self.manager) or ""
 
     def recorded_kinds(self, parent: Parent) -> tuple[Kind, ...]:
-        """The kinds of children that stand on a parent."""
+        """Return the kinds of children that are recorded on a parent."""
         return recorded_kinds(self.record(parent, self.kinds_annotation))
 
     def observed_kinds(self, parent: Parent) -> tuple[Kind, ...]:
-        """The kinds of which the parent may have children, those of an earlier version included."""
+        """Return the kinds that the parent's children may have, including those of an earlier version."""
         return tuple(dict.fromkeys((*self.child_kinds, *self.recorded_kinds(parent))))
 
     def namespace_of_children(self, parent: Parent, kind: Kind) -> str | None:
-        """Where all children of a kind are; None where they may be in any namespace, or in none."""
+        """Return the namespace of all children of a kind; None if they may be in any namespace, or are
+        cluster-scoped.
+        """
         return None if kind in self.anywhere or not kind.namespaced else parent.namespace
 
     def is_near(self, kind: Kind) -> bool:
-        """Whether all children of a kind are in the namespaces of their parents."""
+        """Report whether all children of a kind are in the namespaces of their parents."""
         return self.kind.namespaced and kind.namespaced and kind not in self.anywhere
 
     def is_read_near(self, external: External) -> bool:
-        """Whether an external is in the namespaces of those that read it."""
+        """Report whether an external is in the namespaces of the parents that read it."""
         return self.kind.namespaced and external.kind.namespaced and not external.elsewhere
 
     def owner_of(self, parent: Parent) -> Owner:
-        """As whose objects everything is made."""
+        """Return the owner under which child objects are created."""
         records = created_records(self.record(parent, self.created_annotation))
         return Owner(self.kind, parent.metadata, self.manager, self.marks, self.labels, records, self.references)
 
     def pass_rules(self, now: Callable[[], datetime], entropy: Entropy) -> PassRules[Parent, Snapshot]:
-        """How a pass over one of its parents reads it, decides, and as whom it writes."""
+        """Return how a pass over one of its parents reads and decides, and under which manager it writes."""
         return PassRules(
             self.kind,
             self.read,
@@ -185,5 +187,5 @@ class Composite:
 
 
 def status_writer(composite: Composite) -> StatusWriter:
-    """Return the composite as what writes the statuses of its kind."""
+    """Return the composite as the writer of the statuses of its kind."""
     return StatusWriter(composite.kind, composite.title)

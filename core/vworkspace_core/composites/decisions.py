@@ -1,11 +1,11 @@
-"""What every composite does with a parent: keeps up what a graph wants, takes it down, lets go of it (PH-1 to PH-3).
+"""The decisions about a parent: reconcile its children, tear them down, or orphan them (PH-1 to PH-3).
 
 Expected flow
-    in a namespace that is not looked after → told; being deleted → hooks, then wave by wave, then the finalizer;
+    in a namespace that is not selected → say so; being deleted → hooks, then wave by wave, then the finalizer;
     otherwise the finalizer, what the graph wants now, and the status that says how far it has come.
 Guarantees
-    Pure. Carried out and decided again on what came of it, the decision is empty. Prune and teardown read labels and
-    annotations only. What is taken down was recorded before it was made: the kinds of the children stand on the parent.
+    Pure. Carried out and decided again on the result, the decision is empty. Prune and teardown read labels and
+    annotations only. The kinds of the children are recorded on the parent before a child is made.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,18 +50,18 @@ NOT_SELECTED: Final = "NamespaceNotSelected"
 T = TypeVar("T", bound=Condition | Wanted)
 _BAD_WHEN_TRUE: Final = (STALLED,)
 _TOLD: Final = (READY, STALLED, DELETING)
-"""Conditions whose changes are told by an Event; what is under way stands in the status."""
+"""Conditions whose changes are reported by an Event; mere progress is only in the status."""
 _COMMENTARY_SECONDS: Final = 10.0
-"""So long after a transition the details of an obstacle may wait."""
+"""The seconds after a transition during which details of an obstacle may wait."""
 
 
 def is_looked_after(composite: Composite, observed: Snapshot) -> bool:
-    """Whether parents in that namespace are."""
+    """Report whether parents in the observed namespace are reconciled."""
     return selects(composite.namespaces, observed.namespace)
 
 
 def keeping_up(composite: Composite, parent: Parent, observed: Snapshot, found: Plan) -> Decision:
-    """What a plan asks for, with the finalizer and the records on the parent; without a status."""
+    """Return what a plan asks for, with the finalizer and the records on the parent; without a status."""
     guarded = composite.finalizer in parent.metadata.finalizers
     return attrs.evolve(
         found.effects,
@@ -72,7 +72,7 @@ def keeping_up(composite: Composite, parent: Parent, observed: Snapshot, found: 
 
 
 def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Kind, ...]:
-    """Those of now, and those of an earlier version as long as something of them is left."""
+    """Return the current child kinds, plus earlier kinds that still have live children or cannot be listed."""
     if composite.record(parent, composite.kinds_annotation) == kinds_annotation(composite.child_kinds):
         return composite.child_kinds
     uid = parent.metadata.uid
@@ -87,9 +87,10 @@ def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Ki
 def _annotations(
     composite: Composite, parent: Parent, kinds: tuple[Kind, ...], records: tuple[CreateRecord, ...]
 ) -> Mapping[str, str | None]:
-    """Return what of the records on the parent has to be written, nothing as a rule.
+    """Return the record annotations of the parent that must be written, usually none.
 
-    The same text by another hand goes first: a write that changes nothing would leave it that hand's.
+    The same text by another field manager is removed first: a write that changes nothing would leave it to that
+    manager.
     """
     wanted = {
         composite.kinds_annotation: kinds_annotation(kinds) or None,
@@ -101,7 +102,7 @@ def _annotations(
 
 
 def not_looked_after(composite: Composite, parent: Parent, now: datetime) -> Decision:
-    """Nothing is touched in that namespace, and what exists stays as it is."""
+    """Leave everything in a namespace that is not selected as it is, and say so in the status."""
     name = parent.metadata.namespace
     message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
     wanted = (
@@ -123,7 +124,10 @@ def taking_down(
     now: datetime,
     due: Callable[[], float | None] = lambda: None,
 ) -> Decision:
-    """The next step of a parent that goes. `due`, asked after the hooks: when one of them may go on by itself."""
+    """Decide the next step of a parent that is being deleted.
+
+    `due`, called after the hooks, returns in how many seconds one of them may continue, or None.
+    """
     step = teardown(composite.owner_of(parent), observed, hooks)
     if step.is_done and not observed.hidden_kinds:
         return Decision(finalizer=Finalizer.REMOVE)
@@ -134,18 +138,18 @@ def taking_down(
 
 
 def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[Wanted, ...]:
-    """Return the conditions of a parent of which nothing is left but, perhaps, objects that may not be listed."""
+    """Return the conditions of a parent that may still have objects, but only of kinds that may not be listed."""
     message = hidden_message(composite, observed.hidden_kinds)
     return conditions_of_teardown(Teardown(TeardownStep.WAITING, message, Decision()))
 
 
 def is_to_be_let_go(parent: Parent) -> bool:
-    """Whether somebody asked that everything stays when the parent goes."""
+    """Report whether everything should stay when the parent is deleted, by the user's request."""
     return is_abandoned(parent.metadata)
 
 
 def letting_go(composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-    """Everything stays and is nobody's: owner references come off first, or the garbage collector would delete it."""
+    """Orphan all children: owner references are removed first, or the garbage collector would delete them."""
     owner = composite.owner_of(parent)
     owned = tuple(owner.held(observed))
     failed = {failure.ref for failure in observed.failures}
@@ -162,7 +166,7 @@ def letting_go(composite: Composite, parent: Parent, observed: Snapshot, now: da
 
 
 def as_they_stand(composite: Composite, parent: Parent) -> Mapping[str, Any]:
-    """The declared fields of the status that the parent has."""
+    """Return the declared status fields that the parent has."""
     status = parent.manifest.get("status")
     return {name: status[name] for name in composite.fields if name in status} if isinstance(status, Mapping) else {}
 
@@ -176,9 +180,10 @@ def with_status(
     fields: Mapping[str, Any],
     now: datetime,
 ) -> Decision:
-    """The decision with the whole status and its Events; unchanged where the status says so already, or may wait.
+    """Return the decision with the whole status and its Events; unchanged if the status says so already, or may wait.
 
-    A right that is missing is named with the command that gives it; no watch tells that it came.
+    A missing right is named with the command that grants it. No watch reports that it was granted, so the parent is
+    requeued.
     """
     live = _live(composite, parent)
     wanted = tuple(with_remedies(composite, parent, observed.hidden_kinds, wanted))
@@ -195,7 +200,7 @@ def with_status(
 
 
 def _minor(composite: Composite, live: LiveStatus, wanted: Sequence[Wanted]) -> Minor:
-    """How far the same obstacle has come is commentary; another obstacle is news."""
+    """Return which changes may wait: progress with the same obstacle may, another obstacle may not."""
     before, now = (_obstacle(conditions) for conditions in (live.conditions, wanted))
     if not now or before != now:
         return Minor()
@@ -203,7 +208,7 @@ def _minor(composite: Composite, live: LiveStatus, wanted: Sequence[Wanted]) -> 
 
 
 def _obstacle(conditions: Iterable[Condition | Wanted]) -> str:
-    """What is in the way, by its name; empty where nothing is."""
+    """Return the name of the obstacle; "" if there is none."""
     ready = _ready_of(conditions)
     return "" if ready is None or ready.status is ConditionStatus.TRUE else ready.message.partition(": ")[0]
 
@@ -213,18 +218,18 @@ def _ready_of(conditions: Iterable[T]) -> T | None:
 
 
 def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
-    """Right after a transition several reports follow one another; what lasts is told as it comes."""
+    """Return the seconds until a minor update is due: updates within 10 s of a transition are batched."""
     try:
         latest = max(parse_time(one.last_transition_time) for one in live.conditions)
-    except ValueError:  # none there, or one that somebody else wrote
+    except ValueError:  # no conditions, or a time that another writer made unreadable
         return 0.0
     return _COMMENTARY_SECONDS - (now - latest).total_seconds()
 
 
 def _seconds_of_grace(parent: Parent, live: LiveStatus, wanted: Iterable[Wanted], now: datetime) -> float:
-    """How long a parent that has just become ready stays so while a child is about to be ready again.
+    """Return how many seconds a parent that has just become ready stays so while a child is not ready for a moment.
 
-    A child that flaps would be a status write, and an Event, each time.
+    Otherwise a child that flaps would cause a status write, and an Event, each time.
     """
     was, becomes = _ready_of(live.conditions), _ready_of(wanted)
     if was is None or becomes is None or parent.metadata.deletion_timestamp is not None:
@@ -234,12 +239,12 @@ def _seconds_of_grace(parent: Parent, live: LiveStatus, wanted: Iterable[Wanted]
         return 0.0
     try:
         return _COMMENTARY_SECONDS - (now - parse_time(was.last_transition_time)).total_seconds()
-    except ValueError:  # somebody else wrote it
+    except ValueError:  # another writer made it unreadable
         return 0.0
 
 
 def condition_as_written(condition: Condition) -> Mapping[str, Any]:
-    """Only the fields of the common form: others' CRDs know no more."""
+    """Return only the fields of the standard condition: CRDs of other authors know no more."""
     return {key: value for key, value in condition_json(condition).items() if key != "reasonTransitionTime"}
 
 

@@ -1,4 +1,4 @@
-"""What a composite's decision looks at: the children of a parent and the externals that it reads, as they are now."""
+"""The observed state for a composite's decision: the children of a parent and the externals that it reads, live."""
 
 from vworkspace_core.apimachinery.errors import Forbidden, KindMissing
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
@@ -13,7 +13,7 @@ from vworkspace_core.ports import KubeApi
 async def add_children(reading: LiveReads, composite: Composite, parent: Parent, kind: Kind) -> None:
     """Read the children of a kind live. Raises what `KubeApi.list` raises.
 
-    A right that is missing for a kind of an earlier definition is remembered: it holds up the prune of that kind alone.
+    A right that is missing for a kind of an earlier definition is recorded: it blocks the prune of that kind alone.
     """
     selector = f"{composite.marks.owner_uid}={parent.metadata.uid}"
     namespace = composite.namespace_of_children(parent, kind)
@@ -31,7 +31,7 @@ async def add_children(reading: LiveReads, composite: Composite, parent: Parent,
 
 
 async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Snapshot:
-    """Everything as it is at this moment, without a cache. Raises what the calls of the port raise."""
+    """Read everything live, without a cache. Raises what the calls of the port raise."""
     reading = LiveReads(api)
     for kind in composite.observed_kinds(parent):
         await add_children(reading, composite, parent, kind)
@@ -42,7 +42,7 @@ async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Sn
 
 
 def snapshot_of(reading: LiveReads, namespace: Manifest | None, peers: frozenset[str]) -> Snapshot:
-    """What was read, as a decision looks at it."""
+    """Return the reads as a snapshot for the decision."""
     return Snapshot(namespace, reading.objects, frozenset(reading.missing), hidden_kinds=reading.hidden, peers=peers)
 
 

@@ -1,6 +1,6 @@
-"""An object whose children a graph describes, and what is recorded on it: the kinds of its children, what it made once.
+"""An object whose children a graph describes, and its records: the kinds of its children, what was created once.
 
-The record is what a teardown goes by, so that it ends whatever has become of the box or the reconciler since.
+A teardown goes by these records, so that it ends whatever has become of the box or the reconciler since.
 """
 
 import re
@@ -21,10 +21,10 @@ RECONCILING: Final = "Reconciling"
 STALLED: Final = "Stalled"
 DELETING: Final = "Deleting"
 STANDARD: Final = (READY, RECONCILING, STALLED, DELETING)
-"""Types of conditions that every parent has, beside those that its box declares."""
+"""Condition types that every parent has, in addition to those that its box declares."""
 
 MOST_KINDS: Final = 256
-"""Kinds of children of which a parent is asked."""
+"""The most kinds that are read from a parent's record."""
 _KIND: Final = re.compile(
     r"([A-Za-z][A-Za-z0-9]{0,62})/([a-z0-9][a-z0-9-]{0,62})\.([a-z0-9]{1,63})((?:\.[a-z0-9-]{1,63}){0,20})(/?)"
 )
@@ -40,28 +40,28 @@ class Parent:
 
     @property
     def namespace(self) -> str | None:
-        """Its namespace; None for one of a cluster-scoped kind."""
+        """The namespace; None for an object of a cluster-scoped kind."""
         return self.metadata.namespace or None
 
     def ref(self, kind: Kind) -> ObjectRef:
-        """Where it lives."""
+        """Return its reference."""
         return ObjectRef(kind, self.namespace, self.metadata.name)
 
 
 def read_parent(manifest: Manifest, condition_types: Container[str]) -> Parent:
-    """A parent, as far as it can be read; never raises."""
+    """Read a parent, as far as it is readable; never raises."""
     return Parent(read_meta(manifest), manifest, read_own_conditions(manifest, condition_types))
 
 
 def recorded_kinds(annotation: str) -> tuple[Kind, ...]:
-    """Return the kinds that an annotation of `kinds_annotation` names, as far as it can be read."""
+    """Return the kinds that an annotation of `kinds_annotation` names; entries that cannot be read are left out."""
     matches = map(_KIND.fullmatch, annotation.split(maxsplit=MOST_KINDS)[:MOST_KINDS])
     return tuple(Kind(one[4][1:], one[3], one[1], one[2], not one[5]) for one in matches if one is not None)
 
 
 @lru_cache(maxsize=256)
 def kinds_annotation(kinds: tuple[Kind, ...]) -> str:
-    """Kinds as the annotation has them: `Ingress/ingresses.v1.networking.k8s.io`, behind it `/` for no namespace."""
+    """Return the annotation for kinds: `Ingress/ingresses.v1.networking.k8s.io`, with a final `/` if cluster-scoped."""
     return " ".join(sorted(f"{kind.kind}/{_resource(kind)}{'' if kind.namespaced else '/'}" for kind in kinds))
 
 
@@ -70,7 +70,7 @@ def _resource(kind: Kind) -> str:
 
 
 def created_records(text: str) -> tuple[CreateRecord, ...]:
-    """Return what was, or is about to be, created once; nothing where the annotation cannot be read."""
+    """Return the records of what was, or is about to be, created once; none if the annotation cannot be read."""
     try:
         listed = msgspec.json.decode(text or "[]")
     except (msgspec.DecodeError, RecursionError):
@@ -84,6 +84,6 @@ def _record(entry: dict[str, object]) -> CreateRecord:
 
 
 def created_annotation(records: Sequence[CreateRecord]) -> str:
-    """Those records as the annotation has them."""
+    """Return the annotation that holds those records."""
     entries = [{key: value for key, value in attrs.asdict(record).items() if value} for record in records]
     return msgspec.json.encode(entries).decode()

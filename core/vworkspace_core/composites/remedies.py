@@ -1,4 +1,4 @@
-"""Which command gives a right that the controller of a composite lacks, and conditions that say so (RUN-7, REC-13)."""
+"""The command that grants a right that a composite's controller lacks, and conditions that say so (RUN-7, REC-13)."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,31 +14,35 @@ from vworkspace_core.composites.composite import Composite
 from vworkspace_core.composites.parent import STALLED, Parent, kinds_annotation
 
 HIDDEN: Final = "Forbidden"
-"""Reason of Stalled: what is left of a kind of an earlier definition may not be looked at."""
+"""The reason of Stalled when objects of a kind of an earlier definition may not be listed."""
 _ACCOUNT: Final = "system:serviceaccount:"
 _SYSTEM_NAMESPACE: Final = "vworkspace-system"
 
 
 def not_permitted(composite: Composite, right: Right) -> str:
-    """Say for people what may not be done, and what gives the right."""
+    """Return a message for people: what is forbidden, and the command that grants the right."""
     return f"the {composite.title} may not {right}. To fix: {remedy(composite, right)}"
 
 
 def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
-    """Return the command that gives the right, which concerns the kinds `former` of an earlier definition, if any."""
+    """Return the command that grants the right; `former` are kinds of an earlier definition that it concerns, if
+    any.
+    """
     of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
     default = f"vworkspace-{composite.word}-{composite.name}"
     return role_applied(f"{composite.role_command}{of_former}", right, default)
 
 
 def role_applied(command: str, right: Right, default_account: str = "") -> str:
-    """Return a shell line that gives a right: `command` prints the role, for `default_account` if nobody else."""
+    """Return a shell line that grants a right: `command` prints the role, for `default_account` unless another was
+    refused.
+    """
     where = f" --namespace {right.namespace}" if right.namespace else ""
     return f"{command}{where}{_account(right.user, default_account)} | kubectl apply --server-side -f -"
 
 
 def _account(user: str, default: str) -> str:
-    """Return the options that name the service account which was refused; nothing where the command assumes it."""
+    """Return the options that name the refused service account; none if the command assumes it."""
     namespace, _, name = user.removeprefix(_ACCOUNT).partition(":")
     if not user.startswith(_ACCOUNT) or not default:
         return ""
@@ -49,10 +53,10 @@ def _account(user: str, default: str) -> str:
 def with_remedies(
     composite: Composite, parent: Parent, hidden: Mapping[Kind, Right], wanted: Iterable[Wanted]
 ) -> Iterator[Wanted]:
-    """Yield the conditions; each that names a right that is missing names the command that gives it too.
+    """Yield the conditions; one that names a missing right also names the command that grants it.
 
-    What is left of the `hidden` kinds can be pruned once they may be listed. That stalls the parent, whose Ready it
-    leaves alone: everything that is wanted may be ready.
+    Objects of the `hidden` kinds can be pruned once they may be listed. Until then the parent is Stalled, but its Ready
+    does not change: everything that is wanted may be ready.
     """
     former = tuple(kind for kind in composite.recorded_kinds(parent) if kind not in composite.child_kinds)
     for condition in wanted:
@@ -67,7 +71,9 @@ def with_remedies(
 
 
 def hidden_message(composite: Composite, hidden: Mapping[Kind, Right]) -> str:
-    """Say which kinds of an earlier definition may not be listed, and which command gives what pruning them takes."""
+    """Return a message: which kinds of an earlier definition may not be listed, and which command lets them be
+    pruned.
+    """
     kinds = sorted(hidden)
     named = ", ".join(kind.kind for kind in kinds)
     rights = "; ".join(f"may not {hidden[kind]}" for kind in kinds)

@@ -1,4 +1,4 @@
-"""Manifests as they are rendered, in the form in which the API server stores them."""
+"""Rendered manifests in the form in which the API server stores them."""
 
 import base64
 from collections.abc import Mapping
@@ -6,7 +6,9 @@ from typing import Any
 
 
 def as_stored(secret: dict[str, Any]) -> dict[str, Any]:
-    """A Secret whose plain texts stand in `data`, as they come back: `stringData` would differ for ever."""
+    """Return a Secret with its plain texts in `data`, as the API server returns them: `stringData` would always
+    differ.
+    """
     plain = secret.pop("stringData", None)
     if isinstance(plain, Mapping):
         encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()}

@@ -1,4 +1,4 @@
-"""Whether a label selector chooses an object: `matchLabels` and `matchExpressions` (RES-5)."""
+"""Label selectors: `matchLabels` and `matchExpressions` (RES-5)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from vworkspace_core.apimachinery.manifest import Manifest, get_path
 
 
 def selects(selector: Mapping[str, Any] | None, manifest: Manifest | None) -> bool:
-    """Whether the object's labels are those asked for. Without a selector everything is chosen."""
+    """Report whether the selector matches the object's labels. Without a selector every object matches."""
     if not selector:
         return True
     labels = get_path(manifest, "metadata", "labels") or {}

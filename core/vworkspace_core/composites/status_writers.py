@@ -1,4 +1,4 @@
-"""Who writes the statuses of a kind: two that do would undo each other for ever (PH-9, D24)."""
+"""The writers of a kind's statuses: two of them would undo each other for ever (PH-9)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -14,14 +14,14 @@ _PREFIXES: Final = {"vworkspace-box.": "box", "vworkspace-controller.": "control
 
 @attrs.frozen
 class StatusWriter:
-    """A controller that writes the statuses of a kind. `title` is what people call it: `box webapp`."""
+    """A controller that writes the statuses of a kind. `title` is its name for people: `box webapp`."""
 
     kind: Kind
     title: str
 
 
 def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
-    """Yield a sentence for each controller whose kind has a writer already, in whichever version."""
+    """Yield a sentence for each controller whose kind already has a status writer, in any version."""
     first: dict[tuple[str, str], str] = {}
     for writer in writers:
         key = (writer.kind.group, writer.kind.plural)
@@ -35,9 +35,9 @@ def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
 
 
 def other_writer(owner: StatusOwner, live: Manifest) -> str:
-    """Return which other controller of ours writes the conditions of the object, by its managedFields, if any does.
+    """Return which other controller of ours writes the object's conditions, by its managedFields; "" if none.
 
-    What somebody edited by hand is no writer: it is told, and does not come again.
+    An edit by hand is no writer: it is reported, and does not recur.
     """
     return next((title for manager in owner.condition_holders(live) if (title := _title(manager))), "")
 
@@ -52,7 +52,7 @@ def _title(manager: str) -> str:
 
 
 def refusal(title: str, other: str, hand_back: str) -> str:
-    """Say why nothing is done with an object whose status another controller writes, and what helps."""
+    """Return why an object whose status another controller writes is left alone, and what helps."""
     renamed = " If it was renamed, give it its former name back."
     return (
         f"the {other} writes the status of this object, so the {title} leaves it alone: each would undo the other. "

@@ -1,8 +1,8 @@
-"""One graph engine: what is to exist for an owner, in which order, and what becomes of it (PH-1 to PH-3).
+"""The graph engine: which objects exist for an owner, in which order they are applied, and their state (PH-1 to PH-3).
 
-`Graph.of(nodes)` puts nodes in order; `plan` says what is to be written now, `teardown` how everything goes;
-`conditions_of` what the owner's status says of it. All are pure. What evaluates expressions is handed in as functions
-of a `Scope`. Nothing here knows a kind, or a language.
+`Graph.of(nodes)` orders the nodes; `plan` decides what is written now, `teardown` how everything is removed, and
+`conditions_of` what the owner's status says. All are pure. Expressions are passed in as functions of a `Scope`: the
+engine knows neither kinds nor an expression language.
 """
 
 from vworkspace_core.graph.account import GraphReason, conditions_of, conditions_of_teardown

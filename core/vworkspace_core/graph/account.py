@@ -1,4 +1,4 @@
-"""What a plan comes to: the owner's conditions, and the sentence that names what is in the way (L13, L14)."""
+"""The owner's conditions that follow from a plan, and the message that names what blocks it."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -40,7 +40,7 @@ class GraphReason(StrEnum):
 
 
 def conditions_of(plan: Plan) -> tuple[Wanted, ...]:
-    """Ready, Reconciling and Stalled. Whenever Ready is not True its message names the obstacle itself."""
+    """Return Ready, Reconciling and Stalled; unless Ready is True, its message names the obstacle itself (PH-1)."""
     unready = [one for one in plan.everything if not one.is_ready]
     obstacles = [one for one in unready if not one.waits_for] or unready
     return (_ready(unready, obstacles), _reconciling(plan, unready, obstacles), _stalled(unready, obstacles))
@@ -70,7 +70,7 @@ def _stalled(unready: Sequence[Observation], obstacles: Sequence[Observation]) -
 
 
 def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
-    """The others that only help from outside can move: the first one does not hide them."""
+    """Name the other stalled obstacles, so that the first one does not hide them."""
     others = [f"{one.name} ({one.state})" for one in obstacles if one.is_stalled and one is not first]
     if not others:
         return ""
@@ -79,15 +79,15 @@ def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
 
 
 def _going(going: Sequence[Observation]) -> str:
-    """What is being pruned, that which holds up the rest first."""
+    """Describe the objects being pruned, those that block the rest first."""
     told = "; ".join(f"{one.name}: {one.message}" for one in going[:_MOST_NAMES])
     return told + (f" and {len(going) - _MOST_NAMES} more" if len(going) > _MOST_NAMES else "")
 
 
 def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str:
-    """The obstacle by its own name, why, where it stands in the file, and who waits behind it.
+    """Return the obstacle's name, the reason, its place in the file, and the nodes that wait for it.
 
-    A sentence of its own says that: a command may come before, and whoever pastes it takes the sentence alone.
+    The waiting nodes are a sentence of their own: a shell command may precede it, and can then be copied alone.
     """
     told = f"{obstacle.name}: {obstacle.message or obstacle.state}"
     place = f" ({obstacle.place})" if str(obstacle.place) else ""
@@ -96,7 +96,9 @@ def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str
 
 
 def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
-    """Ids of the nodes that wait for it, and for those; the order of the graph puts each behind what it waits for."""
+    """Return the ids of the nodes that wait for the obstacle, directly or through others; `others` are in graph
+    order.
+    """
     held = {obstacle.node: None}
     for one in others:
         if any(target in held for target in one.waits_for):
@@ -108,7 +110,7 @@ def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
 
 
 def reason_of(obstacle: Observation) -> GraphReason:
-    """The reason of a condition that names this obstacle."""
+    """Return the condition reason for this obstacle."""
     match obstacle.state:
         case NodeState.WAITING | NodeState.PROGRESSING if obstacle.is_external:
             return GraphReason.WAITING_FOR_EXTERNAL
@@ -137,7 +139,7 @@ def reason_of(obstacle: Observation) -> GraphReason:
 
 
 def conditions_of_teardown(teardown: Teardown) -> tuple[Wanted, ...]:
-    """Ready, Reconciling, Stalled and Deleting of an owner that goes."""
+    """Return Ready, Reconciling, Stalled and Deleting of an owner that is being deleted."""
     reason, message = teardown.step, teardown.message
     stalled = Wanted(STALLED, _TRUE, GraphReason.RESOURCE_FAILED, message)
     return (

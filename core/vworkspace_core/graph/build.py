@@ -1,4 +1,4 @@
-"""Nodes become a graph: their order, their waves, and circles refused with the path of the circle (PH-1, L6)."""
+"""The order and waves of a graph's nodes; cycles are refused with their path (PH-1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
@@ -10,7 +10,7 @@ from vworkspace_core.graph.node import NOWHERE, Edge, GraphNode, Until
 
 
 class GraphError(Exception):
-    """Nodes that make no graph. `place` is where the mistake stands."""
+    """Nodes that cannot form a graph. `place` is where the mistake is in the file."""
 
     def __init__(self, message: str, place: Place = NOWHERE) -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class GraphError(Exception):
 
 
 class Cycle(GraphError):
-    """Nodes that wait for each other. `path` begins and ends with the same id; each waits for the next."""
+    """A cycle of dependencies. `path` begins and ends with the same id; each node waits for the next."""
 
     def __init__(self, path: Sequence[str], place: Place = NOWHERE) -> None:
         self.path = tuple(path)
@@ -27,7 +27,7 @@ class Cycle(GraphError):
 
 
 class DuplicateNode(GraphError):
-    """Two nodes of one id."""
+    """Two nodes with the same id."""
 
     def __init__(self, node_id: str, place: Place = NOWHERE) -> None:
         self.id = node_id
@@ -35,7 +35,7 @@ class DuplicateNode(GraphError):
 
 
 class UnknownNode(GraphError):
-    """An edge to a node that is not there."""
+    """An edge to a node that does not exist."""
 
     def __init__(self, node_id: str, by: str, place: Place = NOWHERE) -> None:
         self.id = node_id
@@ -45,10 +45,10 @@ class UnknownNode(GraphError):
 
 @attrs.frozen(eq=False)
 class Graph:
-    """Nodes in the order in which they are looked at: a node comes after everything that it waits for.
+    """Nodes in evaluation order: each comes after every node that it waits for.
 
-    `waves` is the length of the longest way to a node: what waits for nothing is in wave 0. `edges` are those of each
-    node, and those that follow from `roll_on`.
+    `waves` holds the length of the longest dependency path of each node: a node without dependencies is in wave 0.
+    `edges` are the edges of each node, including those that follow from `roll_on`.
     """
 
     nodes: Mapping[str, GraphNode]
@@ -57,7 +57,7 @@ class Graph:
 
     @classmethod
     def of(cls, nodes: Iterable[GraphNode]) -> "Graph":
-        """The graph of `nodes`, which are independent of each other where no edge says otherwise.
+        """Build the graph of `nodes`; nodes are independent of each other unless an edge connects them.
 
         Raises DuplicateNode, UnknownNode, Cycle.
         """
@@ -75,7 +75,7 @@ class Graph:
 
     @property
     def depth(self) -> int:
-        """How many waves there are."""
+        """The number of waves."""
         return max(self.waves.values(), default=-1) + 1
 
 
@@ -95,7 +95,7 @@ def _hard(edges: Iterable[Edge]) -> Iterable[Edge]:
 
 
 def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
-    """Behind all that is waited for, and where that is possible behind all that is only looked at."""
+    """Sort the nodes: each after all that it waits for, and where possible after its soft references."""
     position = {node_id: index for index, node_id in enumerate(edges)}
     hard = {node_id: {edge.to for edge in _hard(own)} for node_id, own in edges.items()}
     soft = {node_id: {edge.to for edge in own} - hard[node_id] - {node_id} for node_id, own in edges.items()}
@@ -113,7 +113,7 @@ def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
     while heap:
         node_id = heappop(heap)[2]
         if node_id in order:
-            continue  # it stands in the heap once more for each soft reference that came to be met
+            continue  # a node is pushed again for each soft reference that is met
         order[node_id] = None
         for follower in followers[node_id]:
             left = hard_left if node_id in hard[follower] else soft_left
@@ -126,7 +126,7 @@ def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
 
 
 def _cycle(edges: Mapping[str, tuple[Edge, ...]]) -> Cycle:
-    """One of the circles among nodes each of which waits for another of them, or for one that does."""
+    """Return one cycle among nodes each of which waits for another of them."""
     seen: dict[str, Edge] = {}
     node_id = next(iter(edges))
     while node_id not in seen:

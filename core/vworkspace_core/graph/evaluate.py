@@ -1,6 +1,7 @@
-"""First half of a plan: which objects each node wants, asked in the order of the graph (PH-1, PH-4).
+"""First half of a plan: the objects that each node wants, evaluated in graph order (PH-1, PH-4).
 
-Nothing is judged yet. What a node renders, others see in the scope; gates come later, when the scope is whole.
+Nothing is judged yet. Later nodes see in the scope what earlier ones rendered; gates are evaluated in the second half,
+when the scope is complete.
 """
 
 import re
@@ -25,10 +26,10 @@ _NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 @attrs.frozen
 class WantedItem:
-    """An item with the object that it stands for.
+    """An item with the object that it describes.
 
-    `manifest` is what is sent; `live` what is there under that name, `is_foreign` whether somebody else made that.
-    `problem` says why no such object can be.
+    `manifest` is what is applied; `live` is the existing object of that name, and `is_foreign` whether it belongs to
+    another owner. `problem` says why such an object cannot exist.
     """
 
     item: Item
@@ -42,7 +43,7 @@ class WantedItem:
 
 @attrs.frozen
 class WantedNode:
-    """What a node wants: items; or nothing, because it is excluded by `excluded_by`; or what could not be evaluated."""
+    """The wish of a node: items; nothing, if `excluded_by` excludes it; or `hold`, if it could not be evaluated."""
 
     node: GraphNode
     knowledge: Knowledge
@@ -55,7 +56,7 @@ class WantedNode:
 def evaluate(
     graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, held: Sequence[tuple[ObjectRef, Manifest]]
 ) -> tuple[Scope, Mapping[str, WantedNode]]:
-    """What each node wants, in the order of the graph, and the whole scope. `held` is all that the owner has."""
+    """Return the complete scope and what each node wants, in graph order. `held` are all objects that the owner has."""
     nodes = _found_by_labels(graph, owner, held)
     whole = Scope(scope.values, nodes)
     evaluation = _Evaluation(graph, owner, observed, whole, nodes)
@@ -67,7 +68,7 @@ def evaluate(
 
 
 def _found_by_labels(graph: Graph, owner: Owner, held: Sequence[tuple[ObjectRef, Manifest]]) -> dict[str, NodeChildren]:
-    """What exists of each node, for those that look at it before it is rendered."""
+    """Return the existing objects of each node, found by labels, for nodes that read them before they are rendered."""
     found: dict[str, list[Child]] = {}
     for ref, live in held:
         key = str(get_path(live, "metadata", "labels", owner.marks.item) or "")
@@ -86,7 +87,7 @@ def _child(wanted: WantedItem) -> Child:
 
 @attrs.define
 class _Evaluation:
-    """What has been found so far. `nodes` is the mapping inside `scope`, which grows."""
+    """The state of an evaluation. `nodes` is the mapping inside `scope`, filled node by node."""
 
     graph: Graph
     owner: Owner
@@ -97,7 +98,7 @@ class _Evaluation:
     claimed: dict[ObjectRef, str] = attrs.field(factory=dict)
 
     def wanted(self, node: GraphNode) -> WantedNode:
-        """Whether it is to exist, and its items."""
+        """Decide whether the node should exist, and render its items."""
         included = node.include(self.scope)
         if isinstance(included, Hold) and included.cause is not HoldCause.NO:
             return WantedNode(node, Knowledge.UNKNOWN, hold=included)
@@ -119,7 +120,7 @@ class _Evaluation:
         return WantedNode(node, Knowledge.RENDERED, items, edges)
 
     def _counting(self, node: GraphNode, touched: Any) -> tuple[Edge, ...]:
-        """The edges that hold something up: the declared ones, and of the inferred what the evaluation read."""
+        """Return the edges that can block the node: declared ones, and inferred ones that the evaluation read."""
         edges = (edge for edge in self.graph.edges[node.id] if edge.until is not Until.NOTHING)
         return tuple(edge for edge in edges if edge.declared or touched is None or edge in touched)
 
@@ -137,7 +138,9 @@ class _Evaluation:
         return WantedItem(item, ref, manifest, live, is_foreign, record, problem)
 
     def _may_write(self, node: GraphNode, live: Manifest) -> bool:
-        """Ours; or nobody's, where that is to be taken over, or only has to be there."""
+        """Report whether we may write it: it is ours; or it has no controller, and is adopted or only needs to
+        exist.
+        """
         if self.owner.is_ours(live):
             return True
         return controller_of(live) is None and (node.adopt or node.policy is ApplyPolicy.IF_ABSENT)
@@ -148,16 +151,17 @@ class _Evaluation:
         )
 
     def _claim(self, node: GraphNode, ref: ObjectRef) -> str:
-        """Why the object is somebody else's in this graph; empty where nobody wants it yet."""
+        """Return which node of this graph has claimed the object already; if none has, claim it and return ""."""
         if ref in self.claimed:
             return f"{self.claimed[ref]} wants this object already"
         self.claimed[ref] = node.id
         return ""
 
     def _roll_hash(self, node: GraphNode) -> str:
-        """Return a hash of what the pods are to be rolled on: what we render, or what exists where others decide.
+        """Return the hash that rolls the pods when it changes: of rendered content, or of live content that others
+        decide.
 
-        Of a Secret only its version counts.
+        Of a Secret only the uid and the resourceVersion are hashed.
         """
         if not node.roll_on:
             return ""
@@ -183,15 +187,15 @@ def _repeated_key(answer: Rendered) -> str | None:
 
 
 def _under(item: Item, record: CreateRecord) -> Item:
-    """Return the item under the name that is recorded: it is created once, whatever its name would be now.
+    """Return the item under its recorded name: it is created once, whatever its name would be now.
 
-    A record never chooses the namespace: it stands where a tenant may write.
+    The record does not choose the namespace, since a tenant may be able to write the record.
     """
     return attrs.evolve(item, manifest={**item.manifest, "metadata": {**metadata(item.manifest), "name": record.name}})
 
 
 def _problem(node: GraphNode, item: Item, ref: ObjectRef) -> str:
-    """Why there can be no such object; empty where there can."""
+    """Return why such an object cannot exist, or "" if it can."""
     given = (item.manifest.get("apiVersion"), item.manifest.get("kind"))
     if given != (node.kind.api_version, node.kind.kind):
         return f"it is {given[0]} {given[1]} and not {node.kind.api_version} {node.kind.kind}"
@@ -200,6 +204,6 @@ def _problem(node: GraphNode, item: Item, ref: ObjectRef) -> str:
     if node.kind.namespaced and not ref.namespace:
         return "metadata.namespace is empty, and its owner has none either"
     if node.policy is ApplyPolicy.ONCE and not _NAME.fullmatch(ref.name):
-        # The name is written down before the object is made, and stays: it must be one.
+        # The name is recorded before the object is created, and is never changed: it must be valid.
         return f"metadata.name {ref.name!r} is no name of an object: lower case letters, digits, - and . only"
     return ""

@@ -1,7 +1,6 @@
-"""Second half of a plan: how each item stands, and what is written for it (the table of states).
+"""Second half of a plan: the state of each item, and what is written for it (the table of states).
 
-The rows of the table are looked at from above; the first that applies holds. A branch that is held up holds up nothing
-beside it.
+The first row of the table that applies decides. A blocked node blocks only what depends on it.
 """
 
 from collections.abc import Mapping
@@ -40,14 +39,14 @@ from vworkspace_core.schema import Schema
 from vworkspace_core.schema.builtin import built_in_schema
 
 _IN_PLACE = frozenset({NodeState.PROGRESSING, NodeState.FAILED})
-"""There and as wanted, whatever its health."""
+"""States of objects that exist with the desired content, whatever their health."""
 _CONFLICT = NodeState.CONFLICT
 _MOST_NAMES = 3
 
 
 @attrs.define
 class Judgement:
-    """Observations of all nodes, and the writes that follow."""
+    """The observations of all nodes, and the writes that follow from them."""
 
     graph: Graph
     owner: Owner
@@ -59,12 +58,12 @@ class Judgement:
     patches: list[MergePatch] = attrs.field(factory=list)
     deletes: list[Delete] = attrs.field(factory=list)
     records: dict[tuple[str, str], CreateRecord] = attrs.field(init=False)
-    """What the owner's status is to say, by node and item. Nothing of it is ever forgotten."""
+    """The records for the owner's status, by node and item. None is ever removed."""
     requeues: list[Requeue] = attrs.field(factory=list)
     taken: list[ObjectRef] = attrs.field(factory=list)
-    """Names that somebody else's objects have."""
+    """Names that objects of other owners have taken."""
     held: set[str] = attrs.field(factory=set)
-    """Ids of nodes whose gate is not open: nothing of theirs is deleted either."""
+    """Ids of nodes whose gate is not open; their objects are not deleted either."""
     failures: Mapping[ObjectRef, Failure] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -72,20 +71,20 @@ class Judgement:
         self.records = {(record.node, record.item): record for record in self.owner.records}
 
     def judge(self, wanted: WantedNode) -> None:
-        """Look at one node, all that it waits for being judged already."""
+        """Judge one node; all that it waits for must have been judged before."""
         self.observations[wanted.node.id] = _NodeJudgement(self, wanted, wanted.node).observations()
 
 
 @attrs.frozen
 class _NodeJudgement:
-    """One look at one node."""
+    """The judgement of one node."""
 
     work: Judgement
     wanted: WantedNode
     node: GraphNode
 
     def observations(self) -> tuple[Observation, ...]:
-        """By what is known of it, then item by item."""
+        """Judge the node as a whole if it is excluded or unknown, otherwise each of its items."""
         match self.wanted.knowledge:
             case Knowledge.EXCLUDED:
                 return (self._whole(NodeState.EXCLUDED, "Excluded", self._why_excluded(), counts=False),)
@@ -155,7 +154,7 @@ class _NodeJudgement:
     # --- what it waits for ------------------------------------------------------------------------------------
 
     def _unmet(self) -> tuple[tuple[Edge, Observation], ...]:
-        """The edges that hold it up, each with the first item that does not meet it."""
+        """Return the unmet edges, each with the first item that does not meet it."""
         found = []
         for edge in self.wanted.edges:
             items = self.work.observations[edge.to]
@@ -182,11 +181,13 @@ class _NodeJudgement:
         return f"it waits for {', '.join(names)}{more}"
 
     def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
-        """What waits only for what is held by a choice is part of that choice."""
+        """Report whether the node counts towards Ready: what waits only for nodes held by choice is part of that
+        choice.
+        """
         return any(one.counts for _, one in unmet)
 
     def _after(self) -> frozenset[ObjectRef]:
-        """What is applied before in this pass, and has to go through."""
+        """Return the objects that are applied earlier in this pass, and whose apply must succeed first."""
         return frozenset(
             one.ref
             for edge in self.wanted.edges
@@ -197,7 +198,7 @@ class _NodeJudgement:
     # --- one item -----------------------------------------------------------------------------------------------
 
     def _item(self, item: WantedItem, unmet: tuple[tuple[Edge, Observation], ...], gate: bool | Hold) -> Observation:
-        """The table of states."""
+        """Judge one item by the table of states: the first row that applies decides."""
         node, work = self.node, self.work
         if node.kind in work.observed.missing_kinds:
             return self._of(item, NodeState.MISSING_KIND, "MissingKind", _not_served(node.kind))
@@ -246,7 +247,7 @@ class _NodeJudgement:
         return attrs.evolve(held, counts=not self.node.is_choice)
 
     def _refused(self, item: WantedItem) -> Observation | None:
-        """What a write of this pass met; None where it met nothing, or that is over."""
+        """Return what a refused write of this pass means; None if none was refused, or the refusal is outdated."""
         failure = self.work.failures.get(item.ref)
         if failure is None or (isinstance(failure.error, AlreadyExists) and item.live is not None):
             return None
@@ -262,7 +263,9 @@ class _NodeJudgement:
         return attrs.evolve(observation, holds_ready=self._holds_ready(item)) if met.state is _CONFLICT else observation
 
     def _holds_ready(self, item: WantedItem) -> bool:
-        """Whether others hold a field, and no more: what was applied last is what is wanted, and it is healthy."""
+        """Report whether the item is healthy and was last applied as desired, so that only fields held by others
+        differ.
+        """
         annotation = self.work.owner.marks.applied_hash
         wanted = metadata(item.manifest).get("annotations") or {}
         live = metadata(item.live or {}).get("annotations") or {}
@@ -271,7 +274,10 @@ class _NodeJudgement:
         return self._health(item, item.live).state is NodeState.READY
 
     def _recreated(self, item: WantedItem, failure: Failure) -> Observation | None:
-        """A field cannot be changed: the object goes, as it was looked at, and is made again."""
+        """Delete the object by its observed uid, to create it again: a field is immutable.
+
+        None if that object is gone.
+        """
         if item.live is None:
             return None
         uid = metadata(item.live)["uid"]
@@ -281,7 +287,7 @@ class _NodeJudgement:
         return self._of(item, NodeState.LEAVING, "Recreating", "a field cannot be changed: it is made again")
 
     def _applied(self, item: WantedItem) -> Observation:
-        """Apply if necessary (PH-2)."""
+        """Apply the item if its live object differs from the manifest (PH-2)."""
         if not needs_apply(item.manifest, item.live, _schema_of(self.node), drops_empty=_is_native(self.node.kind)):
             assert item.live is not None
             return self._health(item, item.live)
@@ -305,7 +311,7 @@ class _NodeJudgement:
         return self._health(item, item.live)
 
     def _health(self, item: WantedItem, live: Manifest) -> Observation:
-        """Its kind's readiness, then what the author asks beside it."""
+        """Judge a live item by its kind's readiness, then by the author's own condition."""
         rule = self.node.readiness
         health = rule(live) if rule is not None else readiness(live, self.node.schema)
         match health.state:
@@ -331,7 +337,10 @@ class _NodeJudgement:
     # --- created once -------------------------------------------------------------------------------------------
 
     def _once(self, item: WantedItem) -> Observation:
-        """Intent, create, uid, unlock: each a step that the owner's status has to tell before the next."""
+        """Create the item once: intent, create, uid, unlock.
+
+        The owner's status must record each step before the next.
+        """
         if item.live is not None:
             self._record(item, item.live)
             return self._health(item, item.live)
@@ -348,7 +357,7 @@ class _NodeJudgement:
         self.work.records[self.node.id, key] = CreateRecord(self.node.id, ref.name, ref.namespace or "", key, uid)
 
     def _record(self, item: WantedItem, live: Manifest) -> None:
-        """Its uid goes into the status; once it stands there, the object may be removed."""
+        """Record the object's uid in the status; once the status has it, unlock the object for removal."""
         uid = str(metadata(live).get("uid", ""))
         self._remember(item, uid)
         if not is_locked(live):
@@ -372,7 +381,7 @@ def _not_served(kind: Kind) -> str:
 
 
 def leaving(live: Manifest) -> str:
-    """Since when it is asked to go, and what holds it."""
+    """Return since when the object is being deleted, and which finalizers hold it."""
     meta = metadata(live)
     finalizers = meta.get("finalizers")
     held = f", held by {', '.join(map(str, finalizers))}" if isinstance(finalizers, list) and finalizers else ""
@@ -380,7 +389,7 @@ def leaving(live: Manifest) -> str:
 
 
 def _whose(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
-    """Whose an object is that is not ours, and how to get on."""
+    """Return a message: who owns the foreign object of this name, and how to proceed."""
     controller = controller_of(live)
     if controller is not None:
         who = f"{controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
@@ -397,5 +406,5 @@ def _schema_of(node: GraphNode) -> Schema | None:
 
 
 def _is_native(kind: Kind) -> bool:
-    """Whether the API server keeps it as a type of its own, and not by a definition: empty fields are left out."""
+    """Report whether the kind is built into the API server, not defined by a CRD: it then omits empty fields."""
     return "." not in kind.group or kind.group.endswith(".k8s.io")

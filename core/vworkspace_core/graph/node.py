@@ -1,4 +1,4 @@
-"""What is to exist, as the engine is told: nodes, what they depend on, and when they may not be judged (PH-1)."""
+"""The input of the engine: nodes, what they depend on, and when they cannot be judged (PH-1)."""
 
 from collections.abc import Callable, Set
 from enum import Enum
@@ -15,11 +15,11 @@ from vworkspace_core.readiness import Readiness
 from vworkspace_core.schema import Schema
 
 NOWHERE: Final = Place()
-"""Of what stands in no file."""
+"""The place of nodes that come from no file."""
 
 
 class Until(Enum):
-    """How much of a dependency is waited for."""
+    """The state of a dependency that a node waits for."""
 
     NOTHING = "its value is looked at where it is there: it comes first in the order where that is possible"
     APPLIED = "it is applied in the same pass, before; or it is as wanted already"
@@ -31,7 +31,7 @@ class Until(Enum):
 class Edge:
     """A dependency on the node `to`.
 
-    An inferred edge counts only where the rendering touched it (`Rendered.touched`); a `declared` one always does.
+    An inferred edge counts only if the rendering read it (`Rendered.touched`); a `declared` one always counts.
     """
 
     to: str
@@ -41,7 +41,7 @@ class Edge:
 
 
 class ApplyPolicy(Enum):
-    """What is done so that an object exists."""
+    """The policy by which an object is created and updated."""
 
     ALWAYS = "it is applied whenever it differs"
     IF_ABSENT = "it is created where there is none, and never touched again"
@@ -50,28 +50,28 @@ class ApplyPolicy(Enum):
 
 
 class Removal(Enum):
-    """What becomes of an object that is not wanted any more, or whose owner goes."""
+    """The handling of an object that is no longer wanted, or whose owner is being deleted."""
 
     DELETE = "it is deleted"
     ORPHAN = "it is let go of, and stays"
 
 
 class PruneTime(Enum):
-    """When an object that is not wanted any more goes."""
+    """The moment at which an object that is no longer wanted is pruned."""
 
     WHEN_READY = "once everything that is wanted is ready"
     AT_ONCE = "as soon as it is known that it is not wanted"
 
 
 class OnImmutable(Enum):
-    """What is done when the API server refuses to change a field of an object."""
+    """The reaction when the API server refuses to change a field of an object."""
 
     FAIL = "it is told, and only another content can help"
     RECREATE = "the object is deleted, and made again once it is gone"
 
 
 class HoldCause(Enum):
-    """Why there is no yes."""
+    """The reason why a question is not answered with yes."""
 
     NO = "the answer is no: like False, with a message that says why"
     MISSING = "a value that is not there yet: it is waited for"
@@ -82,9 +82,9 @@ class HoldCause(Enum):
 
 @attrs.frozen
 class Hold:
-    """The answer of a function that has none: neither yes nor no, so that nothing is applied and nothing deleted.
+    """The answer of a function that can say neither yes nor no, so that nothing is applied and nothing deleted.
 
-    Only `HoldCause.NO` is an answer. `touched` are the edges that the evaluation needed, as in `Rendered`.
+    Only `HoldCause.NO` is a definite answer. `touched` are the edges that the evaluation needed, as in `Rendered`.
     """
 
     cause: HoldCause
@@ -95,10 +95,10 @@ class Hold:
 
 @attrs.frozen
 class Rendered:
-    """The items that a node wants now. No two have one key.
+    """The items that a node wants now; their keys are unique.
 
-    `touched` are those of the node's edges that the evaluation read: the other branch of a condition is no dependency.
-    None where that is not known: all of them.
+    `touched` are the node's edges that the evaluation read: the branch of a condition that was not taken is no
+    dependency. None if that is unknown: then all edges count.
     """
 
     items: tuple[Item, ...] = ()
@@ -106,32 +106,31 @@ class Rendered:
 
 
 def always(scope: Scope) -> bool:
-    """Nothing was asked."""
+    """Answer yes: no condition was given."""
     return True
 
 
 def anyhow(scope: Scope, item: Item, live: Manifest) -> bool:
-    """Nothing beside the kind's own readiness was asked."""
+    """Answer yes: no condition was given in addition to the kind's own readiness."""
     return True
 
 
 Question: TypeAlias = Callable[[Scope], bool | Hold]
-"""Asked of the world; a Hold where it cannot be answered, or to say why not."""
+"""A question about the scope; the answer is a Hold if it cannot be answered, or to say why it is no."""
 
 
 @attrs.frozen(eq=False)
 class GraphNode:
     """One resource: none, one or many objects of one kind.
 
-    `include`: should it exist; False prunes, a Hold holds. `render`: its items. `gate`: may we act now; False or a
-    missing value holds what exists as it is. `ready`: is a live item healthy, beside what `readiness` says of its
-    kind; None there is the kind's own rule. `is_choice`: a closed gate does not keep the owner from being ready.
-
-    `schema`, where it is known, tells which lists are keyed and whether a status is to be expected. `adopt`: an object
-    of that name that nobody controls is taken over. `refers`: its objects have an owner reference where one is legal;
-    without it they are known by their label alone. `generate` are fields that are filled with random text as the
-    object is created. `roll_on` are ids of nodes whose content is put as a hash on the pod template. `title` is what
-    people call the node where no object of it can be named, as a rule the kind and the id.
+    `include`: whether it should exist; False prunes its objects, a Hold leaves them. `render`: its items. `gate`:
+    whether it may be written now; False or a missing value leaves existing objects unchanged. `ready`: whether a live
+    item is healthy, in addition to `readiness`; if that is None, the kind's own rule holds. `is_choice`: a closed gate
+    does not keep the owner from being ready. `schema`, if known, says which lists are keyed and whether a status is
+    expected. `adopt`: an existing object of that name without a controller is taken over. `refers`: its objects get an
+    owner reference where one is legal; otherwise their label alone identifies them. `generate`: fields that are filled
+    with random text when the object is created. `roll_on`: ids of nodes whose content is put as a hash on the pod
+    template. `title`: the node's name for people while no object of it is known; by default the kind and the id.
     """
 
     id: str
@@ -157,8 +156,8 @@ class GraphNode:
 
     @property
     def is_rolled_as_rendered(self) -> bool:
-        """Whether `roll_on` hashes what is rendered here; else it goes by what exists.
+        """Report whether `roll_on` hashes rendered content; otherwise it hashes what exists.
 
-        Of a Secret nothing is hashed: who may read the pods' template could try out what gives that hash (L21).
+        The content of a Secret is never hashed: a reader of the pod template could find the value by trying candidates.
         """
         return self.policy is ApplyPolicy.ALWAYS and self.kind != SECRET

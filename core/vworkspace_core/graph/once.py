@@ -1,9 +1,9 @@
-"""What is created at most once in its owner's life (OPS-1, L20).
+"""Creation at most once in the owner's life (OPS-1).
 
 Protocol
-    The intent stands in the owner's status before the create; the object carries a finalizer until its uid stands
-    there too. So nothing is made twice whenever the process dies, and what finishes and is removed meanwhile leaves a
-    trace.
+    The intent is in the owner's status before the create; the object carries a finalizer until its uid is there too.
+    So a crash at any moment never creates it twice, and an object that finishes and is removed meanwhile leaves a
+    record.
 """
 
 from typing import Any, Final
@@ -14,12 +14,12 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.controller.decision import MergePatch
 
 UNRECORDED: Final = "vworkspace.io/unrecorded"
-"""Finalizer of an object from its creation until its uid stands in the status of its owner."""
+"""The finalizer of an object from its creation until its uid is in the status of its owner."""
 
 
 @attrs.frozen
 class CreateRecord:
-    """What the owner's status says of one such object: an intent while `uid` is empty, done once it is not."""
+    """The owner's record of one such object: an intent while `uid` is empty, done once it is set."""
 
     node: str
     name: str
@@ -29,23 +29,23 @@ class CreateRecord:
 
 
 def locked(manifest: Manifest) -> dict[str, Any]:
-    """With the finalizer that keeps it until its uid is recorded."""
+    """Return the manifest with the finalizer that keeps the object until its uid is recorded."""
     meta = metadata(manifest)
     return {**manifest, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or ()), UNRECORDED]}}
 
 
 def is_locked(live: Manifest) -> bool:
-    """Whether it carries that finalizer."""
+    """Report whether the object carries that finalizer."""
     finalizers = metadata(live).get("finalizers")
     return isinstance(finalizers, list) and UNRECORDED in finalizers
 
 
 def unlocked_finalizers(live: Manifest) -> list[str]:
-    """Its finalizers but for that one."""
+    """Return the object's finalizers without that one."""
     return [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
 
 
 def unlocking(ref: ObjectRef, live: Manifest) -> MergePatch:
-    """Let go of the object: from then on it may be removed."""
+    """Return the patch that takes that finalizer off: from then on the object may be removed."""
     meta = {"resourceVersion": metadata(live)["resourceVersion"], "finalizers": unlocked_finalizers(live)}
     return MergePatch(ref, {"metadata": meta})

@@ -1,7 +1,6 @@
-"""Who owns the objects of a graph, and how that is written on them (PH-3, L8).
+"""The owner of a graph's objects, and the marks on each object that say so (PH-3).
 
-What is written there is all that prune and teardown go by: labels and annotations, and the owner reference where one is
-legal.
+Prune and teardown read nothing but these marks: labels, annotations, and the owner reference where one is legal.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ from vworkspace_core.graph.once import CreateRecord, is_locked, unlocked_finaliz
 from vworkspace_core.graph.scope import Item
 
 _TEMPLATES: Final = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
-"""Where a workload has the template of its pods."""
+"""Paths of the pod template in a workload."""
 
 _ORPHAN: Final = "Orphan"
 _BY_LABEL: Final = "Label"
@@ -29,13 +28,13 @@ _BY_LABEL: Final = "Label"
 
 @lru_cache(maxsize=4096)
 def label_text(text: str) -> str:
-    """`text` where it can be a label's value; otherwise its hash."""
+    """Return `text` if it is a valid label value, otherwise its hash."""
     return text if is_label_value(text) else content_hash(text)
 
 
 @attrs.frozen
 class Marks:
-    """Names of the labels and annotations by which objects are told again; all but one lie below `domain`.
+    """The names of the labels and annotations that identify objects; all but `applied_hash` lie below `domain`.
 
     Prune and teardown read nothing else.
     """
@@ -65,27 +64,27 @@ class Marks:
 
     @cached_property
     def removal(self) -> str:
-        """Annotation: `Orphan` on what is let go of instead of deleted."""
+        """Annotation: `Orphan` on an object that is orphaned instead of deleted."""
         return f"{self.domain}/on-delete"
 
     @cached_property
     def owner(self) -> str:
-        """Annotation: `Label` on what has no owner reference by the author's choice."""
+        """Annotation: `Label` on an object that has no owner reference by the author's choice."""
         return f"{self.domain}/owner"
 
     @cached_property
     def roll(self) -> str:
-        """Annotation of a pod template: hash of what it is to be rolled on."""
+        """Annotation of a pod template: the hash that rolls the pods when it changes."""
         return f"{self.domain}/roll-hash"
 
 
 @attrs.frozen
 class Owner:
-    """The object that a graph is for. `meta` holds its uid: another object of that name is another owner.
+    """The object that a graph belongs to. `meta` holds its uid: another object of the same name is another owner.
 
-    `manager` is the field manager of all writes. `labels` are put on every object beside the marks. `records` is what
-    the owner's status says of objects that are created once. Without `references` no object gets an owner reference:
-    the garbage collector then takes nothing down out of order, and nothing at all.
+    `manager` is the field manager of all writes. `labels` are put on every object in addition to the marks. `records`
+    are the owner's records of objects that are created once. Without `references` no object gets an owner reference:
+    the garbage collector then deletes nothing, neither out of order nor at all.
     """
 
     kind: Kind
@@ -98,24 +97,26 @@ class Owner:
 
     @property
     def label(self) -> str:
-        """Its uid, as it stands in the label."""
+        """The owner's uid as a label value."""
         return label_text(self.meta.uid)
 
     def may_refer(self, ref: ObjectRef) -> bool:
-        """Whether the object may have an owner reference to it: the owner is in its namespace, or in none."""
+        """Report whether the object may have an owner reference: the owner is in its namespace, or cluster-scoped."""
         return self.references and (not self.kind.namespaced or self.meta.namespace == ref.namespace)
 
     def is_ours(self, live: Manifest) -> bool:
-        """Whether we may write it: this incarnation controls it, or nobody does and its label says this owner."""
+        """Report whether we may write it: this owner controls it, or it has no controller and its label names this
+        owner.
+        """
         controller = controller_of(live)
         if controller is not None:
             return bool(controller.get("uid") == self.meta.uid)
         return self._is_labelled(live)
 
     def holds(self, ref: ObjectRef, live: Manifest) -> bool:
-        """Whether it may be deleted with its owner: by the label, and by the reference where one is legal.
+        """Report whether it may be deleted with its owner: by the label, and by the reference where one is legal.
 
-        Who takes the reference off by hand keeps the object; what was made without one says so in an annotation.
+        Removing the reference by hand keeps the object; an annotation marks objects that were made without one.
         """
         controller = controller_of(live)
         if controller is None:
@@ -129,32 +130,35 @@ class Owner:
         return bool(get_path(live, "metadata", "annotations", self.marks.owner) != _BY_LABEL)
 
     def held(self, observed: Snapshot) -> Iterator[tuple[ObjectRef, Manifest]]:
-        """All that it has, in an order that depends on names alone."""
+        """Yield all objects that the owner has, in an order that depends on names alone."""
         for ref in sorted(observed.objects, key=_by_name):
             if self.holds(ref, live := observed.objects[ref]):
                 yield ref, live
 
     def ref_of(self, kind: Kind, manifest: Manifest) -> ObjectRef:
-        """Where a rendered object lives: in the owner's namespace where it names none."""
+        """Return the reference of a rendered object, which is in the owner's namespace if it names none."""
         meta = metadata(manifest)
         namespace = (meta.get("namespace") or self.meta.namespace) if kind.namespaced else None
         return ObjectRef(kind, namespace, str(meta.get("name") or ""))
 
     def node_of(self, live: Manifest) -> str:
-        """The label that tells the node of an object; empty where somebody took it off."""
+        """Return the node's id from an object's label; "" if the label was removed."""
         return str(get_path(live, "metadata", "labels", self.marks.node) or "")
 
     def wave_of(self, live: Manifest) -> int:
-        """The wave that is recorded on an object. Without one it goes last: others may need it."""
+        """Return the wave recorded on an object.
+
+        Without a record it is 0, which goes last: others may need the object.
+        """
         text = get_path(live, "metadata", "annotations", self.marks.wave)
         return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 6 else 0
 
     def is_orphaned(self, live: Manifest) -> bool:
-        """Whether it is let go of instead of deleted."""
+        """Report whether the object is orphaned instead of deleted."""
         return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
 
     def dressed(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:
-        """The whole manifest of an item, which lives at `ref`, as it is sent: with its hash where it is applied."""
+        """Return the whole manifest of an item, which lives at `ref`, as it is sent: with its hash if it is applied."""
         meta = {**metadata(item.manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
         item_label = {self.marks.item: label_text(item.key)} if item.key else {}
         mine = {self.marks.owner_uid: self.label, self.marks.node: label_text(node.id), **item_label}
@@ -169,7 +173,7 @@ class Owner:
         return stamp(manifest, self.marks.applied_hash) if node.policy is ApplyPolicy.ALWAYS else manifest
 
     def disowning(self, ref: ObjectRef, live: Manifest) -> MergePatch:
-        """What makes it nobody's, so that it stays when its owner goes."""
+        """Return the patch that ends our ownership of the object, so that it stays when its owner is deleted."""
         meta = {
             "resourceVersion": metadata(live).get("resourceVersion"),
             "ownerReferences": owners_without(live, self.meta.uid),
@@ -180,13 +184,13 @@ class Owner:
 
 
 def _by_name(ref: ObjectRef) -> tuple[str, ...]:
-    # The order of the class itself builds tuples for each comparison.
+    # The ordering of the class itself builds tuples for each comparison.
     kind = ref.kind
     return (kind.group, kind.version, kind.kind, kind.plural, ref.namespace or "", ref.name)
 
 
 def _rolled(manifest: dict[str, Any], annotation: str, value: str) -> dict[str, Any]:
-    """With an annotation on the template of its pods, where it has one."""
+    """Return the manifest with an annotation on its pod template, if it has one."""
     for path in _TEMPLATES:
         if isinstance(get_path(manifest, *path), Mapping):
             return _with(manifest, (*path, "metadata", "annotations", annotation), value)
@@ -194,7 +198,7 @@ def _rolled(manifest: dict[str, Any], annotation: str, value: str) -> dict[str, 
 
 
 def _with(manifest: Mapping[str, Any], path: tuple[str, ...], value: str) -> dict[str, Any]:
-    """A copy with `value` at `path`."""
+    """Return a copy with `value` at `path`."""
     key, *rest = path
     below = manifest.get(key)
     inner = _with(below if isinstance(below, Mapping) else {}, tuple(rest), value) if rest else value

@@ -1,10 +1,10 @@
-"""The engine: what is to be done so that everything in a graph exists and is ready (PH-1, PH-2, PH-3).
+"""The engine: what to do so that everything in a graph exists and is ready (PH-1, PH-2, PH-3).
 
 Expected flow
-    evaluate all nodes → judge each by the table of states → prune → writes, observations, what the status records.
+    evaluate all nodes → judge each by the table of states → prune → writes, observations, records for the status.
 Guarantees
-    Pure. Carried out and decided again on a settled world, nothing is written. What cannot be evaluated deletes
-    nothing. Only what this incarnation of the owner made is written or deleted, by its uid.
+    Pure. On a settled cluster the next decision writes nothing. A node that cannot be evaluated deletes nothing. Only
+    objects that this incarnation of the owner made are written or deleted, by their uid.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,12 +26,12 @@ from vworkspace_core.graph.states import NodeState, Observation
 
 @attrs.frozen
 class Plan:
-    """What was found, and what follows.
+    """The observations of a graph, and the writes that follow from them.
 
-    `observations` has an entry for each item, by node id, in the order of the graph. `effects` are all writes and when
-    to look again, without finalizer, status and events: those are the caller's. `records` is what the owner's status
-    is to say of objects that are created once; where it differs from `Owner.records` the status has to be written
-    before anything is created. `scope` is whole: expressions of the status are evaluated in it.
+    `observations` has an entry for each item, by node id, in graph order. `effects` are all writes and the requeue;
+    finalizer, status and events are the caller's. `records` of objects created once go into the owner's status: if they
+    differ from `Owner.records`, it must be written before anything is created. `scope` is complete: expressions of the
+    status are evaluated in it.
     """
 
     observations: Mapping[str, tuple[Observation, ...]]
@@ -39,24 +39,25 @@ class Plan:
     scope: Scope
     records: tuple[CreateRecord, ...] = ()
     going: tuple[Observation, ...] = ()
-    """What is not wanted any more and is on its way out."""
+    """Objects that are no longer wanted and are being removed."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether all that is wanted is ready."""
+        """Report whether everything that is wanted is ready."""
         return all(one.is_ready for one in self.everything)
 
     @property
     def everything(self) -> Iterator[Observation]:
-        """All observations, in the order of the graph."""
+        """All observations, in graph order."""
         return (one for items in self.observations.values() for one in items)
 
 
 def plan(
     graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, before_delete: BeforeDelete = nothing_before
 ) -> Plan:
-    """What is to be done now. `observed.objects` holds everything that carries the owner's label, and every object of
-    a name that the graph wants or looks at.
+    """Decide what to do now.
+
+    `observed.objects` holds every object with the owner's label, and every object whose name the graph wants or reads.
     """
     held = tuple(owner.held(observed))
     whole, wanted = evaluate(graph, owner, observed, scope, held)
@@ -69,7 +70,7 @@ def plan(
 
 
 def plan_without_prune(graph: Graph, owner: Owner, observed: Snapshot, scope: Scope) -> Plan:
-    """The same, where the graph is but a part of what the owner has: nothing goes for not being wanted."""
+    """Decide the same for a graph that is only a part of what the owner has: nothing is pruned."""
     whole, wanted = evaluate(graph, owner, observed, scope, tuple(owner.held(observed)))
     work = Judgement(graph, owner, observed, whole)
     for node in wanted.values():
@@ -96,8 +97,9 @@ def _planned(work: Judgement, removal: RemovalStep) -> Plan:
 
 
 def _doomed(work: Judgement, held: Held, wanted: Mapping[str, WantedNode]) -> Held:
-    """What is ours and wanted by no node, where that is known and its gate is open: all of it once everything is ready,
-    before that only what its node gives up at once.
+    """Return the owner's objects that no node wants, without those of nodes that are unknown or whose gate is closed.
+
+    Until everything is ready, these are only objects of nodes that prune at once.
     """
     owner, observations = work.owner, work.observations
     refs = {item.ref for node in wanted.values() for item in node.items}
@@ -117,5 +119,5 @@ def _doomed(work: Judgement, held: Held, wanted: Mapping[str, WantedNode]) -> He
 
 
 def _is_known(label: str, unknown: set[str]) -> bool:
-    """Whether it is certain that no node wants it: an object without a node's label may be of any that is unknown."""
+    """Report whether certainly no node wants an object with this label: without one it may be of any unknown node."""
     return label not in unknown and (bool(label) or not unknown)

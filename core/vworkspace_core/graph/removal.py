@@ -1,7 +1,7 @@
-"""Objects that go, in steps: highest recorded wave first, each by its uid, the next when that is gone (PH-3).
+"""Removal in steps: the highest recorded wave first, each object by its uid, the next when that is gone (PH-3).
 
-Prune and teardown go by this. It reads labels and annotations only: neither the graph nor an expression has to be known
-any more.
+Prune and teardown use it. It reads labels and annotations only: neither the graph nor its expressions need to be
+readable any more.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -18,8 +18,9 @@ from vworkspace_core.graph.setbacks import Setback, setback, soonest
 from vworkspace_core.graph.states import NodeState, Observation
 
 BeforeDelete: TypeAlias = Callable[[ObjectRef, Manifest], MergePatch | None]
-"""What has to be written on a live object before it is deleted, as a suspended HelmRelease is resumed; as a rule None.
-It goes by the kind and the object alone: the graph may not be known any more.
+"""The patch that a live object needs before it is deleted, such as resuming a suspended HelmRelease; usually None.
+
+It depends on the kind and the object alone: the graph may be unknown by then.
 """
 
 Held: TypeAlias = Sequence[tuple[ObjectRef, Manifest]]
@@ -27,13 +28,13 @@ Held: TypeAlias = Sequence[tuple[ObjectRef, Manifest]]
 
 
 def nothing_before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-    """Nothing has to be written before."""
+    """Return None: no patch is needed before the deletion."""
     return None
 
 
 @attrs.frozen
 class Doomed:
-    """An object that is to go. The highest wave goes first."""
+    """An object that is to be removed. The highest wave goes first."""
 
     ref: ObjectRef
     live: Manifest
@@ -41,19 +42,21 @@ class Doomed:
 
     @property
     def is_going(self) -> bool:
-        """Whether somebody has asked for its deletion."""
+        """Report whether its deletion has been requested."""
         return is_going(self.live)
 
 
 def next_wave(doomed: Iterable[Doomed]) -> tuple[Doomed, ...]:
-    """Those of the highest wave: the others wait until they are gone."""
+    """Return the objects of the highest wave; the others wait until these are gone."""
     found = tuple(doomed)
     highest = max((one.wave for one in found), default=0)
     return tuple(one for one in found if one.wave == highest)
 
 
 def taking_down(step: Iterable[Doomed], failed: Container[ObjectRef], before_delete: BeforeDelete) -> Decision:
-    """The writes by which they go, each by the uid that was looked at; none where one was refused in this pass."""
+    """Return the writes that remove the objects, each by its observed uid; none for one that was refused in this
+    pass.
+    """
     writable = tuple(one for one in step if one.ref not in failed)
     patches = tuple(patch for one in writable if (patch := before_delete(one.ref, one.live)) is not None)
     deletes = tuple(Delete(one.ref, metadata(one.live)["uid"]) for one in writable if not one.is_going)
@@ -62,14 +65,14 @@ def taking_down(step: Iterable[Doomed], failed: Container[ObjectRef], before_del
 
 @attrs.frozen
 class RemovalStep:
-    """The next step of an owner: its writes, and how each object that is to go stands."""
+    """The next step of a removal: its writes, and the state of each object that is to be removed."""
 
     effects: Decision
     going: tuple[Observation, ...] = ()
 
 
 def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: BeforeDelete) -> RemovalStep:
-    """Let go of what is to be orphaned, and take down the highest recorded wave of the rest."""
+    """Orphan the objects marked for it, and delete the highest recorded wave of the rest."""
     failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
     orphans = [(ref, live) for ref, live in held if owner.is_orphaned(live) and not is_going(live)]
     kept = {ref for ref, _ in orphans}
@@ -98,12 +101,12 @@ def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: Be
 
 
 def is_going(live: Manifest) -> bool:
-    """Whether somebody has asked for its deletion."""
+    """Report whether the object's deletion has been requested."""
     return bool(metadata(live).get("deletionTimestamp"))
 
 
 def _stands(owner: Owner, ref: ObjectRef, live: Manifest, met: Setback | None) -> Observation:
-    """One whose turn it is."""
+    """Return the observation of an object of the current step."""
     if met is not None:
         return _observed(owner, ref, live, met.state, met.reason, met.message)
     if is_going(live):

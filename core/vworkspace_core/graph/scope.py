@@ -1,4 +1,4 @@
-"""What the functions of a node see: what the caller put in, and what is known of the nodes so far."""
+"""The input of a node's functions: the caller's values, and what is known of the nodes so far."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -13,9 +13,9 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, merge_pat
 class Item:
     """One object that a node wants.
 
-    `key` tells the items of a list apart and is their identity; it is empty where a node wants one object. `manifest`
-    is what the author wrote, with its values; owner, labels and hash are added by the engine. `bindings` is the
-    caller's: what it wants to find again when it is asked whether this item is ready.
+    `key` identifies an item within a list; it is empty if the node wants one object. `manifest` is what the author
+    wrote, with values filled in; the engine adds owner, labels and hash. `bindings` are the caller's, for use when it
+    decides whether this item is ready.
     """
 
     key: str
@@ -25,9 +25,9 @@ class Item:
 
 @attrs.frozen
 class Child:
-    """An item as others see it: what is wanted (`rendered`), what exists (`live`), either of which may be None.
+    """An item as other nodes see it: desired (`rendered`) and existing (`live`), either of which may be None.
 
-    Before its node is rendered, as for a soft reference in a circle, `live` is found by its labels.
+    Before its node is rendered, as for a soft reference in a cycle, `live` is found by its labels.
     """
 
     key: str
@@ -38,14 +38,14 @@ class Child:
 
     @property
     def object(self) -> Manifest | None:
-        """The live object with what is rendered over it: the value of `web` in an expression."""
+        """The live object with the rendered one merged over it: the value of `web` in an expression."""
         if self.live is None or self.rendered is None:
             return self.live if self.rendered is None else self.rendered
         return merge_patch(self.live, self.rendered)
 
 
 class Knowledge(Enum):
-    """How much is known of a node while others are rendered."""
+    """The knowledge about a node while others are rendered."""
 
     NOT_YET = "it comes later in the order; what exists is found by its labels"
     RENDERED = "its items are known"
@@ -55,7 +55,7 @@ class Knowledge(Enum):
 
 @attrs.frozen
 class NodeChildren:
-    """What is known of one node, its items in the order in which they were rendered."""
+    """The items of one node as far as they are known, in rendering order."""
 
     knowledge: Knowledge = Knowledge.NOT_YET
     items: tuple[Child, ...] = ()
@@ -63,10 +63,11 @@ class NodeChildren:
 
 @attrs.frozen
 class Scope:
-    """`values` is the caller's own: the parent, settings, whatever its functions read. The engine never looks at it.
+    """The values that a node's functions read.
 
-    `nodes` is filled by the engine, by node id. In `render` and `include` it holds what the order of the graph puts
-    before; in `gate` and `ready` it is whole.
+    `values` is the caller's own, such as the parent and settings; the engine never reads it. `nodes` is filled by the
+    engine, by node id. In `render` and `include` it holds the nodes that come earlier in the graph; in `gate` and
+    `ready` it is complete.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)

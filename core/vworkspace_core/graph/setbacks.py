@@ -1,4 +1,4 @@
-"""What a write that the API server refused means for an item, and when it is tried again (row 10; REC-8, REC-13)."""
+"""The meaning of a refused write for an item, and when it is tried again (REC-8, REC-13)."""
 
 import re
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ from vworkspace_core.controller.requeue import REFUSED_SECONDS, SLOW_SECONDS, Re
 from vworkspace_core.graph.states import NodeState
 
 _IMMUTABLE: Final = re.compile(r"immutable|updates to \w+ spec for fields other than|may not change once set", re.I)
-"""How API servers say that a field cannot be changed; a CRD's own rules as a rule say `immutable` too."""
+"""Messages of API servers for a field that is immutable; rules of CRDs usually say `immutable` too."""
 
 
 @attrs.frozen
 class Setback:
-    """How the item stands, why, and when to look again."""
+    """The state of an item whose write was refused, why, and when to try again."""
 
     state: NodeState
     reason: str
@@ -28,7 +28,7 @@ class Setback:
 
 
 def setback(failure: Failure, manager: str) -> Setback:
-    """The meaning of a refused write."""
+    """Return what a refused write means for the item."""
     error = failure.error
     message = safe(f"{failure.verb}: {error.message}")
     match error:
@@ -51,7 +51,7 @@ def setback(failure: Failure, manager: str) -> Setback:
 
 
 def is_immutable(failure: Failure) -> bool:
-    """Whether the server refused to change a field that cannot be changed."""
+    """Report whether the server refused to change an immutable field."""
     error = failure.error
     if not isinstance(error, Invalid):
         return False
@@ -59,7 +59,7 @@ def is_immutable(failure: Failure) -> bool:
 
 
 def soonest(requeues: Iterable[Requeue]) -> Requeue:
-    """One value for several: paced by the failure that can pass, and no later than any of them asks for."""
+    """Combine requeues: the pace of the failure that is most likely to pass, and the earliest of all times."""
     found = tuple(requeues)
     if not found:
         return Requeue.NO

@@ -1,4 +1,4 @@
-"""How each item of each node stands (boxes, table of states; L14)."""
+"""The states of a node's items (the table of states)."""
 
 from enum import StrEnum
 from typing import Final
@@ -11,56 +11,56 @@ from vworkspace_core.graph.node import NOWHERE
 
 
 class NodeState(StrEnum):
-    """How one item stands; the first that applies."""
+    """The state of one item; the first that applies."""
 
     MISSING_KIND = "MissingKind"
     """The API server does not serve the kind."""
     ERROR = "Error"
-    """An expression cannot be evaluated: what exists is held as it is."""
+    """An expression cannot be evaluated: existing objects stay as they are."""
     WAITING = "Waiting"
-    """A value, or something that it depends on, is not there yet: what exists is held as it is."""
+    """A value or a dependency does not exist yet: existing objects stay as they are."""
     EXCLUDED = "Excluded"
-    """It is not to exist."""
+    """The item should not exist."""
     FOREIGN = "Foreign"
     """An object of that name exists and is not ours."""
     LEAVING = "Leaving"
-    """The object is being deleted; it is made again once it has gone."""
+    """The object is being deleted; it is created again once it is gone."""
     HELD = "Held"
-    """Its gate is closed: what exists is held as it is."""
+    """The gate is closed: existing objects stay as they are."""
     LEFT = "Left"
-    """It was created once, and has gone since."""
+    """The object was created once, and is gone since."""
     CONFLICT = "Conflict"
-    """Another field manager holds a field of it."""
+    """Another field manager holds one of its fields."""
     REFUSED = "Refused"
     """The API server refused its content."""
     DENIED = "Denied"
-    """We may not write it."""
+    """The write is forbidden: a right or an agreement is missing."""
     RETRYING = "Retrying"
     """A write failed that may succeed later."""
     PENDING = "Pending"
-    """It is written in this pass."""
+    """The object is written in this pass."""
     FAILED = "Failed"
-    """It is there, and will not become ready by itself."""
+    """The object exists, and will not become ready without help."""
     PROGRESSING = "Progressing"
-    """It is there, and not ready yet."""
+    """The object exists, and is not ready yet."""
     READY = "Ready"
-    """Nothing is missing."""
+    """The object is as desired, and healthy."""
 
 
 STALLED: Final = frozenset(
     {NodeState.ERROR, NodeState.FOREIGN, NodeState.CONFLICT, NodeState.REFUSED, NodeState.FAILED}
 )
-"""Only a change of the owner, of the graph, or help from outside can move these."""
+"""The states that only a change of the owner, of the graph, or help from outside can end."""
 
 
 @attrs.frozen
 class Observation:
-    """One item of a node, or the node itself where its items are not known (`ref` None).
+    """The state of one item of a node, or of the node itself if its items are unknown (`ref` None).
 
-    `reason` and `message` say why it stands so; the message does not repeat the object's name. `waits_for` are ids of
-    the nodes in its way: what has none is an obstacle itself. `counts` is False where it has no say in whether the
-    owner is ready: it is excluded, left, or held by a choice. `place` is where an expression stands. `is_external`:
-    it is somebody else's, and only looked at.
+    `reason` and `message` say why; the message does not repeat the object's name. `waits_for` are ids of the nodes that
+    block it: without any it is an obstacle itself. `counts` is False if it does not affect whether the owner is ready:
+    it is excluded, left, or held by choice. `place` is where the expression is in the file. `is_external`: it belongs
+    to another owner and is only read.
     """
 
     node: str
@@ -76,19 +76,19 @@ class Observation:
     title: str = ""
     is_external: bool = False
     holds_ready: bool = False
-    """Whether an object in conflict is healthy, and was brought to what is wanted but for what others hold."""
+    """True if an object in conflict is healthy, and is as desired except for the fields that others hold."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether it keeps nothing from being ready."""
+        """Report whether it does not keep the owner from being ready."""
         return self.state is NodeState.READY or not self.counts
 
     @property
     def is_stalled(self) -> bool:
-        """Whether only a change of the owner, of the graph, or help from outside can move it."""
+        """Report whether only a change of the owner, of the graph, or help from outside can end its state."""
         return self.state in STALLED
 
     @property
     def name(self) -> str:
-        """What people know it by: kind, namespace and name; the node's title where no object is known."""
+        """The name for people: kind, namespace and name; the node's title if no object is known."""
         return str(self.ref) if self.ref is not None else self.title or self.node

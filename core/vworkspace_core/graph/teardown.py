@@ -1,8 +1,8 @@
-"""Taking everything down, from labels and annotations alone (PH-3, L11).
+"""Removal of everything that an owner has, from labels and annotations alone (PH-3).
 
 Expected flow: hooks run to their end → the highest recorded wave is deleted → it is gone → the next → … → what the
-hooks left → done. Each step follows from what is there, so it goes on after a restart anywhere in between. What is to
-outlive its owner is let go of first.
+hooks left → done. Each step follows from the observed state, so it continues after a restart at any point. Objects that
+outlive their owner are orphaned first.
 """
 
 from collections.abc import Iterable
@@ -29,14 +29,15 @@ _MOST_NAMES: Final = 8
 
 @attrs.frozen
 class Hooks:
-    """What runs to its end before anything is deleted; made by `of`."""
+    """Nodes that run to their end before anything is deleted; made by `of`."""
 
     graph: Graph
     scope: Scope
 
     @classmethod
     def of(cls, nodes: Iterable[GraphNode], scope: Scope) -> "Hooks":
-        """Each hook is created once: it has run when the owner's status says so, whatever is left of it.
+        """Make hooks of `nodes`. Each is created once: it has run when the owner's status says so, whatever is left of
+        it.
 
         Raises what `Graph.of` raises.
         """
@@ -48,18 +49,21 @@ class Hooks:
 
 
 class TeardownStep(StrEnum):
-    """What a teardown is busy with: the reason of the condition Deleting."""
+    """The current step of a teardown: the reason of the condition Deleting."""
 
     DRAINING = "Draining"
     DELETING = "DeletingResources"
     WAITING = "WaitingForRemoval"
     DONE = "Done"
-    """Nothing of ours is left: the finalizer may go."""
+    """No object of ours is left: the finalizer may be removed."""
 
 
 @attrs.frozen
 class Teardown:
-    """One step. `message` names what is left, and since when it was asked to go; `effects` and `records` as in Plan."""
+    """One step of a teardown.
+
+    `message` names what is left, and since when it is being deleted; `effects` and `records` are as in Plan.
+    """
 
     step: TeardownStep
     message: str
@@ -67,19 +71,20 @@ class Teardown:
     records: tuple[CreateRecord, ...] = ()
     left: tuple[ObjectRef, ...] = ()
     is_stalled: bool = False
-    """Only help from outside can move it: a hook failed, or may not run."""
+    """True if only help from outside can move it: a hook failed, or may not run."""
 
     @property
     def is_done(self) -> bool:
-        """Whether the finalizer may go."""
+        """Report whether the finalizer may be removed."""
         return self.step is TeardownStep.DONE
 
 
 def teardown(
     owner: Owner, observed: Snapshot, hooks: Hooks | None = None, before_delete: BeforeDelete = nothing_before
 ) -> Teardown:
-    """The next step of taking down what the owner has. Without `hooks`, as where the file cannot be read any more,
-    nothing is run before.
+    """Decide the next step of removing what the owner has.
+
+    Without `hooks`, as when the file can no longer be read, nothing runs before the deletions.
     """
     if _GARBAGE_COLLECTOR_ORPHANS in owner.meta.finalizers:
         return Teardown(TeardownStep.DONE, "its objects stay, as was asked for", Decision(), owner.records)
@@ -116,7 +121,7 @@ def _removing(
 
 
 def _told(going: tuple[Observation, ...]) -> str:
-    """What is left, that which holds up the rest first."""
+    """Describe what is left, the objects that block the rest first."""
     now = [one for one in going if one.state is not NodeState.WAITING]
     behind = [one.name for one in going if one.state is NodeState.WAITING]
     told = "; ".join(f"{one.name}: {one.message}" for one in now[:_MOST_NAMES])
@@ -131,7 +136,7 @@ def _listed(names: list[str]) -> str:
 
 
 def let_go(owner: Owner, observed: Snapshot) -> Teardown:
-    """Everything is let go of and stays, as where its owner is to be forgotten."""
+    """Orphan all objects, so that they stay when their owner is to be forgotten."""
     held = [(ref, live) for ref, live in owner.held(observed) if not is_going(live)]
     if not held:
         return Teardown(TeardownStep.DONE, "nothing is left that is its own", Decision(), owner.records)
