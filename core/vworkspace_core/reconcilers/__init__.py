@@ -1,10 +1,9 @@
-"""Controllers in Python for kinds of your own: what a kind is, and what is done with its objects (PH-7).
+"""Controllers in Python for kinds of your own: what a kind is, and how its objects are reconciled (PH-7).
 
-`resource` makes a kind of two attrs classes: its CRD, and what reads and writes its objects as `Object`s, typed from
-end to end.
-`pure_reconciler` makes a controller of a function from an object and its `Children` to what is `Desired`: `Node`s and a
-status. `Reconciler` and `Watcher` are for whatever is outside of the cluster; `Request` and `Result` are what goes in
-and comes out.
+`resource` makes a kind of two attrs classes: its CRD, and the code that reads and writes its objects as `Object`s,
+typed from end to end. `pure_reconciler` makes a controller of a function from an object and its `Children` to what is
+`Desired`: `Node`s and a status. `Reconciler` and `Watcher` manage things outside the cluster; `Request` and `Result`
+are their input and output.
 """
 
 from vworkspace_core.apimachinery.conditions import Wanted

@@ -1,7 +1,7 @@
-"""What controllers do to which kind: the verbs that their roles grant, and no other (RUN-7, L25).
+"""The rights of controllers by kind: the verbs that their roles grant, and no other (RUN-7).
 
-The verbs of the first part stand here because the passes of controllers use them; those of `owns` and `reads` because
-the API that a controller is given allows these and refuses all else.
+Some verbs are needed by the passes of controllers; those of `owns` and `reads` are what the API that a controller is
+given allows: it refuses all else.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,20 +26,20 @@ _MADE: Final = _READ | {"create", "update", "patch", "delete"}
 
 
 def declared_verbs(controller: AnyController) -> Mapping[Kind, frozenset[str]]:
-    """What a controller may do by the API that it asks for."""
+    """Return what a controller may do with the API that it requests."""
     verbs = {kind_of(controller): _READ}
     verbs |= {one.kind: _READ for one in watched_of(controller.reads)}
     return verbs | {one.kind: _MADE for one in watched_of(controller.owns)}
 
 
 def asks_for_api(controller: AnyController | type[AnyController]) -> bool:
-    """Whether it has a field `api`."""
+    """Report whether the controller requests an API by a field `api`."""
     cls = controller if isinstance(controller, type) else type(controller)
     return any(field.name == "api" for field in getattr(cls, "__attrs_attrs__", ()))
 
 
 def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...]:
-    """The verbs that controllers use together, beside the Lease of the process."""
+    """Return the rights that controllers need together, except on the Lease of the process."""
     everywhere = [Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED), Access(known.EVENT, ("create", "patch"))]
     for controller in controllers:
         everywhere += _of_passes(controller)
@@ -50,7 +50,7 @@ def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...
 
 
 def _of_passes(controller: AnyController) -> Iterator[Access]:
-    """Its own kind: informers follow it, finalizers and the status are written, an overtaken copy is read again."""
+    """Yield the rights on its own kind: to watch it, to write finalizers and status, to read an outdated copy again."""
     kind, promises = kind_of(controller), promises_of(controller)
     yield Access(kind, _FOLLOWED)
     if not controller.watch.is_whole:

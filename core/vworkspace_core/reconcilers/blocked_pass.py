@@ -1,4 +1,4 @@
-"""How an object of a reconciler's kind says that a pass over it was stopped: a missing right above all (REC-13)."""
+"""The words in the status of a reconciler's object when its pass was stopped, usually by a missing right (REC-13)."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ ROLES: Final = "vworkspace-operator controllers rbac"
 
 
 def blocked_words(controller: AnyController) -> BlockedWords:
-    """How the status of its kind says it."""
+    """Return how the status of the controller's kind describes a stopped pass."""
     own = controller.conditions if isinstance(controller, Reconciler) else ()
     return BlockedWords(
         kind_of(controller),
@@ -26,10 +26,10 @@ def blocked_words(controller: AnyController) -> BlockedWords:
 
 
 def not_permitted(controller: AnyController, right: Right) -> str:
-    """For people: what may not be done, and what gives the right."""
+    """Return a message for people: what is forbidden, and the command that grants the right."""
     return f"the controller {name_of(controller)} may not {right}. To fix: {remedy(controller, right)}"
 
 
 def remedy(controller: AnyController, right: Right) -> str:
-    """The command that prints the role."""
+    """Return the command that prints and applies the role."""
     return role_applied(f"{ROLES} {name_of(controller)}", right, f"vworkspace-controller-{name_of(controller)}")

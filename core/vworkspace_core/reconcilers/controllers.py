@@ -1,7 +1,7 @@
-"""What people write: a `Reconciler` or a `Watcher` of one kind, and what is promised to it (PH-7).
+"""The controllers that users write: a `Reconciler` or a `Watcher` of one kind, and what is promised to it (PH-7).
 
-Both are plain classes with a few class attributes. They are given objects, never an API: whoever needs one asks for it
-by a field `api: KubeApi`, and may then do what `owns` and `reads` say.
+Both are plain classes with a few class attributes. They are given objects, never an API: a controller that needs one
+requests it by a field `api: KubeApi`, and may then do what `owns` and `reads` say.
 """
 
 import re
@@ -25,25 +25,26 @@ STANDARD: Final = ("Ready", "Reconciling", "Stalled")
 
 
 class Promise(StrEnum):
-    """What a controller gets without asking. `plain` switches each off, or all of them."""
+    """The features that a controller gets by default. `plain` switches each off, or all of them."""
 
     FINALIZER = "finalizer"
-    """A finalizer stands on an object before the first call, and goes after a call for the deletion that raised
-    nothing. Without it a deletion is told as long as this process sees it, and missed while none runs."""
+    """A finalizer is on an object before the first call, and is removed after a call for the deletion that raised no
+    error. Without it a deletion is reported while this process sees it, and missed while none runs.
+    """
     SYNC = "sync"
-    """An object that was there before this process is told as synced, not as created."""
+    """An object that existed before this process started is reported as synced, not as created."""
     FILTER = "filter"
-    """Updates that change nothing of what the filters ask for are dropped; a deletion never is."""
+    """Updates that change nothing the filters select are dropped; a deletion never is."""
     RETRY = "retry"
-    """A call that raised is made again, by the retry policy."""
+    """A call that raised is repeated by the retry policy."""
     STATE = "state"
-    """The state that a call returned is handed to the next one."""
+    """The state that a call returned is passed to the next one."""
     ECHO = "echo"
-    """The writes of a pass do not wake the object again."""
+    """The writes of a pass do not requeue the object."""
     CONDITIONS = "conditions"
     """Ready, Reconciling, Stalled and the observed generation are written from the outcome."""
     STATUS = "status"
-    """The status that a call returns is written; without it a call that returns one has failed."""
+    """The status that a call returns is written; without this a call that returns one has failed."""
     LIMIT = "limit"
     """A call that takes longer than the time limit is cancelled."""
 
@@ -52,90 +53,91 @@ ALL: Final = frozenset(Promise)
 
 
 class Controller(ABC, Generic[O]):
-    """What reconcilers and watchers have in common.
+    """The common base of reconcilers and watchers.
 
-    `kind` is a `Resource`, or the `Kind` of somebody else's objects, which come as manifests: they get no finalizer and
-    no conditions from us. `plain` names the promises that are switched off; True for all, and a kind of somebody
-    else's has none to switch on but by `plain = ()`.
+    `kind` is a `Resource`, or the `Kind` of objects that others define, which come as manifests: we put no finalizer
+    and no conditions on those. `plain` names the promises that are switched off, True all of them; for a kind that
+    others define the default switches these off, and `plain = ()` switches on what is possible.
     """
 
     kind: ClassVar[Resource[Any, Any] | Kind]
     name: ClassVar[str] = ""
-    """As finalizers, field managers, metrics and logs have it; made of the name of the class where it is empty."""
+    """The name in finalizers, field managers, metrics and logs; made of the class name if empty."""
     plain: ClassVar[bool | Collection[Promise] | None] = None
     retry: ClassVar[RetryPolicy] = EXPONENTIAL
     timeout: ClassVar[float] = 60.0
-    """Seconds for one call."""
+    """The time limit of one call, in seconds."""
     watch: ClassVar[Watch] = Watch()
     filters: ClassVar[Filters] = Filters()
     resync: ClassVar[float | None] = None
-    """Seconds after which every object is looked at again, spread over a tenth of them; None for never."""
+    """Seconds after which every object is reconciled again, spread over a tenth of them; None for never."""
     workers: ClassVar[int] = 8
-    """Objects that are worked on at the same time."""
+    """The number of objects that are reconciled at the same time."""
     owns: ClassVar[Sequence[Kind | Watched]] = ()
-    """Kinds of which it makes objects, with owner references. A change of one wakes its owner."""
+    """Kinds whose objects it creates, with owner references. A change of one requeues its owner."""
     reads: ClassVar[Sequence[Kind | Watched]] = ()
-    """Kinds that it looks at. A change of one wakes the objects that `refers_to` it."""
+    """Kinds that it reads. A change of one requeues the objects whose `refers_to` names it."""
 
     def refers_to(self, object: O) -> Iterable[ObjectRef]:
-        """Which objects of the kinds in `reads` an object depends on: of its spec, not of other objects."""
+        """Return the objects of the kinds in `reads` that an object depends on, by its spec, not by other objects."""
         return ()
 
 
 class Reconciler(Controller[O], Generic[O, S]):
-    """Brings what an object asks for about, again and again: `reconcile` is called until it returns."""
+    """A controller that makes the world match an object: `reconcile` is called again until it succeeds."""
 
     conditions: ClassVar[Sequence[str]] = ()
     """Types of the conditions that it writes itself, by `Result.conditions`."""
 
     @abstractmethod
     async def reconcile(self, request: Request[O, S]) -> Result[S]:
-        """Make the world as the object says; may be called at any time, and must bear being called twice."""
+        """Make the world as the object says; may be called at any time, and must tolerate repeated calls."""
 
 
 class Watcher(Controller[O]):
-    """Is told what happens to objects. It writes no status: what fails is told by Events, logs and metrics.
+    """A controller that is notified of what happens to objects. It writes no status: failures are in Events, logs,
+    metrics.
 
-    Each telling is at least once, in the order in which it happened to the object; changes that come while one is being
-    told are told as one.
+    Each notification comes at least once, in the order in which things happened to the object; changes that come during
+    a call are combined into one.
     """
 
     async def on_add(self, new: O) -> None:
-        """An object is new: none of these calls came to an end for it before."""
+        """Handle a new object: none of these calls has succeeded for it before."""
 
     async def on_sync(self, now: O) -> None:
-        """An object was there before this process began, or the interval of `resync` is over. It may have changed."""
+        """Handle an object that existed before this process, or whose `resync` is due. It may have changed."""
 
     async def on_update(self, old: O, new: O) -> None:
-        """An object changed; `old` is what was told last, as far as the filters let it through."""
+        """Handle a changed object; `old` is the last state that was reported, as far as the filters let it through."""
 
     async def on_delete(self, last: O) -> None:
-        """An object is to go, or has gone. The finalizer goes when this returns."""
+        """Handle an object that is being deleted, or is gone. The finalizer is removed when this returns."""
 
 
 AnyController = Controller[Any]
 
 
-# --- what a class says, with its defaults ----------------------------------------------------------------------------
+# --- the declarations of a class, with their defaults ---------------------------------------------------------------
 
 
 def kind_of(controller: AnyController) -> Kind:
-    """The kind that it is for."""
+    """Return the kind of the controller's objects."""
     return controller.kind.kind if isinstance(controller.kind, Resource) else controller.kind
 
 
 def resource_of(controller: AnyController) -> Resource[Any, Any] | None:
-    """The kind with its classes; None for somebody else's."""
+    """Return the kind with its classes; None for a kind that others define."""
     return controller.kind if isinstance(controller.kind, Resource) else None
 
 
 def name_of(controller: AnyController) -> str:
-    """`Shops` is shops, `ShopAudit` shop-audit."""
+    """Return the name of the controller: by default `Shops` is shops, `ShopAudit` shop-audit."""
     return controller.name or _HUMP.sub("-", type(controller).__name__).lower()
 
 
 def promises_of(controller: AnyController) -> frozenset[Promise]:
-    """What is kept for it. Nothing is told as synced where no finalizer can tell it."""
+    """Return the promises kept for a controller. SYNC needs a finalizer, which tells old objects from new ones."""
     plain = controller.plain
     if plain is None:
         foreign = {Promise.FINALIZER, Promise.SYNC, Promise.CONDITIONS, Promise.STATUS}
@@ -147,12 +149,12 @@ def promises_of(controller: AnyController) -> frozenset[Promise]:
     if isinstance(controller, Watcher):
         kept -= {Promise.CONDITIONS, Promise.STATUS, Promise.STATE}
     if resource_of(controller) is None:
-        kept -= {Promise.CONDITIONS, Promise.STATUS}  # what somebody else's status looks like is not ours to say
+        kept -= {Promise.CONDITIONS, Promise.STATUS}  # the form of a status that others define is not ours to know
     return kept if Promise.FINALIZER in kept else kept - {Promise.SYNC}
 
 
 def status_writer_of(controller: AnyController) -> StatusWriter | None:
-    """Return what writes statuses of the kind; None for a controller that writes neither conditions nor fields."""
+    """Return the writer of the kind's statuses; None for a controller that writes neither conditions nor fields."""
     resource, promises = resource_of(controller), promises_of(controller)
     fields = resource.status_fields if resource is not None and Promise.STATUS in promises else ()
     writes = Promise.CONDITIONS in promises or bool(fields)
@@ -160,26 +162,26 @@ def status_writer_of(controller: AnyController) -> StatusWriter | None:
 
 
 def manager_of(controller: AnyController) -> str:
-    """The field manager of its writes: one for each controller (D8)."""
+    """Return the field manager of its writes: one for each controller."""
     return f"vworkspace-controller.{name_of(controller)}"
 
 
 def finalizer_of(controller: AnyController) -> str:
-    """Keeps an object until the controller has cleaned up: in the group of its kind, where that is ours to use."""
+    """Return the finalizer that keeps an object until cleanup, in the group of its kind if that is the user's own."""
     group = kind_of(controller).group if resource_of(controller) is not None else "controller.vworkspace.io"
     return f"{group}/{name_of(controller)}"
 
 
 def watched_of(given: Iterable[Kind | Watched]) -> tuple[Watched, ...]:
-    """Other kinds, each with a choice of its objects."""
+    """Return the watched kinds, each with its selection of objects."""
     return tuple(one if isinstance(one, Watched) else Watched(one) for one in given)
 
 
-# --- what is wrong with some -----------------------------------------------------------------------------------------
+# --- mistakes in declarations ----------------------------------------------------------------------------------------
 
 
 def controller_problems(controllers: Iterable[AnyController]) -> tuple[str, ...]:
-    """Why these cannot run together; each says what to do. Empty where they can."""
+    """Return why these controllers cannot run together, each with what to do; empty if they can."""
     controllers = tuple(controllers)
     return (*(said for one in controllers for said in _problems(one)), *_clashes(controllers))
 
@@ -224,6 +226,6 @@ def _clashes(controllers: Sequence[AnyController]) -> Iterator[str]:
 
 
 def _twice(controller: AnyController, among: Sequence[AnyController]) -> bool:
-    """Whether another one of the same class has its name; told once."""
+    """Report whether an earlier controller of the same class has its name; the first one is not reported."""
     alike = [one for one in among if type(one) is type(controller) and name_of(one) == name_of(controller)]
     return len(alike) > 1 and alike[0] is not controller

@@ -1,11 +1,11 @@
-"""What is done for one object of a pure reconciler: the decision, whole (PH-1 to PH-3, PH-7).
+"""The decision for one object of a pure reconciler (PH-1 to PH-3, PH-7).
 
 Expected flow
-    in a namespace that is not looked after → told; being deleted → its drain, then wave by wave, then the finalizer;
-    otherwise the function is asked, and its nodes are kept up by the engine.
+    in a namespace that is not selected → say so; being deleted → its drain, then wave by wave, then the finalizer;
+    otherwise the function is called, and the engine reconciles its nodes.
 Guarantees
-    Pure where the function is. Where the function raises, answers nonsense, or the object cannot be read, nothing is
-    applied and nothing is deleted: what is wanted is not known. A teardown needs no answer of the function.
+    Pure if the function is. If the function raises, returns an invalid answer, or the object cannot be read, nothing is
+    applied and nothing is deleted, since the desired state is unknown. A teardown does not need the function.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,23 +63,26 @@ T = TypeVar("T")
 DOMAIN: Final = "controller.vworkspace.io"
 MARKS: Final = Marks(DOMAIN)
 CONTROLLER_NAME: Final = f"{DOMAIN}/name"
-"""Label of every child: which controller it is of."""
+"""Label of every child: the controller that it belongs to."""
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 UNREADABLE: Final = "ObjectUnreadable"
 FAILED: Final = "ReconcileFailed"
 """The function raised."""
 INVALID: Final = "DesiredInvalid"
-"""The function answered what cannot be."""
+"""The function's answer is impossible."""
 
 
 class InvalidDesired(Exception):
-    """The function's answer cannot be carried out: only other code can help. The message says what to write."""
+    """An answer of the function that cannot be carried out: only other code can help.
+
+    The message says what to write.
+    """
 
 
 @lru_cache(maxsize=256)
 def composite_of(pure: AnyPureReconciler) -> Composite:
-    """The reconciler as its controller sees it."""
+    """Return the reconciler as its controller sees it."""
     kind = pure.kind.kind
 
     def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
@@ -109,7 +112,7 @@ def composite_of(pure: AnyPureReconciler) -> Composite:
 
 
 def _read_refs(pure: AnyPureReconciler, parent: Parent) -> Iterator[tuple[Read, ObjectRef]]:
-    """What is read, as far as its name is known; nothing of an object that cannot be read."""
+    """Yield the objects that are read, as far as their names are known; none for an object that cannot be read."""
     if not pure.reads:
         return
     found = pure.kind.read_leniently(parent.manifest)
@@ -129,7 +132,7 @@ def _refs_of(pure: AnyPureReconciler, found: Object[Any, Any]) -> Iterator[tuple
 
 
 def decide_pure(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-    """What is to be done for `parent`, given what exists and the time."""
+    """Decide what to do for `parent`, given what exists and the time."""
     composite = composite_of(pure)
     deleting = parent.metadata.deletion_timestamp is not None
     if deleting and composite.finalizer not in parent.metadata.finalizers:
@@ -184,18 +187,21 @@ def _going(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: dat
 
 
 def _asked(function: Callable[[Object[Any, Any], Children], T], found: Object[Any, Any], children: Children) -> T:
-    """What a function of the user's says. Raises what it raises, as an error of its own and never of the process."""
+    """Call a function of the user's.
+
+    Whatever it raises, except an interrupt, becomes an ordinary error of this object.
+    """
     try:
         return function(found, children)
     except (Exception, KeyboardInterrupt):
         raise
-    except BaseException as error:  # `sys.exit()`, or the cancellation of another task, is for this object alone
+    except BaseException as error:  # `sys.exit()`, or the cancellation of another task, fails this object alone
         raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
 def _readable(pure: AnyPureReconciler, parent: Parent) -> Object[Any, Any]:
     found = pure.kind.read_leniently(parent.manifest)
-    if isinstance(found, UnreadableObject):  # the status follows from the rest: it is no reason to stop
+    if isinstance(found, UnreadableObject):  # the status can be computed again: it is no reason to stop
         found = pure.kind.read_leniently({**parent.manifest, "status": {}})
     if isinstance(found, UnreadableObject):
         raise _Unreadable(f"the object does not fit {pure.kind.kind.kind}: {found.problems}")
@@ -203,7 +209,7 @@ def _readable(pure: AnyPureReconciler, parent: Parent) -> Object[Any, Any]:
 
 
 def children_of(pure: AnyPureReconciler, parent: Parent, found: Object[Any, Any], observed: Snapshot) -> Children:
-    """What exists, as the function sees it."""
+    """Return what exists, in the form that the function receives."""
     owner = composite_of(pure).owner_of(parent)
     seen: dict[str, list[Manifest]] = {}
     for _, live in owner.held(observed):
@@ -215,17 +221,17 @@ def children_of(pure: AnyPureReconciler, parent: Parent, found: Object[Any, Any]
     return Children(seen, schemas)
 
 
-# --- what cannot be carried out --------------------------------------------------------------------------------------
+# --- answers that cannot be carried out ------------------------------------------------------------------------------
 
 
 def _told(pure: AnyPureReconciler, error: Exception, observed: Snapshot) -> str:
-    """The error with its text, but for what stands in Secrets that were read or made."""
+    """Return the error's text without any value of the Secrets that were read or made."""
     name = "" if isinstance(error, InvalidDesired) else f"{type(error).__name__}: "
     return safe(f"{pure.name}: {name}{without_secrets(str(error), observed.objects)}")
 
 
 def _stopped(composite: Composite, parent: Parent, reason: str, message: str, now: datetime) -> Decision:
-    """Only another object, or other code, can help. What exists stays as it is."""
+    """Write a status that says that only another object or other code can help. What exists stays as it is."""
     wanted = (
         Wanted(READY, ConditionStatus.FALSE, reason, message),
         Wanted(RECONCILING, ConditionStatus.FALSE, reason),
@@ -236,7 +242,7 @@ def _stopped(composite: Composite, parent: Parent, reason: str, message: str, no
 
 
 def _failed(composite: Composite, parent: Parent, message: str, now: datetime) -> Decision:
-    """It may pass: tried again, with what is there then. What exists stays as it is."""
+    """Write a status that says that the failure may pass, and retry with backoff. What exists stays as it is."""
     wanted = (
         Wanted(READY, ConditionStatus.FALSE, FAILED, message),
         Wanted(RECONCILING, ConditionStatus.TRUE, FAILED, message),
@@ -256,7 +262,7 @@ def _deleting(parent: Parent, reason: str, message: str) -> Iterator[Wanted]:
 
 
 def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[Node]) -> Graph:
-    """The graph of the nodes, and of what is read and waited for. Raises InvalidDesired."""
+    """Build the graph of the nodes and of the externals that they wait for. Raises InvalidDesired."""
     if wrong := next((one for one in nodes if not isinstance(one, Node)), None):
         raise InvalidDesired(f"there is a {type(wrong).__name__} among the nodes: write Node(id, manifest)")
     kinds = {(kind.api_version, kind.kind): kind for kind in pure.owns}
@@ -273,7 +279,7 @@ def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[
 
 
 def _check_namespaces(own: str, nodes: Sequence[Node]) -> None:
-    """Objects elsewhere would not be looked for when the object goes. Raises InvalidDesired."""
+    """Refuse nodes in other namespaces: teardown would not look for them there. Raises InvalidDesired."""
     for node in nodes:
         namespace = metadata(node.manifest).get("namespace") or own
         if namespace != own:
@@ -311,12 +317,14 @@ def _graph_node(pure: AnyPureReconciler, node: Node, kind: Kind) -> GraphNode:
 
 
 def _as_kept(kind: Kind, fill: Fill) -> Fill:
-    """What is drawn for the data of a Secret is written as a Secret holds it."""
+    """Return the fill; text drawn for the data of a Secret is encoded as a Secret stores it."""
     return attrs.evolve(fill, base64=fill.base64 or (kind == SECRET and fill.path[0] == "data"))
 
 
 def _policy(node: Node) -> ApplyPolicy:
-    """What is made with random text is made where there is none: applied again it would lose it."""
+    """Return the apply policy: a node with random text is created only if absent, as an apply would overwrite the
+    text.
+    """
     return ApplyPolicy.IF_ABSENT if node.generate and node.apply is ApplyPolicy.ALWAYS else node.apply
 
 
@@ -332,7 +340,7 @@ def _gate(node: Node) -> Callable[[Scope], bool | Hold]:
 
 
 def _plain(node: Node, kind: Kind) -> dict[str, Any]:
-    """The manifest as JSON of its own: nobody can change it behind the engine's back. Raises InvalidDesired."""
+    """Return a JSON copy of the manifest, which the user's code cannot change later. Raises InvalidDesired."""
     try:
         manifest = msgspec.json.decode(canonical_json(node.manifest))
     except (TypeError, ValueError, RecursionError) as error:

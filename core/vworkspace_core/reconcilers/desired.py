@@ -1,7 +1,7 @@
-"""What a pure reconciler is given and what it answers: children as they are, nodes and a status as they should be.
+"""The input and output of a pure reconciler: children as they are, nodes and a status as they should be.
 
-A `Node` says that an object should exist. The graph engine applies it when it differs, in the order of what depends on
-what, waits until it is ready, removes it when it is no longer among the nodes, and takes everything down in reverse.
+A `Node` says that an object should exist. The graph engine applies it if it differs, in the order of dependencies,
+waits until it is ready, removes it when it is no longer among the nodes, and takes everything down in reverse order.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,12 +19,12 @@ from vworkspace_core.schema import Schema
 
 
 def _as_its_kind_says(live: Manifest) -> bool:
-    """Nothing beside is asked."""
+    """Answer yes: no condition was given in addition to the kind's own readiness."""
     return True
 
 
 def _several(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str]":
-    """One alone is a list of one: a text would be taken for the list of its letters."""
+    """Return a list of one for a single node or id: a text would otherwise be taken for the list of its letters."""
     return (given,) if isinstance(given, Node | str) else tuple(given)
 
 
@@ -32,12 +32,12 @@ def _several(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str
 class Node:
     """One object that should exist. `id` is its identity: a node of the same id with another name replaces it.
 
-    `depends_on`: other nodes, or ids of what is read, of which as much is waited for as `until` says. `when`: False, or
-    a text that says why, holds it: what exists stays as it is, nothing is made, and the object is not Ready. A node
-    that is left out of `Desired` is removed. `healthy` is asked of the live object beside what its kind says. `adopt`:
-    an object of that name that nobody controls is taken over. `generate`: fields that are filled with random text when
-    it is created; it is not touched again then. `roll_on`: nodes whose content is put as a hash on its pods: these are
-    replaced when it changes.
+    `depends_on`: other nodes, or ids of what is read; `until` says which state of them is waited for. `when`: False, or
+    a text that says why, holds it: what exists stays as it is, nothing is created, and the object is not Ready. A node
+    that is left out of `Desired` is removed. `healthy` decides about the live object in addition to the rules of its
+    kind. `adopt`: an existing object of that name without a controller is taken over. `generate`: fields that are
+    filled with random text when it is created; it is never updated then. `roll_on`: nodes whose content is put as a
+    hash on its pods, which are replaced when it changes.
     """
 
     id: str
@@ -66,7 +66,7 @@ def _as_tuple(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 @attrs.frozen(eq=False)
 class Desired(Generic[Status]):
-    """What should exist, and the status of the object: conditions and the observed generation are written for you.
+    """The objects that should exist, and the status; conditions and the observed generation are written for you.
 
     `requeue_after`: decide again in so many seconds at the latest, whether or not anything changed.
     """
@@ -81,33 +81,33 @@ NodeOrId: TypeAlias = Node | str
 
 @attrs.frozen(eq=False)
 class Children:
-    """What exists: of each node what was made of it before, and of what is read the objects by their ids.
+    """The objects that exist: of each node what was made of it before, and what is read, by its id.
 
-    What somebody else made under the name of a node is not shown. `found` is by the label of a node, or the id of what
-    is read.
+    An object of another owner under the name of a node is not shown. The keys of `found` are node labels, and ids of
+    what is read.
     """
 
     found: Mapping[str, Sequence[Manifest]] = attrs.field(factory=dict)
     schemas: Mapping[tuple[str, str], Schema] = attrs.field(factory=dict)
-    """By apiVersion and kind, of the kinds whose classes are known."""
+    """Schemas by apiVersion and kind, for the kinds whose classes are known."""
 
     def get(self, node: NodeOrId) -> Manifest | None:
-        """The live object of a node, or of what is read; None where there is none."""
+        """Return the live object of a node, or of what is read; None if there is none."""
         if isinstance(node, str):
             return next(iter(self.found.get(node) or self.found.get(label_text(node)) or ()), None)
         return next((live for live in self.found.get(label_text(node.id), ()) if _is_of(node, live)), None)
 
     def dig(self, node: NodeOrId, *path: str | int) -> Any:
-        """The value at a path of the live object; None where the object or any step is missing."""
+        """Return the value at a path of the live object; None if the object or any step is missing."""
         return get_path(self.get(node), *path)
 
     def is_ready(self, node: NodeOrId) -> bool:
-        """Whether the live object is ready at its own generation, by the rules of its kind."""
+        """Report whether the live object is ready at its own generation, by the rules of its kind."""
         live = self.get(node)
         named = (str((live or {}).get("apiVersion")), str((live or {}).get("kind")))
         return readiness(live, self.schemas.get(named)).state is State.READY
 
 
 def _is_of(node: Node, live: Manifest) -> bool:
-    """Another object of the same node is one that it replaces."""
+    """Report whether the live object is the node's own, not one that the node replaces."""
     return bool(metadata(live).get("name") == node.name and live.get("kind") == node.manifest.get("kind"))

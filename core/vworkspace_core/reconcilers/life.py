@@ -1,16 +1,16 @@
-"""The life of an object at the hands of one controller: what is known of it says what to do next (PH-7, L27).
+"""The progress of an object under one controller, which decides the next step (PH-7).
 
-A pass asks `next_step`, does what it says, and asks again until the step is a call or nothing. What came of a call goes
-to `after_call`. Nothing here is stored: after a restart the finalizers of the object tell what is left.
+A pass calls `next_step`, carries it out, and repeats until the step is a call or nothing. The outcome of a call goes to
+`after_success` or `after_failure`. Nothing here is stored: after a restart the object's finalizers say what is left.
 
 Guarantees
-    The finalizer is on before the first call, and comes off after a call for the deletion that is complete; then it is
-    taken off without another call, however often that fails.
-    A deletion is told while the object carries our finalizer; and, where it went without one, from its last state, if
-    this process had begun with it.
-    What has failed is not forgotten: only `Terminal`, or a policy that says so, ends the retries.
-    A watcher has two finalizers, one after the other: the first until `on_add` came to its end, so that no restart
-    loses it.
+    The finalizer is on before the first call. It is removed after a complete call for the deletion, without another
+    call, however often the removal fails.
+    A deletion is reported while the object carries our finalizer; and if it vanished without one, from its last state,
+    provided that this process had begun with it.
+    A failure is not forgotten: only `Terminal`, or a policy that says so, ends the retries.
+    A watcher has two finalizers, one after the other: the first until `on_add` has succeeded, so that no restart loses
+    the notification.
 """
 
 from enum import StrEnum
@@ -26,40 +26,40 @@ from vworkspace_core.reconcilers.watching import finalizers_of
 
 @attrs.frozen
 class LifeRules:
-    """What a controller keeps to. `begun` is the finalizer of before the first call, `kept` the one of after it."""
+    """The rules of a controller. `begun` is its finalizer before the first successful call, `kept` the one after it."""
 
     promises: frozenset[Promise]
     begun: str
     kept: str
     tells_changes: bool = False
-    """A watcher: it is told of each change once, and not called when there is none."""
+    """True for a watcher: it is notified of each change once, and not called without one."""
 
     @property
     def has_finalizer(self) -> bool:
-        """Whether it puts finalizers on."""
+        """Report whether it puts finalizers on objects."""
         return Promise.FINALIZER in self.promises
 
 
 @attrs.frozen
 class Seen:
-    """What counts of an object as it stands."""
+    """The relevant facts of an object's current state."""
 
     uid: str
     finalizers: tuple[str, ...] = ()
     deleting: bool = False
     is_ready: bool = False
-    """It says Ready at the generation that it has."""
+    """True if it is Ready at its current generation."""
 
 
 def seen_of(manifest: Manifest, *, is_ready: bool = False) -> Seen:
-    """What counts of a manifest."""
+    """Return the relevant facts of a manifest."""
     meta = metadata(manifest)
     return Seen(str(meta.get("uid", "")), finalizers_of(manifest), meta.get("deletionTimestamp") is not None, is_ready)
 
 
 @attrs.frozen
 class Wake:
-    """What has happened since the last call. `old` is the object before the first change that was not told."""
+    """The changes since the last call. `old` is the object before the first change that was not reported."""
 
     changed: bool = False
     resynced: bool = False
@@ -67,15 +67,15 @@ class Wake:
     old: Manifest | None = None
 
     def with_change(self, old: Manifest | None) -> "Wake":
-        """After one more change."""
+        """Return the changes plus one more change of the object."""
         return attrs.evolve(self, changed=True, old=self.old if self.changed else old)
 
     def with_waker(self, ref: ObjectRef) -> "Wake":
-        """After a change of another object."""
+        """Return the changes plus a change of another object."""
         return self if ref in self.by else attrs.evolve(self, by=(*self.by, ref))
 
     def before(self, later: "Wake | None") -> "Wake":
-        """Both as one, where this one came first."""
+        """Combine two sets of changes, this one being the earlier."""
         if later is None:
             return self
         return Wake(
@@ -91,26 +91,26 @@ NOTHING = Wake()
 
 @attrs.frozen
 class Life:
-    """What this process knows of one incarnation of an object."""
+    """This process's knowledge of one incarnation of an object."""
 
     uid: str = ""
     is_new: bool = False
-    """This process has seen it without our finalizer: nobody had begun with it."""
+    """True if this process has seen it without our finalizer: no process had begun with it."""
     begun: bool = False
-    """A call was made for it."""
+    """True if a call was made for it."""
     told: bool = False
-    """A call for it came to a good end."""
+    """True if a call for it succeeded."""
     cleaned: bool = False
-    """The call for its deletion is complete."""
+    """True if the call for its deletion is complete."""
     stalled: bool = False
-    """Only a change helps."""
+    """True if only a change helps."""
     attempts: int = 0
-    """Failures in a row."""
+    """The number of failures in a row."""
     state: Any = None
 
 
 class Telling(StrEnum):
-    """What a watcher is told."""
+    """The notifications of a watcher."""
 
     ADD = "add"
     SYNC = "sync"
@@ -120,17 +120,20 @@ class Telling(StrEnum):
 
 @attrs.frozen
 class Forget:
-    """The object has gone: nothing is known of it any more."""
+    """The step after the object is gone: forget all that is known of it."""
 
 
 @attrs.frozen
 class Rest:
-    """Nothing to do."""
+    """The step when there is nothing to do."""
 
 
 @attrs.frozen
 class SetFinalizers:
-    """Write these finalizers on the object, then ask again. `last`: it may have gone by that."""
+    """The step that writes these finalizers on the object; then ask again.
+
+    `last`: the object may be gone afterwards.
+    """
 
     finalizers: tuple[str, ...]
     last: bool = False
@@ -138,7 +141,7 @@ class SetFinalizers:
 
 @attrs.frozen
 class Call:
-    """Call the controller."""
+    """The step that calls the controller."""
 
     cause: Cause
     telling: Telling
@@ -146,7 +149,7 @@ class Call:
 
     @property
     def deleting(self) -> bool:
-        """Whether it is to clean up."""
+        """Report whether the call is for a deletion, and has to clean up."""
         return self.telling is Telling.DELETE
 
 
@@ -154,12 +157,12 @@ Step: TypeAlias = Forget | Rest | SetFinalizers | Call
 
 
 def life_of(life: Life, seen: Seen) -> Life:
-    """What is known of this incarnation: of another one under the same name, nothing counts."""
+    """Return what is known of this incarnation; knowledge of another one under the same name does not count."""
     return life if life.uid == seen.uid else Life(seen.uid)
 
 
 def next_step(rules: LifeRules, life: Life, wake: Wake, seen: Seen | None) -> Step:
-    """What is to be done with an object, None for one that is not there. `life` is that of its incarnation."""
+    """Decide the next step for an object, None if it is gone. `life` belongs to its incarnation."""
     if seen is None:
         return Forget()
     ours = [name for name in dict.fromkeys((rules.begun, rules.kept)) if name in seen.finalizers]
@@ -178,7 +181,7 @@ def _going(rules: LifeRules, life: Life, wake: Wake, seen: Seen, is_held: bool) 
         left = tuple(name for name in seen.finalizers if name not in (rules.begun, rules.kept))
         return SetFinalizers(left, last=True) if is_held else Rest()
     if rules.has_finalizer and not is_held and not life.begun:
-        return Rest()  # nothing was done for it
+        return Rest()  # no call was made for it
     if _rests(life, wake):
         return Rest()
     return Call(_cause(rules, life, wake, seen), Telling.DELETE)
@@ -196,7 +199,7 @@ def _there(rules: LifeRules, life: Life, wake: Wake, seen: Seen) -> Step:
 
 
 def _rests(life: Life, wake: Wake) -> bool:
-    """A stalled object waits for a change: a look at intervals is no news."""
+    """Report whether it is stalled and unchanged: a resync is no reason for another call."""
     return life.stalled and not wake.changed and not wake.by
 
 
@@ -221,27 +224,27 @@ def _telling(rules: LifeRules, life: Life, wake: Wake, seen: Seen) -> Telling | 
 
 
 def vanished(life: Life, last: Seen) -> Call | None:
-    """What is owed to an object that went without our taking our finalizer off, from its last state."""
+    """Return the call owed to an object that vanished before our finalizer was removed, from its last state."""
     if life.uid != last.uid or not life.begun or life.cleaned:
         return None
     return Call(Cause.CHANGED, Telling.DELETE)
 
 
-# --- what a step or a call makes of it -------------------------------------------------------------------------------
+# --- the effect of a step or a call ----------------------------------------------------------------------------------
 
 
 def before_finalizers(rules: LifeRules, life: Life, step: SetFinalizers) -> Life:
-    """Our first finalizer is to be put on: known before the write, whose answer may be lost."""
+    """Record that our first finalizer is being added, before the write, whose answer may be lost."""
     is_first = not step.last and rules.begun in step.finalizers and not life.begun
     return attrs.evolve(life, is_new=life.is_new or is_first)
 
 
 def after_success(life: Life, call: Call, *, complete: bool, state: Any = None) -> Life:
-    """A call ended well; `complete` where nothing is left to do."""
+    """Record a successful call; `complete` if nothing is left to do."""
     cleaned = call.deleting and complete
     return attrs.evolve(life, begun=True, told=True, cleaned=cleaned, stalled=False, attempts=0, state=state)
 
 
 def after_failure(life: Life, *, stalled: bool) -> Life:
-    """A call failed. What it had is kept: also the state that the last good one gave."""
+    """Record a failed call. The state that the last good call returned is kept."""
     return attrs.evolve(life, begun=True, stalled=stalled, attempts=0 if stalled else life.attempts + 1)

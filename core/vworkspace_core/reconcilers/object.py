@@ -14,10 +14,10 @@ Status = TypeVar("Status")
 
 @attrs.frozen
 class Object(Generic[Spec, Status]):
-    """An object as it stands: `status` is one without values where nothing was written yet.
+    """An object in its current state: `status` has no values if none was written yet.
 
-    `manifest` is all that the API server sent, what the classes do not know included. It is no part of the value: two
-    objects are equal when all else is.
+    `manifest` is all that the API server sent, including fields that the classes do not know. It does not count for
+    equality: two objects are equal when all else is.
     """
 
     kind: Kind
@@ -30,21 +30,21 @@ class Object(Generic[Spec, Status]):
 
     @property
     def ref(self) -> ObjectRef:
-        """Where it lives."""
+        """The reference of the object."""
         return ObjectRef(self.kind, self.metadata.namespace or None, self.metadata.name)
 
     @property
     def is_deleting(self) -> bool:
-        """Whether it is to go: finalizers hold it still."""
+        """Report whether it is being deleted: finalizers still hold it."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def as_owner(self) -> dict[str, Any]:
-        """An owner reference to it, for the metadata of what a reconciler makes of it (`Reconciler.owns`)."""
+        """An owner reference to it, for the metadata of objects that a reconciler makes of it (`Reconciler.owns`)."""
         return owner_reference(self.kind, self.metadata)
 
     def condition(self, condition_type: str) -> Condition | None:
-        """The condition of a type."""
+        """Return the condition of a type."""
         return next((one for one in self.conditions if one.type == condition_type), None)
 
 
@@ -52,7 +52,7 @@ class Object(Generic[Spec, Status]):
 class UnreadableObject:
     """An object whose spec or status does not fit its classes: what is known of it, and everything that is wrong.
 
-    The CRD keeps such objects out; one that was stored under an older schema may be there all the same.
+    The CRD refuses such objects, but one that was stored under an older schema may still exist.
     """
 
     kind: Kind
@@ -63,10 +63,10 @@ class UnreadableObject:
 
     @property
     def ref(self) -> ObjectRef:
-        """Where it lives."""
+        """The reference of the object."""
         return ObjectRef(self.kind, self.metadata.namespace or None, self.metadata.name)
 
     @property
     def is_deleting(self) -> bool:
-        """Whether it is to go: finalizers hold it still."""
+        """Report whether it is being deleted: finalizers still hold it."""
         return self.metadata.deletion_timestamp is not None

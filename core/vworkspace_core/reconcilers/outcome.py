@@ -1,4 +1,4 @@
-"""What came of a call, and what follows: conditions, when to look again, what is remembered (PH-7)."""
+"""The outcome of a call, and what follows: conditions, the requeue, what is remembered (PH-7)."""
 
 from typing import Any, Final, TypeAlias, assert_never
 
@@ -28,14 +28,14 @@ _LONGEST: Final = 4096
 
 @attrs.frozen
 class Returned:
-    """The call returned; a watcher's with an empty Result."""
+    """A call that returned; a watcher's with an empty Result."""
 
     result: Result[Any]
 
 
 @attrs.frozen
 class Raised:
-    """The call raised. `retry_after`: somebody asked to be left alone for so many seconds."""
+    """A call that raised. `retry_after`: seconds for which a service asked not to be called."""
 
     text: str
     retry_after: float = 0.0
@@ -43,7 +43,7 @@ class Raised:
 
 @attrs.frozen
 class Ended:
-    """It raised `Terminal`."""
+    """A call that raised `Terminal`."""
 
     reason: str
     message: str
@@ -51,14 +51,14 @@ class Ended:
 
 @attrs.frozen
 class Late:
-    """It was cancelled at its time limit."""
+    """A call that was cancelled at its time limit."""
 
     seconds: float
 
 
 @attrs.frozen
 class Unread:
-    """The object does not fit its classes, so that there was no call."""
+    """No call, because the object does not fit its classes."""
 
     problems: str
 
@@ -68,7 +68,10 @@ CallOutcome: TypeAlias = Returned | Raised | Ended | Late | Unread
 
 @attrs.frozen
 class Following:
-    """What follows from an outcome. `conditions` None: the status says nothing of it, the object is about to go."""
+    """The consequences of an outcome.
+
+    `conditions` is None if nothing is written, as for an object that is about to go.
+    """
 
     life: Life
     requeue: Requeue
@@ -77,7 +80,7 @@ class Following:
 
 
 def raised(error: BaseException) -> Raised | Ended:
-    """What an exception means. Its text is shown, so what looks like a secret is hidden."""
+    """Return what an exception means. Its text is shown, so what looks like a secret is hidden."""
     if isinstance(error, Terminal):
         return Ended(error.reason, safe(error.message, _LONGEST))
     retry_after = error.retry_after if isinstance(error, Unavailable) and error.retry_after else 0.0
@@ -98,7 +101,10 @@ def _text_of(error: BaseException) -> str:
 def following(
     rules: LifeRules, life: Life, call: Call, outcome: CallOutcome, *, retry: RetryPolicy, key: object
 ) -> Following:
-    """What follows. Jitter depends on `key`, the object's name: objects that fail together come back apart."""
+    """Return what follows from an outcome.
+
+    Jitter depends on `key`, the object's name, so that objects that fail together are not retried together.
+    """
     match outcome:
         case Returned(result):
             return _after_return(rules, life, call, result)
@@ -122,7 +128,7 @@ def _after_return(rules: LifeRules, life: Life, call: Call, result: Result[Any])
     after = after_success(life, call, complete=result.is_complete, state=state)
     requeue = Requeue.at_latest(result.requeue_after)
     if result.waiting and result.requeue_after is None:
-        requeue = Requeue.at_latest(SLOW_SECONDS)  # nothing may tell that the waiting is over
+        requeue = Requeue.at_latest(SLOW_SECONDS)  # no watch may report that the waiting is over
     if call.deleting:
         conditions = None if result.is_complete else _under_way(DELETING, result.waiting)
         return Following(after, requeue, None, conditions)

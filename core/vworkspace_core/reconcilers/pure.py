@@ -1,7 +1,7 @@
 """The pure level: a function from an object and its children to what should exist, as a controller of its kind (PH-7).
 
-`@pure_reconciler(SHOP, owns=[…])` above the function makes the controller. The function decides; what is applied when
-it differs, in which order, what is waited for, removed and taken down, is the engine's, as for boxes.
+`@pure_reconciler(SHOP, owns=[…])` above the function makes the controller. The function decides what should exist; the
+engine applies what differs, in order, waits, removes and takes down, as for boxes.
 """
 
 import re
@@ -21,21 +21,21 @@ from vworkspace_core.schema.builtin import BUILT_IN, UNTYPED, built_in_names
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 DesiredOf: TypeAlias = Callable[[Object[Spec, Status], Children], Desired[Status]]
-"""The function. It reads its two arguments and nothing else: no clock, no network, no state; same in, same out."""
+"""The user's function. It reads only its two arguments, no clock, network or state: same input, same output."""
 
 DrainOf: TypeAlias = Callable[[Object[Spec, Status], Children], Sequence[Node]]
-"""What runs to its end before anything is deleted: its nodes are created once, as Jobs."""
+"""The function that returns what runs to its end before anything is deleted: its nodes are created once, as Jobs."""
 
 AnyKind: TypeAlias = Kind | Resource[Any, Any] | str
-"""A kind, or `apps/v1/Deployment`, `v1/Service` for one that is built in."""
+"""A kind; or a text such as `apps/v1/Deployment`, `v1/Service` for a kind that is built in."""
 
 
 @attrs.frozen(eq=False)
 class Read:
-    """Somebody else's object that the function looks at, by `id` in its `children`.
+    """An object of another owner that the function reads, by `id` in its `children`.
 
-    `name` says which it is, from the object of ours alone; None for none yet. It is in the object's namespace where
-    `namespace` does not say another. Without `watch` it is read by its name in each pass: Secrets are, by default.
+    `name` returns its name, from our object alone; None for none yet. It is in our object's namespace unless
+    `namespace` returns another. Without `watch` it is read by name in each pass, which is the default for Secrets.
     """
 
     id: str
@@ -55,30 +55,30 @@ class Read:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether it may be in another namespace than its reader."""
+        """Report whether it may be in another namespace than its reader."""
         return self.namespace is not None
 
     @property
     def fields(self) -> tuple[tuple[str, ...], ...]:
-        """All of it may be read."""
+        """The paths that may be read: all of it."""
         return ((),)
 
     @property
     def selector(self) -> Mapping[str, Any]:
-        """Any labels."""
+        """The labels required: none."""
         return {}
 
 
 @attrs.frozen(eq=False)
 class PureReconciler(Generic[Spec, Status]):
-    """A controller made of a pure function by `pure_reconciler`. Called, it is the function."""
+    """A controller made of a pure function by `pure_reconciler`. Calling it calls the function."""
 
     name: str
     kind: Resource[Spec, Status]
     function: DesiredOf[Spec, Status]
     owns: tuple[Kind, ...]
     schemas: Mapping[Kind, Schema] = attrs.field(factory=dict)
-    """Of the kinds among these whose classes are known: whether a status is to be expected, which lists are keyed."""
+    """Schemas of the kinds in `owns` whose classes are known: whether a status is expected, which lists are keyed."""
     reads: tuple[Read, ...] = ()
     drain: DrainOf[Spec, Status] | None = None
     resync: float = 60.0
@@ -87,7 +87,7 @@ class PureReconciler(Generic[Spec, Status]):
     strict_order: bool = False
 
     def __call__(self, object: Object[Spec, Status], children: Children | None = None) -> Desired[Status]:
-        """What the function says, as a test asks it."""
+        """Return the function's answer, for tests."""
         return self.function(object, Children() if children is None else children)
 
 
@@ -108,11 +108,12 @@ def pure_reconciler(
 ) -> Callable[[DesiredOf[Spec, Status]], PureReconciler[Spec, Status]]:
     """Make a controller of a function.
 
-    `owns` are the kinds of its nodes: they are watched, and roles are printed for them. Of a `Resource` it is known,
-    and waited for, that it has a status. `name` is that of the function where none is given; finalizers, labels, field
-    managers, metrics and logs have it: who changes it starts anew. `namespaces` selects those that are looked after by
-    their labels. `across_namespaces`: nodes may be in others than the object's. `strict_order`: no owner references, so
-    that nothing but this controller takes anything down.
+    `owns` are the kinds of its nodes: they are watched, and roles are printed for them. A `Resource` among them is
+    known to have a status, which is waited for. `name` is by default the function's; finalizers, labels, field
+    managers, metrics and logs contain it, so a renamed controller starts again without its former objects. `namespaces`
+    selects by labels the namespaces whose objects are reconciled. `across_namespaces`: nodes may be in other namespaces
+    than the object. `strict_order`: no owner references, so that only this controller takes anything down.
+
     Raises ValueError with what to write.
     """
     kinds = tuple(dict.fromkeys(map(as_kind, owns)))
@@ -140,7 +141,7 @@ def pure_reconciler(
 
 
 def as_kind(given: AnyKind) -> Kind:
-    """The kind. Raises ValueError for a text that names none that is built in."""
+    """Return the kind. Raises ValueError for a text that names no built-in kind."""
     if isinstance(given, Kind):
         return given
     if isinstance(given, Resource):

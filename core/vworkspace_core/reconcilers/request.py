@@ -1,4 +1,4 @@
-"""What a reconciler is given for one object, and what it answers (PH-7)."""
+"""The input and the answer of a reconciler for one object (PH-7)."""
 
 import math
 import re
@@ -18,31 +18,31 @@ _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
 
 
 class Cause(StrEnum):
-    """Why an object is looked at. Of several causes at once, the first of these."""
+    """The reason why an object is reconciled. Of several reasons at once, the first of these."""
 
     CREATED = "created"
-    """It is new: no pass has begun with it in any process."""
+    """The object is new: no pass of any process has begun with it."""
     SYNCED = "synced"
-    """It was there before this process began to work; whatever happened to it meanwhile shows in the object alone."""
+    """The object existed before this process began; whatever happened to it meanwhile shows in the object alone."""
     CHANGED = "changed"
-    """Something of it changed that the filters ask for, or it is to be deleted."""
+    """A part of it that the filters select has changed, or it is being deleted."""
     WOKEN = "woken"
     """An object that it owns or reads changed: `Request.woken_by`."""
     RETRIED = "retried"
     """The last call failed."""
     RESYNCED = "resynced"
-    """Its time has come: `Result.requeue_after`, or the interval of `resync`."""
+    """The time has come: `Result.requeue_after`, or the interval of `resync`."""
 
 
 @attrs.frozen
 class Request(Generic[O, S]):
     """One object to be reconciled: `object` is the current one, also on a retry.
 
-    `deleting`: clean up; the finalizer goes when the call returns a Result without `requeue_after` and `waiting`.
-    `settled`: it was Ready at this generation before this process began, and nothing has changed that is watched. Who
-    looks again at intervals says so there too: an earlier process's `requeue_after` went with it.
-    `state` is what the last call for this object returned in this process; None where there was none.
-    `attempt` counts the failures in a row before this call.
+    `deleting`: clean up; the finalizer is removed when the call returns a Result without `requeue_after` and `waiting`.
+    `settled`: it was Ready at this generation before this process began, and nothing that is watched has changed. A
+    controller that uses `requeue_after` must return it here, too: an earlier process's timer is gone. `state` is what
+    the last call for this object returned in this process; None if there was none. `attempt` counts the failures in a
+    row before this call.
     """
 
     object: O
@@ -67,12 +67,12 @@ def _listed(given: Iterable[Wanted]) -> tuple[Wanted, ...]:
 
 @attrs.frozen
 class Result(Generic[S]):
-    """What a call came to.
+    """The result of a call.
 
     `status` is the whole status as an instance of the kind's class; None leaves the fields as they are.
-    `requeue_after`: look again in so many seconds at the latest. `waiting` says what is not done yet: the object is not
-    Ready then, and is looked at again in a minute where `requeue_after` does not say when. `state` is handed to the
-    next call, in memory only. `conditions` are those of the types that the reconciler declares, beside Ready,
+    `requeue_after`: reconcile again in so many seconds at the latest. `waiting` says what is not done yet: then the
+    object is not Ready, and is reconciled again in a minute unless `requeue_after` says when. `state` is passed to the
+    next call, in memory only. `conditions` are of the types that the reconciler declares, in addition to Ready,
     Reconciling and Stalled.
     """
 
@@ -84,14 +84,15 @@ class Result(Generic[S]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left to do: of a deletion, that the finalizer may go."""
+        """Report whether nothing is left to do; for a deletion, whether the finalizer may be removed."""
         return self.requeue_after is None and not self.waiting
 
 
 class Terminal(Exception):
-    """Raised by a reconciler or watcher: only another spec, or a person, can help. The object is Stalled.
+    """Raised by a reconciler or watcher when only another spec, or a person, can help. The object is Stalled.
 
-    It is not retried; a change of the object, of what it reads or owns, and a restart come back to it.
+    It is not retried, but reconciled again after a restart, or a change of the object, of what it reads or of what it
+    owns.
     """
 
     def __init__(self, reason: str, message: str = "") -> None:

@@ -1,4 +1,6 @@
-"""A kind from two attrs classes: its CRD, what reads and writes its objects, what is wrong with one (PH-7, RES-6)."""
+"""A kind from two attrs classes: its CRD, reading and writing its objects, finding what is wrong with one (PH-7,
+RES-6).
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +38,7 @@ _converter: Final = telling_converter()
 
 @attrs.frozen
 class _EngineStatus:
-    """What every status holds beside the fields of its class."""
+    """The fields that every status has in addition to those of its class."""
 
     observed_generation: int | None = observed_generation_field()
     conditions: tuple[Condition, ...] = conditions_field()
@@ -47,7 +49,7 @@ _ENGINE_FIELDS: Final = tuple(camel(field.name) for field in attrs.fields(_Engin
 
 @attrs.frozen(eq=False)
 class OtherVersion:
-    """A version of a kind that is not stored, and how its objects become those that are."""
+    """A version of a kind that is not stored, and its conversion to the stored one."""
 
     definition: Definition
     schema: Schema
@@ -65,7 +67,7 @@ class Resource(Generic[Spec, Status]):
     versions: tuple[OtherVersion, ...] = ()
 
     def crd(self) -> dict[str, Any]:
-        """Its CustomResourceDefinition; its own version is the one that is stored."""
+        """Return its CustomResourceDefinition; its own version is the one that is stored."""
         crd = self.definition.manifest()
         others = (one.definition.manifest()["spec"]["versions"][0] for one in self.versions)
         versions = [*crd["spec"]["versions"], *({**one, "storage": False} for one in others)]
@@ -73,7 +75,7 @@ class Resource(Generic[Spec, Status]):
 
     @cached_property
     def converter(self) -> Converter | None:
-        """What converts its objects; None where it has one version."""
+        """The converter of its objects; None if it has only one version."""
         if not self.versions:
             return None
         schemas = {one.definition.kind.version: with_type_meta(one.schema) for one in self.versions}
@@ -88,11 +90,11 @@ class Resource(Generic[Spec, Status]):
 
     @cached_property
     def schema(self) -> Schema:
-        """The schema of its whole objects, compiled."""
+        """The compiled schema of its whole objects."""
         return compile_schema(self.definition.schema())
 
     def read(self, manifest: Manifest) -> Object[Spec, Status]:
-        """An object as the API server sent it. Fields that the classes do not know stay in its `manifest`.
+        """Read an object as the API server sent it. Fields that the classes do not know stay in its `manifest`.
 
         Raises ValidationProblems with everything that does not fit.
         """
@@ -108,7 +110,7 @@ class Resource(Generic[Spec, Status]):
         return Object(self.kind, meta, spec, status, engine.conditions, engine.observed_generation, manifest)
 
     def read_leniently(self, manifest: Manifest) -> "Object[Spec, Status] | UnreadableObject":
-        """The object, or what is known of one that does not fit; never raises."""
+        """Return the object, or what is known of one that does not fit; never raises."""
         try:
             return self.read(manifest)
         except ValidationProblems as error:
@@ -116,11 +118,11 @@ class Resource(Generic[Spec, Status]):
         return UnreadableObject(self.kind, read_meta(manifest), problems, _conditions(manifest), manifest)
 
     def new(self, name: str, spec: Spec, *, namespace: str = "", **meta: Any) -> Object[Spec, Status]:
-        """An object that is not stored yet; `meta` are other fields of ObjectMeta, as `labels`."""
+        """Return an object that is not stored yet; `meta` are other fields of ObjectMeta, such as `labels`."""
         return Object(self.kind, ObjectMeta(name, namespace, **meta), spec, self.status())
 
     def manifest(self, given: Object[Spec, Status]) -> dict[str, Any]:
-        """The object as it is written; its status only where that says something."""
+        """Return the object's manifest; its status only if that has values."""
         body: dict[str, Any] = {
             "apiVersion": self.kind.api_version,
             "kind": self.kind.kind,
@@ -132,17 +134,17 @@ class Resource(Generic[Spec, Status]):
         return {**body, "status": status} if status else body
 
     def spec_json(self, spec: Spec) -> dict[str, Any]:
-        """A spec as it is written."""
+        """Return the JSON of a spec."""
         return dict(_converter.unstructure(spec))
 
     def status_json(self, status: Status) -> dict[str, Any]:
-        """The fields of a status as they are written, without conditions and observed generation."""
+        """Return the JSON of a status, without conditions and observed generation."""
         return dict(_converter.unstructure(status))
 
     def problems(self, manifest: Manifest, old: Manifest | None = None) -> tuple[Problem, ...]:
-        """Everything for which an API server with this CRD would refuse the object, in its words.
+        """Return everything for which an API server with this CRD would refuse the object, in its words.
 
-        `old` is the object that it replaces: rules about a change (`oldSelf`) are asked with it.
+        `old` is the object that it replaces, for rules about a change (`oldSelf`).
         """
         if cut := too_deep(manifest):
             return first_of(Problem(path, TOO_DEEP) for path in cut)
@@ -162,12 +164,12 @@ def resource(
     namespaced: bool = True,
     columns: Sequence[Column] = (),
 ) -> Resource[Spec, Status]:
-    """A kind of which one version is served, from the attrs classes of its spec and its status.
+    """Make a kind of which one version is served, from the attrs classes of its spec and its status.
 
-    `plural` is made of the kind where none is given (`Shop`: shops, `Proxy`: proxies). `columns` of `kubectl get` stand
+    `plural` is by default made of the kind (`Shop`: shops, `Proxy`: proxies). `columns` of `kubectl get` are put
     between Ready and Age. Conditions and the observed generation are added to the status. Raises ValueError for names
-    that no API server takes, SchemaTypeError for a class that no schema can be made of, SchemaError for a schema with
-    mistakes, as in a rule; each says where.
+    that no API server takes, SchemaTypeError for a class that no schema can be made of, SchemaError for mistakes in the
+    schema, as in a rule; each says where.
     """
     known = Kind(group, version, kind, plural or plural_of(kind), namespaced)
     _check_names(known, short_names)
@@ -177,29 +179,29 @@ def resource(
     _check_status(status)
     shown = _columns(columns), tuple(short_names), tuple(categories)
     made: Resource[Spec, Status] = Resource(known, spec, status, _definition(known, spec, status, *shown))
-    _ = made.schema  # its mistakes are told here, and not in the middle of a pass
+    _ = made.schema  # its mistakes are reported here, and not in the middle of a pass
     return made
 
 
 def rule(cel: str, message: str, *, field_path: str = "", reason: str = "FieldValueInvalid") -> CelRule:
-    """A rule that the API server asks: of a field in `schema_field(rules=…)`, of a whole class in its `CEL_RULES`.
+    """Return a rule for the API server: of a field in `schema_field(rules=…)`, of a whole class in its `CEL_RULES`.
 
-    `self` is the value, `oldSelf` what it was before; `field_path` (`.replicas`) is the field to blame below it.
+    `self` is the value, `oldSelf` its former value; `field_path` (`.replicas`) is the field below it to report.
     """
     return CelRule(cel, message, _asked_by_the_schema, field_path, reason)
 
 
 def _asked_by_the_schema(value: Any, old: Any) -> bool:
-    """`Resource.problems` asks the rule itself."""
+    """Return True: `Resource.problems` evaluates the rule itself."""
     return True
 
 
 def _attrs_class(cls: type[Any]) -> type[Any]:
-    """The class, of which `resource` has seen that attrs made it."""
+    """Return the class, which `resource` has checked to be an attrs class."""
     return cls
 
 
-# --- what a kind is made of ------------------------------------------------------------------------------------------
+# --- the parts of a kind ---------------------------------------------------------------------------------------------
 
 
 def _definition(
@@ -230,7 +232,7 @@ def _columns(given: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def plural_of(kind: str) -> str:
-    """The plural of a kind, as English makes most of them."""
+    """Return the plural of a kind by the regular rules of English."""
     name = kind.lower()
     if name.endswith("y") and name[-2:-1] not in ("", *"aeiou"):
         return f"{name[:-1]}ies"
@@ -253,7 +255,10 @@ def _check_names(kind: Kind, short_names: Sequence[str]) -> None:
 
 
 def _is_group(text: str) -> bool:
-    """A domain of two labels or more, by parts: a pattern for the whole would take time by the square of its length."""
+    """Report whether a text is a domain of two labels or more.
+
+    It is checked label by label: one pattern for the whole would take time quadratic in its length.
+    """
     labels = text.split(".")
     return len(text) <= _LONGEST and len(labels) > 1 and all(map(_LABEL.fullmatch, labels))
 
@@ -265,11 +270,11 @@ def _check_columns(columns: Iterable[Column]) -> None:
             raise ValueError(f"column {column.name}: {message}")
 
 
-# --- what classes are fit --------------------------------------------------------------------------------------------
+# --- checks of classes -----------------------------------------------------------------------------------------------
 
 
 def _classes(cls: type[Any]) -> tuple[type[Any], ...]:
-    """The class and all that its fields hold, annotations as types. Raises SchemaTypeError."""
+    """Return the class and all classes that its fields hold, annotations resolved to types. Raises SchemaTypeError."""
     found: dict[type[Any], None] = {}
     left = [cls]
     while left:
@@ -281,7 +286,7 @@ def _classes(cls: type[Any]) -> tuple[type[Any], ...]:
 
 
 def _resolved(cls: type[Any]) -> type[Any]:
-    """The class, annotations that are texts (`from __future__ import annotations`) made types."""
+    """Return the class with annotations that are texts (`from __future__ import annotations`) resolved to types."""
     if not (isinstance(cls, type) and attrs.has(cls)):
         raise SchemaTypeError(f"{getattr(cls, '__name__', cls)} is no attrs class: write @attrs.frozen above it")
     try:
@@ -300,7 +305,9 @@ def _nested(cls: type[Any]) -> Iterator[type[Any]]:
 
 
 def _check_defaults(cls: type[Any]) -> None:
-    """What is None in a value is absent where it is written: a field that may be None is None where it is absent."""
+    """Refuse fields that may be None and have another default: None is written as absent, and absent is read as
+    None.
+    """
     for owner in _classes(cls):
         for field in attrs.fields(owner):
             if inner_type(field.type)[1] and field.default is not None:
@@ -320,7 +327,7 @@ def _check_status(cls: type[Any]) -> None:
 
 
 def _part(cls: type[T], manifest: Manifest, name: str, problems: list[Problem]) -> T | None:
-    """A part of the object; None where it does not fit, with what is wrong added to `problems`."""
+    """Read a part of the object; return None if it does not fit, and add what is wrong to `problems`."""
     given = manifest.get(name)
     try:
         return structure(cls, {} if given is None else given)

@@ -1,4 +1,4 @@
-"""When a failed call is made again: policies as values, which know attempts and jitter and nothing else (PH-7)."""
+"""The time of the next call after a failure: policies as values, which know attempts and jitter only (PH-7)."""
 
 import math
 from typing import Final, Protocol
@@ -9,10 +9,13 @@ from vworkspace_core.controller.backoff import Backoff
 
 
 class RetryPolicy(Protocol):
-    """How long to wait after a failure."""
+    """The delay after a failure."""
 
     def delay(self, attempt: int, jitter: float) -> float | None:
-        """Seconds after the failure numbered `attempt`, counted from 1; None: not again. `jitter` is in [0, 1)."""
+        """Return the seconds to wait after failure number `attempt`, counted from 1; None: do not retry.
+
+        `jitter` is in [0, 1).
+        """
         ...
 
 
@@ -23,16 +26,16 @@ class Constant:
     seconds: float = 10.0
 
     def delay(self, attempt: int, jitter: float) -> float | None:
-        """So many seconds."""
+        """Return the constant number of seconds."""
         return self.seconds
 
 
 @attrs.frozen
 class Never:
-    """Not again by itself: the next change, resync or restart comes back to it."""
+    """No retry: the next change, resync or restart reconciles the object again."""
 
     def delay(self, attempt: int, jitter: float) -> float | None:
-        """None."""
+        """Return None."""
         return None
 
 
@@ -41,7 +44,7 @@ EXPONENTIAL: Final = Backoff()
 
 
 def delay_of(policy: RetryPolicy, attempt: int, jitter: float) -> float | None:
-    """What the policy says; the default's delay where that is no delay, or it raises. A retry is not lost by it."""
+    """Return the policy's delay; the default's if that is invalid or raises, so that no retry is lost."""
     try:
         seconds = policy.delay(attempt, jitter)
     except Exception:

@@ -1,4 +1,4 @@
-"""Texts of users' code, without what stands in Secrets: an exception may quote whatever the code has read."""
+"""Texts of users' code without the values of Secrets: an exception may quote whatever the code has read."""
 
 import base64
 import binascii
@@ -10,11 +10,11 @@ from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.apimachinery.secret_material import REDACTED
 
 _SHORTEST: Final = 4
-"""Letters of a value that is looked for: a shorter one would take words away that say what is wrong."""
+"""The length of the shortest value that is removed: removing shorter ones would make the message unreadable."""
 
 
 def without_secrets(text: str, objects: Mapping[ObjectRef, Manifest]) -> str:
-    """`text` without any value of the Secrets among `objects`, as it is stored and as it is meant."""
+    """Return `text` without any value of the Secrets among `objects`, neither encoded nor decoded."""
     found = {value for ref, live in objects.items() if ref.kind == SECRET for value in _values(live)}
     for value in sorted(found, key=len, reverse=True):
         text = text.replace(value, REDACTED)

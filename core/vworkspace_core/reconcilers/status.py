@@ -1,4 +1,4 @@
-"""The status of an object that a reconciler works on: its own fields and conditions beside those of the outcome."""
+"""The status of an object under a reconciler: its own fields and conditions, and those of the outcome."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -28,13 +28,13 @@ from vworkspace_core.reconcilers.request import Result
 
 _ENGINE: Final = ("observedGeneration", "conditions")
 _TOLD: Final = (READY, STALLED)
-"""Conditions whose changes are told by an Event."""
+"""Conditions whose changes are reported by an Event."""
 _BAD: Final = (FAILED, TIMED_OUT)
 
 
 @attrs.frozen
 class StatusWrite:
-    """A status that says something new, as it is applied, and the Events that tell of it."""
+    """A status that differs from the live one, as it is applied, and the Events that report it."""
 
     manifest: Manifest
     transitions: tuple[Transition, ...] = ()
@@ -42,7 +42,7 @@ class StatusWrite:
 
 
 def status_owner(controller: AnyController) -> StatusOwner:
-    """Whose the status of its kind is."""
+    """Return the field manager and the condition types that own the status of its kind."""
     return StatusOwner(manager_of(controller), {kind_of(controller): frozenset(_types(controller))})
 
 
@@ -52,7 +52,7 @@ def _types(controller: AnyController) -> tuple[str, ...]:
 
 
 def is_ready(manifest: Manifest) -> bool:
-    """Whether the object says Ready at the generation that it has."""
+    """Report whether the object is Ready at its current generation."""
     generation, status = get_path(manifest, "metadata", "generation"), manifest.get("status")
     if generation is None or get_path(status, "observedGeneration") != generation:
         return False
@@ -68,10 +68,10 @@ def status_to_write(
     generation: int,
     now: datetime,
 ) -> StatusWrite | None:
-    """What to write on this copy of the object; None where it says so already, or nothing is to be said.
+    """Return what to write on this copy of the object; None if its status is up to date, or there is nothing to say.
 
-    `conditions` are those of the outcome, None where the object is about to go; `result` None where the call failed:
-    what it said before stands. `generation` is the one that was worked on.
+    `conditions` are those of the outcome, None if the object is about to go; `result` is None if the call failed: then
+    its former fields stay. `generation` is the one that was reconciled.
     """
     resource = resource_of(controller)
     if resource is None or not isinstance(controller, Reconciler) or conditions is None:
@@ -91,7 +91,7 @@ def status_to_write(
 
 
 def _fields_before(controller: AnyController, manifest: Manifest) -> Mapping[str, Any]:
-    """The fields of the status that are ours: what somebody else wrote of them is left to them."""
+    """Return the fields of the status that are ours, without those that another manager holds."""
     status = manifest.get("status")
     held = status_owner(controller).held_fields(manifest)
     fields = status if isinstance(status, Mapping) else {}
@@ -114,7 +114,7 @@ def _live(controller: AnyController, manifest: Manifest, fields: Mapping[str, An
 def _fields_only(
     controller: AnyController, manifest: Manifest, before: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> StatusWrite | None:
-    """Without conditions nothing says of which generation the fields speak."""
+    """Write the fields alone, without an observed generation: with no conditions there is none to report."""
     if all(same_json(before.get(name), value) for name, value in fields.items()):
         return None
     ref = ref_of(manifest, kind_of(controller))

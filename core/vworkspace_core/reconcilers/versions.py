@@ -1,4 +1,4 @@
-"""Further versions of a kind made of attrs classes: what is reconciled is the one that is stored (PH-8)."""
+"""Further versions of a kind made of attrs classes; only the stored version is reconciled (PH-8)."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ _OF_THE_ENGINE = ("conditions", "observedGeneration")
 
 @attrs.frozen(eq=False)
 class KindConversion:
-    """How one version of a kind becomes another and back; made by `conversion`."""
+    """The conversion of one version of a kind to another and back; made by `conversion`."""
 
     old: Resource[Any, Any]
     new: Resource[Any, Any]
@@ -37,10 +37,11 @@ def conversion(
     keeps: bool = False,
     hub_keeps: bool = False,
 ) -> KindConversion:
-    """The conversion between `old` and `new`, which is stored: functions of specs, and of statuses where these differ.
+    """Make the conversion between `old` and `new`, which is stored, of functions for specs, and for statuses that
+    differ.
 
-    With `keeps` an annotation holds what `old` cannot say, with `hub_keeps` what `new` cannot. Raises ValueError for
-    two kinds, one version, and for statuses of two classes without functions.
+    With `keeps` an annotation holds what `old` cannot express, with `hub_keeps` what `new` cannot. Raises ValueError
+    for two kinds, for one version, and for statuses of two classes without functions.
     """
     same = ("group", "kind", "plural", "namespaced")
     for name in same:
@@ -65,7 +66,7 @@ def conversion(
 
 
 def versioned(stored: Resource[Spec, Status], *conversions: KindConversion) -> Resource[Spec, Status]:
-    """The kind with further versions: its CRD has them, and `converter` converts them.
+    """Return the kind with further versions: its CRD lists them, and `converter` converts them.
 
     Raises ValueError for a conversion to another kind or version, and for two of one version.
     """
@@ -75,7 +76,7 @@ def versioned(stored: Resource[Spec, Status], *conversions: KindConversion) -> R
             raise ValueError(f"{told}, and not to {stored.kind.version} of {stored.kind.crd_name}, which is stored")
     others = tuple(OtherVersion(one.old.definition, one.old.schema, one.conversion) for one in conversions)
     made = attrs.evolve(stored, versions=others)
-    _ = made.converter  # two of one version are told here
+    _ = made.converter  # two of one version are reported here
     return made
 
 

@@ -1,4 +1,4 @@
-"""What is watched of a kind, and which of its changes count (PH-7)."""
+"""The watched part of a kind, and which of its changes count (PH-7)."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
@@ -8,21 +8,20 @@ import attrs
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, metadata, same_json
 
 Predicate: TypeAlias = Callable[[Manifest, Manifest], bool]
-"""Whether a change counts, from the object before it and after it."""
+"""A function that decides from the old and the new object whether a change counts."""
 
 METADATA_ONLY: Final[tuple[str, ...]] = ()
-"""`Watch.fields` where nothing but metadata is kept."""
+"""The value of `Watch.fields` that keeps only metadata."""
 
 _REST: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
 @attrs.frozen
 class Watch:
-    """Which objects of a kind are watched, and what is kept of them in memory.
+    """The objects of a kind that are watched, and the part of them that is kept in memory.
 
-    `namespace`: one, or None for all. `fields`: None keeps whole objects, `METADATA_ONLY` nothing beside metadata,
-    paths as `.status.phase` what stands there. What is not kept is read from the API server when an object is
-    reconciled.
+    `namespace`: one, or None for all. `fields`: None keeps whole objects, `METADATA_ONLY` only metadata, paths such as
+    `.status.phase` the values there, too. What is not kept is read from the API server when an object is reconciled.
     """
 
     namespace: str | None = None
@@ -32,7 +31,7 @@ class Watch:
 
     @property
     def is_whole(self) -> bool:
-        """Whether objects are kept as they are."""
+        """Report whether whole objects are kept."""
         return self.fields is None
 
     @property
@@ -43,7 +42,7 @@ class Watch:
 
 @attrs.frozen
 class Watched:
-    """Another kind that a controller watches: `kind` with a choice of its objects."""
+    """Another kind that a controller watches: `kind` with a selection of its objects."""
 
     kind: Kind
     watch: Watch = Watch(fields=METADATA_ONLY)
@@ -51,11 +50,11 @@ class Watched:
 
 @attrs.frozen
 class Filters:
-    """Which updates of an object count: those that change any of this. An add and a deletion always count.
+    """The updates of an object that count: those that change any of this. An add and a deletion always count.
 
-    `labels` and `annotations`: True for all, or the names of some. `finalizers` are the names of those whose coming and
-    going counts, beside our own. `predicate` is asked last; one that raises lets the update through. A kind without a
-    generation has its whole content compared instead, status apart.
+    `labels` and `annotations`: True for all, or the names of some. `finalizers` are names whose addition and removal
+    count, in addition to our own. `predicate` is called last; if it raises, the update counts. A kind without a
+    generation has its whole content compared instead, except the status.
     """
 
     generation: bool = True
@@ -65,7 +64,7 @@ class Filters:
     predicate: Predicate | None = None
 
     def passes(self, old: Manifest, new: Manifest) -> bool:
-        """Whether an update from `old` to `new` counts."""
+        """Report whether an update from `old` to `new` counts."""
         before, now = metadata(old), metadata(new)
         return (
             before.get("deletionTimestamp") != now.get("deletionTimestamp")
@@ -78,7 +77,7 @@ class Filters:
 
 
 def finalizers_of(manifest: Manifest) -> tuple[str, ...]:
-    """The finalizers of an object."""
+    """Return the finalizers of an object."""
     listed = metadata(manifest).get("finalizers")
     return tuple(map(str, listed)) if isinstance(listed, list | tuple) else ()
 
@@ -88,7 +87,7 @@ def _has_new_content(old: Manifest, new: Manifest) -> bool:
     if before is not None and now is not None:
         return bool(before != now)
     left, right = _content(old), _content(new)
-    if not left and not right:  # nothing of it is kept
+    if not left and not right:  # its content is not kept
         return bool(get_path(old, "metadata", "resourceVersion") != get_path(new, "metadata", "resourceVersion"))
     return not same_json(left, right)
 
