@@ -1,4 +1,4 @@
-"""What people are told of a cluster: how each object stands, what it stands upon, and what would help (SEE-1).
+"""The overview of a cluster for people: the state of each object, what it was made of, and what would help (SEE-1).
 
-Read from what the objects say of themselves, with or without an operator that runs. Pure: manifests in, data out.
+It is read from the objects themselves, with or without a running operator. Pure: manifests in, data out.
 """

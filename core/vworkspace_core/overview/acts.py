@@ -1,4 +1,4 @@
-"""What people may do to an object: what is written, or why there is nothing to do (REC-14, RES-4, OPS-4, OPS-11)."""
+"""The actions of people on an object: what is written, or why there is nothing to do (REC-14, RES-4, OPS-4, OPS-11)."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -20,10 +20,10 @@ _ENDED = (OverviewState.SUCCEEDED, OverviewState.FAILED, OverviewState.CANCELLED
 
 @attrs.frozen
 class Act:
-    """What is written to one object, and what it comes to, for people.
+    """A write to one object, and a message for people.
 
     `patch` is a merge patch. `applies` are applies, one after the other, each of them all that `CLI_MANAGER` holds from
-    then on: a patch would leave it with a field that the API server only filled in, in everybody's way.
+    then on: a patch would leave it as the manager of a field that the API server only defaulted, a conflict for others.
     """
 
     told: str
@@ -33,14 +33,14 @@ class Act:
 
 @attrs.frozen
 class Refusal:
-    """Why nothing is done. `is_done`: it is as it is asked for already."""
+    """The reason why nothing is done. `is_done`: the object is already as requested."""
 
     why: str
     is_done: bool = False
 
 
 def retry(kind: Kind, manifest: Manifest, now: datetime) -> Act | Refusal:
-    """Ask Flux for another try of a release that it has given up (REC-14). The token is the time."""
+    """Ask Flux to try a release again that it has given up (REC-14). The token is the time."""
     if kind != APPLICATION_INSTANCE:
         return Refusal(f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again")
     summary = summary_of(kind, manifest)
@@ -66,7 +66,7 @@ def suspend(kind: Kind, manifest: Manifest) -> Act | Refusal:
 
 
 def resume(kind: Kind, manifest: Manifest) -> Act | Refusal:
-    """Go on with the release. The field is taken and let go of, so that nobody holds it afterwards."""
+    """Resume the release. The field is applied and then given up, so that no manager holds it afterwards."""
     if kind != APPLICATION_INSTANCE:
         return Refusal("only an ApplicationInstance can be resumed")
     if get_path(manifest, "spec", "suspend") is True:
@@ -91,7 +91,7 @@ def cancel(kind: Kind, manifest: Manifest) -> Act | Refusal:
 
 @attrs.frozen
 class Approver:
-    """Who agrees, until when, and the id of this one agreement, which is good for one run."""
+    """The person who agrees, until when, and the id of this agreement, which is valid for one run."""
 
     name: str
     request_id: str
@@ -99,7 +99,7 @@ class Approver:
 
 
 def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: datetime) -> dict[str, Any]:
-    """What a claim says, bound to the very object, its namespace, its cluster and its parameters (OPS-4)."""
+    """Return the content of a claim, bound to the object, its namespace, its cluster and its parameters (OPS-4)."""
     meta = manifest["metadata"]
     bound = {"uid": meta["uid"], "cluster": get_path(meta, "labels", CLUSTER_ID)}
     return {
@@ -115,7 +115,7 @@ def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: d
 
 
 def approve(kind: Kind, manifest: Manifest, claim: str, valid: timedelta) -> Act | Refusal:
-    """Put a claim into an Operation. While it stands there its parameters cannot be changed."""
+    """Write a claim into an Operation. While it is there, the parameters cannot be changed."""
     if kind != OPERATION:
         return Refusal("only an Operation can be approved")
     if (state := summary_of(kind, manifest).state) in _ENDED:

@@ -1,6 +1,6 @@
-"""An object of a box as a tree: how each node stands, and the gate or the node that it waits for (SEE-1, PH-2).
+"""The tree of an object of a box: the state of each node, and the gate or node that it waits for (SEE-1, PH-2).
 
-Decided by the engine that reconciles it, on what is there now; without the box's file, from what is there alone.
+Computed by the engine that reconciles it, from current objects; without the box's file, from the objects alone.
 """
 
 from collections.abc import Mapping
@@ -42,13 +42,13 @@ _STATES: Final[Mapping[NodeState, OverviewState]] = {
     NodeState.READY: OverviewState.READY,
 }
 MARKS_OF_PARENTS: Final = (BOXES, CONTROLLERS)
-"""By whose marks children are found: those of boxes, and those of pure reconcilers."""
+"""The marks by which children are found: those of boxes, and those of pure reconcilers."""
 _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAILED})
-"""States that say no more than the word of the overview."""
+"""States that the overview's own word fully describes."""
 
 
 def tree_of_box(box: Box, manifest: Manifest, observed: Snapshot, now: datetime) -> Branch:
-    """The object with every node of the box, also those that do not exist yet. While it goes: what is left of it."""
+    """Return the object with every node of the box, even missing ones; while it is deleted, with what is left of it."""
     if metadata(manifest).get("deletionTimestamp"):
         return tree_of_marked(box.kind, manifest, observed.objects)
     parent = composite_of(box).read(manifest)
@@ -60,7 +60,7 @@ def tree_of_box(box: Box, manifest: Manifest, observed: Snapshot, now: datetime)
 
 
 def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
-    """The object with what carries its uid, each under the name of its node; of a box or of a pure reconciler."""
+    """Return an object of a box or a pure reconciler with all objects that carry its uid, named by node."""
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     children = [
         Branch(summary_of_child(ref.kind, live), node=_named(_label(live, marks.node), _label(live, marks.item)))
@@ -72,7 +72,7 @@ def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, M
 
 
 def _with_conflict(box: Box, parent: Parent, one: Observation, applies: Mapping[ObjectRef, Manifest]) -> Observation:
-    """An object that is about to be applied, as far as a look tells: in conflict where others hold what is applied."""
+    """Return an observation in conflict if others hold fields of the object that is about to be applied."""
     wanted = None if one.ref is None else applies.get(one.ref)
     if wanted is None or one.live is None or not is_held_by_others(wanted, one.live, box.field_manager):
         return one

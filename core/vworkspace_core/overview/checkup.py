@@ -1,4 +1,4 @@
-"""Whether everything is there that the operator needs, point by point, each with what to do (SEE-1, U8)."""
+"""The check of everything that the operator needs, point by point, each with what to do (SEE-1)."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,32 +28,32 @@ _REGISTER: Final = (
 )
 
 _BESIDE: Final = {"snapshot": (known.VOLUME_SNAPSHOT_CLASS, known.VOLUME_SNAPSHOT_CONTENT)}
-"""Kinds that an engine reads once in a while, and watches none of."""
+"""Kinds that an engine reads from time to time and does not watch."""
 ENGINES: Final[Mapping[str, tuple[Kind, ...]]] = {
     name: (*kinds, *_BESIDE.get(name, ())) for name, kinds in ENGINE_KINDS.items() if kinds and name != "helm"
 }
-"""Kinds that an Operation needs only when it names the engine; that of Helm is Flux, which has to be there anyway."""
+"""Kinds needed only by Operations that name the engine; Helm's engine is Flux, which must be installed anyway."""
 
 _MOST_NAMED: Final = 5
 
 
 class Verdict(StrEnum):
-    """How one point came out."""
+    """The result of one point."""
 
     OK = "ok"
     WARNING = "warning"
-    """It works, but for what is named."""
+    """The point works, except for what is named."""
     FAILED = "failed"
-    """It does not work until that is mended."""
+    """The point fails until this is repaired."""
     OPTIONAL = "optional"
-    """It is not there, and only who asks for it misses it."""
+    """Optional, and not installed."""
     UNKNOWN = "unknown"
-    """Whoever asks may not see it."""
+    """The user who runs the check may not see it."""
 
 
 @attrs.frozen
 class Finding:
-    """One point. `remedy` is a command or a sentence, empty where nothing is to be done."""
+    """One point. `remedy` is a command or a sentence, empty if nothing needs to be done."""
 
     point: str
     verdict: Verdict
@@ -66,11 +66,11 @@ _NEEDED: Final = (
     ((1, 28), "the webhooks need 1.28: install without them; the operator judges by the same rules"),
     ((1, 25), "rules of CRDs need 1.25: an object that breaks one is stored, and says ValidationFailed"),
 )
-"""What an older API server lacks; the oldest that is named says most, and comes last."""
+"""Features that older API servers lack; the entry of the oldest version says most, and comes last."""
 
 
 def api_server(version: str) -> Finding:
-    """Whether it is new enough for everything that is installed."""
+    """Report whether the API server is new enough for everything that is installed."""
     match = _VERSION.match(version)
     if match is None:
         return Finding("API server", Verdict.UNKNOWN, f"it calls its version {version[:40]!r}")
@@ -81,11 +81,11 @@ def api_server(version: str) -> Finding:
 
 
 Definitions = Mapping[str, Manifest | None]
-"""CRDs by name; None for one that is not there."""
+"""CRDs by name; None for a missing one."""
 
 
 def own_definitions(found: Definitions, installation: Installation = PRINTED) -> Iterator[Finding]:
-    """Whether our CRDs are there, and are those of this version."""
+    """Report whether our CRDs are installed, and of this version."""
     for wanted in crd_manifests():
         name, kind = str(wanted["metadata"]["name"]), str(wanted["spec"]["names"]["kind"])
         live = found.get(name)
@@ -104,7 +104,7 @@ def _schema(definition: Manifest) -> bytes:
 
 
 def controllers(found: Definitions) -> Iterator[Finding]:
-    """Flux has to be there; an engine is needed only by Operations that name it."""
+    """Report whether Flux is installed, and each engine, which only Operations that name it need."""
     missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(found, kind)]
     told = f"not installed in this cluster: {', '.join(missing)}"
     yield Finding("Flux", Verdict.FAILED, told, installing(missing)) if missing else _ok("Flux")
@@ -116,19 +116,19 @@ def controllers(found: Definitions) -> Iterator[Finding]:
 
 
 def is_served(found: Definitions, kind: Kind) -> bool:
-    """Whether the definition is there and serves the version that we use."""
+    """Report whether the CRD exists and serves the version that we use."""
     versions = get_path(found.get(kind.crd_name), "spec", "versions") or ()
     return any(get_path(each, "name") == kind.version and get_path(each, "served") is True for each in versions)
 
 
 def velero_is_absent(point: str, namespace: str) -> Finding:
-    """Velero comes before the rights in its namespace, which is not there."""
+    """Report that Velero is missing in its namespace: it must be installed before rights can be granted there."""
     told, _, help_ = velero_is_elsewhere(namespace).partition(". To fix: ")
     return Finding(point, Verdict.FAILED, told, help_)
 
 
 def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
-    """Whether the operator's account may do what is printed; None: whoever asks may not ask that."""
+    """Report whether the operator's account has the printed rights; None: the user may not check that."""
     if missing is None:
         told = "you may not ask for the rights of others (create subjectaccessreviews)"
         return Finding(point, Verdict.UNKNOWN, told, "ask an administrator to run this")
@@ -140,7 +140,7 @@ def rights(point: str, asked: int, missing: Sequence[Right] | None, installation
 
 
 def accounts(namespace: str, missing: Sequence[str], installation: Installation = PRINTED) -> Finding:
-    """Whether a gated namespace has the accounts that releases and Operations run as."""
+    """Report whether a managed namespace has the accounts that releases and Operations run as."""
     point = f"accounts in {namespace}"
     if not missing:
         return _ok(point)
@@ -149,7 +149,7 @@ def accounts(namespace: str, missing: Sequence[str], installation: Installation 
 
 
 def gate(namespaces: Sequence[str]) -> Finding:
-    """Whether any namespace is open to the operator."""
+    """Report whether any namespace is open to the operator."""
     if namespaces:
         return Finding("namespaces", Verdict.OK, f"{len(namespaces)} open to the operator")
     told = "none is open to the operator, so it acts in none"
@@ -163,10 +163,10 @@ def operator(
     *,
     has_heartbeat: bool = False,
 ) -> Finding:
-    """Whether an operator runs on every shard, as the Leases tell; without one, as its Deployment does.
+    """Report whether an operator runs on every shard, by its Leases; without any, by its Deployment.
 
-    What was not installed here and takes no Lease shows by its heartbeat. Where none runs there may be no pod that has
-    a log: why there is none, its Events and its Deployment's tell.
+    An operator installed elsewhere that takes no Lease is found by its heartbeat. If none runs there may be no pod with
+    a log: then its Events and those of its Deployment say why.
     """
     if not shards and deployment is None and has_heartbeat:
         return Finding("operator", Verdict.OK, "a replica is at work, without a Lease")
@@ -194,7 +194,7 @@ _ABOUT_THE_CONNECTION: Final = (
 
 
 def connection(cluster: Manifest | None) -> Iterator[Finding]:
-    """What the operator itself told of the control plane, its token and the clocks."""
+    """Report the operator's own conditions about the control plane, its token and the clocks."""
     if cluster is None:
         told = "no Cluster object is there: the operator makes one when it first runs"
         yield Finding("control plane", Verdict.UNKNOWN, told)
@@ -222,7 +222,7 @@ def _of_condition(point: str, condition: Manifest, verdict: Verdict) -> Finding:
 
 
 def credential(secret: Manifest | None) -> Finding:
-    """Whether the Secret of the control plane's credential has what it needs; nothing of it is shown."""
+    """Report whether the Secret with the control plane's credential has all keys; no value of it is shown."""
     if secret is None:
         told = f"no Secret {CREDENTIALS_SECRET}: without one only `run --no-agent` does anything"
         return Finding("credentials", Verdict.FAILED, told, _REGISTER)
@@ -239,7 +239,7 @@ def credential(secret: Manifest | None) -> Finding:
 
 
 def may_install(missing: Sequence[Right]) -> Finding:
-    """Before installing: whether whoever asks may create what is to be installed."""
+    """Report, before installing, whether the user may create what is to be installed."""
     if not missing:
         return _ok("your rights")
     named = ", ".join(map(str, missing[:_MOST_NAMED]))

@@ -10,7 +10,7 @@ from vworkspace_core.overview.tree import Branch
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:
-    """One object; what is not known is left out."""
+    """Return one object's data; unknown values are left out."""
     ref = summary.ref
     said = {
         "apiVersion": ref.kind.api_version,
@@ -32,21 +32,21 @@ def summary_data(summary: Summary) -> dict[str, Any]:
 
 
 def branch_data(branch: Branch) -> dict[str, Any]:
-    """One object with what stands below it."""
+    """Return the data of one object and of everything below it."""
     children = [branch_data(child) for child in branch.children]
     more = {"node": branch.node, "deployed": branch.runs, "waitsFor": list(branch.waits_for), "children": children}
     return {**summary_data(branch.summary), **{name: value for name, value in more.items() if value}}
 
 
 def shard_data(one: AtWork) -> dict[str, Any]:
-    """Who is at work on one shard; what is not known is left out."""
+    """Return who leads one shard; unknown values are left out."""
     heard = None if one.heard is None else format_time(one.heard)
     said = {"shard": str(one.shard), "holder": one.holder, "heard": heard}
     return {name: value for name, value in said.items() if value}
 
 
 def counts(summaries: Iterable[Summary]) -> dict[str, int]:
-    """How many stand how, the most frequent first; then by name."""
+    """Return the number of objects in each state, the most frequent state first, then by name."""
     number: dict[str, int] = {}
     for summary in summaries:
         number[summary.state.value] = number.get(summary.state.value, 0) + 1

@@ -1,4 +1,4 @@
-"""Kinds that a cluster has by a CustomResourceDefinition, and the words that people name them by (SEE-1)."""
+"""Kinds that a cluster has by a CustomResourceDefinition, and the words that people use for them (SEE-1)."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 
 
 def kind_of(definition: Manifest) -> Kind | None:
-    """The kind in the version that is stored; None where the definition cannot be read."""
+    """Return the kind in its stored version; None if the definition cannot be read."""
     spec = get_path(definition, "spec")
     group, kind, plural = (get_path(spec, *path) for path in (("group",), ("names", "kind"), ("names", "plural")))
     version = next((get_path(each, "name") for each in _versions(spec) if get_path(each, "storage") is True), None)
@@ -16,7 +16,9 @@ def kind_of(definition: Manifest) -> Kind | None:
 
 
 def words_of(definition: Manifest) -> Iterator[str]:
-    """Kind, plural, singular, short names, as kubectl takes them, in lower case; the plural with its group, too."""
+    """Yield kind, plural, singular and short names, as kubectl takes them, in lower case; and the plural with its
+    group.
+    """
     names = get_path(definition, "spec", "names")
     short = get_path(names, "shortNames")
     said = [get_path(names, field) for field in ("kind", "plural", "singular")]

@@ -1,6 +1,6 @@
-"""Every object as a row, and the rows that somebody asks for: filtered, counted, a page at a time (SEE-3).
+"""Every object as a row, and the list that a user requests: filtered, counted, page by page (SEE-3).
 
-A row holds what may be shown: messages are redacted, and nothing of a spec is kept but the chart or the kind of a run.
+A row holds what may be shown: messages are redacted, and of a spec only the chart or the kind of a run is kept.
 """
 
 from collections import Counter
@@ -19,14 +19,14 @@ from vworkspace_core.overview.tone import Tone, tone_of, urgency
 
 PAGE_SIZE: Final = 100
 _LONGEST: Final = 240
-"""Bytes of a row's message; the whole stands on the object's own page."""
+"""The most bytes of a row's message; the whole message is on the object's own page."""
 _MOST_CHOICES: Final = 200
-"""Namespaces that are offered to choose from; others can be typed."""
+"""The most namespaces offered as choices; others can be typed."""
 
 
 @attrs.frozen
 class FleetRow:
-    """One object. `about` says in a few words what it is; `moved` is when a condition last changed."""
+    """One object. `about` describes it in a few words; `moved` is when a condition last changed."""
 
     ref: ObjectRef
     state: OverviewState
@@ -41,13 +41,16 @@ class FleetRow:
 
     @property
     def tone(self) -> Tone:
-        """How its state is to be taken."""
+        """The tone in which its state is shown."""
         return tone_of(self.state)
 
 
 @attrs.frozen
 class FleetQuery:
-    """What is asked for; an empty text asks for all. `text` is looked for in names, reasons and messages."""
+    """The filters of a request; an empty text lets everything through.
+
+    `text` is searched in names, reasons and messages.
+    """
 
     kind: str = ""
     state: str = ""
@@ -67,9 +70,9 @@ class Choice:
 
 @attrs.frozen
 class FleetView:
-    """One page of rows. `found` is how many there are on all pages, `total` without any filter.
+    """One page of rows. `found` counts the rows of all pages, `total` all rows without any filter.
 
-    Choices count what their own filter alone would let through, given the other filters.
+    The count of a choice is how many rows that choice would let through, given the other filters.
     """
 
     query: FleetQuery
@@ -83,7 +86,7 @@ class FleetView:
 
 
 def told(summary: Summary) -> Summary:
-    """A summary as it may be shown."""
+    """Return the summary with everything redacted that must not be shown."""
     return attrs.evolve(
         summary,
         reason=safe(summary.reason),
@@ -97,7 +100,7 @@ def told(summary: Summary) -> Summary:
 
 
 def row_of(kind: Kind, manifest: Manifest) -> FleetRow:
-    """The row of an object of our own kinds, or of a box's."""
+    """Return the row of an object of our own kinds, or of a box's kind."""
     summary = summary_of(kind, manifest)
     reason, message = (safe(text, _LONGEST) for text in (summary.reason, summary.message))
     about = safe(_about(kind, manifest), _LONGEST)
@@ -121,7 +124,7 @@ def _texts(manifest: Manifest, *paths: tuple[str, ...]) -> list[str]:
 
 
 def fleet_view(rows: Iterable[FleetRow], query: FleetQuery, size: int = PAGE_SIZE) -> FleetView:
-    """The page that is asked for; beyond the last one, the last. What wants somebody's eye comes first."""
+    """Return the requested page, or the last one if there are fewer; the most urgent rows come first."""
     rows = tuple(rows)
     filters = _filters(query)
     found = [row for row in rows if all(passes(row) for passes in filters.values())]
@@ -144,7 +147,7 @@ _Filters = dict[str, Callable[[FleetRow], bool]]
 
 
 def _filters(query: FleetQuery) -> _Filters:
-    """What a row has to pass, by the name of the filter; those that let everything through are not there."""
+    """Return the active filters by name; filters that let everything through are left out."""
     text = query.text.casefold()
     every: _Filters = {
         "kind": lambda row: row.ref.kind.kind == query.kind,

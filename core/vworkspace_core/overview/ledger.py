@@ -1,7 +1,7 @@
-"""What a control plane knows of its jobs and of what it was told, as lines that may be shown (SEE-3).
+"""The control plane's knowledge of its jobs and events, as lines that may be shown (SEE-3).
 
-Read from the JSON of the admin API. Of a payload the kind, namespace and name are taken, and nothing else: what is
-encrypted stays so, and what is malformed is told as such.
+Read from the JSON of the admin API. Of a payload only kind, namespace and name are taken: encrypted payloads stay
+encrypted, and malformed ones are reported as such.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,12 +25,12 @@ _OUTCOMES: Final[Mapping[str, Tone]] = {
     "conflict": Tone.BAD,
 }
 _TARGETS: Final = ((), ("operation",), ("applicationInstance",))
-"""Where in a payload an object may stand."""
+"""The paths in a payload at which an object may be."""
 
 
 @attrs.frozen
 class JobLine:
-    """One job. `state` is a word for how far it has come."""
+    """One job. `state` is a word for its progress."""
 
     id: str
     cluster: str
@@ -48,7 +48,7 @@ class JobLine:
 
 
 def job_line(entry: Mapping[str, Any]) -> JobLine:
-    """A job of the admin API. Total: whatever it holds."""
+    """Return the line of a job of the admin API, whatever the entry holds."""
     raw, result = entry.get("job"), entry.get("result")
     statuses = entry.get("statuses")
     last = statuses[-1] if isinstance(statuses, list) and statuses else None
@@ -70,7 +70,7 @@ def job_line(entry: Mapping[str, Any]) -> JobLine:
 
 
 def job_entries(line: JobLine) -> Iterable[TimelineEntry]:
-    """What happened to a job, and when."""
+    """Yield the events of a job with their times."""
     for at, what, tone in (
         (line.offered, "was offered last", Tone.QUIET),
         (line.acked, "was acknowledged", Tone.MOVING),
@@ -81,7 +81,7 @@ def job_entries(line: JobLine) -> Iterable[TimelineEntry]:
 
 
 def event_entry(event: Any) -> TimelineEntry | None:
-    """An event that an agent told; None for one without a time."""
+    """Return the entry for an event that an agent sent; None for one without a time."""
     at = _time(get_path(event, "timestamp"))
     if at is None:
         return None
@@ -108,7 +108,7 @@ def _state(entry: Mapping[str, Any], result: Any) -> tuple[str, Tone]:
 
 
 def _about(payload: Any) -> str:
-    """The object that a payload is about."""
+    """Return the object that a payload is about."""
     if isinstance(payload, str):
         return "encrypted"
     for path in _TARGETS:

@@ -1,4 +1,4 @@
-"""An object and what stands below it as a drawing: nodes in columns, and what comes from what (SEE-3).
+"""An object and everything below it as a drawing: nodes in columns, and the edges between them (SEE-3).
 
 One drawing for every kind: a tree of owners (instances, Operations), or the graph of a composite with its gates.
 """
@@ -22,14 +22,14 @@ from vworkspace_core.overview.tone import Tone, tone_of, tone_of_node
 from vworkspace_core.overview.tree import Branch, Origin, origin_of
 
 MOST_NODES: Final = 200
-"""Nodes that are drawn; the rest is counted."""
+"""The most nodes that are drawn; the others are counted."""
 _MOST_ITEMS: Final = 12
-"""Of one node, which may stand for a list."""
+"""The most items of one node, which may be a list."""
 
 
 @attrs.frozen
 class PictureNode:
-    """One box of the drawing. `waits_for` and `gates` are what keeps it from going on, in words."""
+    """One box of the drawing. `waits_for` and `gates` say in words what blocks it."""
 
     id: str
     kind: str
@@ -48,7 +48,7 @@ class PictureNode:
 
 @attrs.frozen
 class PictureEdge:
-    """`target` comes after `source`; `is_open`: the source lets it go on."""
+    """An edge: `target` comes after `source`. `is_open`: the source does not block it."""
 
     source: str
     target: str
@@ -57,7 +57,7 @@ class PictureEdge:
 
 @attrs.frozen
 class Picture:
-    """The drawing. `left_out` is how many nodes are not in it."""
+    """The drawing. `left_out` is the number of nodes that are not in it."""
 
     nodes: tuple[PictureNode, ...]
     edges: tuple[PictureEdge, ...]
@@ -65,12 +65,12 @@ class Picture:
 
     @property
     def columns(self) -> int:
-        """How many there are."""
+        """The number of columns."""
         return 1 + max((node.column for node in self.nodes), default=-1)
 
     @property
     def rows(self) -> int:
-        """How many the fullest column has."""
+        """The number of rows of the longest column."""
         return 1 + max((node.row for node in self.nodes), default=-1)
 
 
@@ -78,7 +78,9 @@ class Picture:
 
 
 def picture_of_tree(branch: Branch, origin: Origin) -> Picture:
-    """Who asked, the object, its sources and its release in a row, and everything else after what made it."""
+    """Return a drawing of the requester, the object, its sources and release in a row, and the rest after its
+    owners.
+    """
     asked = _of_origin(origin)
     root = _of_summary(branch.summary)
     nodes, edges = [asked, root], [PictureEdge(asked.id, root.id)]
@@ -121,9 +123,9 @@ def _id(ref: ObjectRef) -> str:
 
 
 def picture_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot, now: datetime) -> Picture:
-    """A parent, and every node of its graph as its controller's own decision finds it on `observed`.
+    """Return a drawing of a parent and every node of its graph, with states from its controller's own decision.
 
-    One that goes, and one whose graph is not known, is drawn with what there is of it.
+    A parent that is being deleted, or whose graph is unknown, is drawn with the objects that exist.
     """
     explanation = composite.explain(composite.read(manifest), observed, now) if composite.explain is not None else None
     if explanation is None or metadata(manifest).get("deletionTimestamp"):
@@ -147,7 +149,7 @@ def picture_of_parent(composite: Composite, manifest: Manifest, observed: Snapsh
 
 
 def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Branch:
-    """A parent with what carries its uid."""
+    """Return a parent with all objects that carry its uid."""
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     label = composite.marks.owner_uid
     children = [
@@ -159,7 +161,7 @@ def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Bra
 
 
 def _sources(graph: Graph, name: str, ends: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """The first drawn item of each node that this one depends on, with that node."""
+    """Return the nodes that this one depends on, each with its first drawn item."""
     targets = dict.fromkeys(edge.to for edge in graph.edges.get(name, ()))
     return [(to, ends[to][0]) for to in targets if ends.get(to)]
 
@@ -192,7 +194,7 @@ def _rest(name: str, others: Sequence[Observation]) -> PictureNode:
 
 
 def _laid_out(nodes: Sequence[PictureNode], edges: Iterable[PictureEdge]) -> Picture:
-    """Each node one column behind the last of its sources; in a column, beside its sources or below."""
+    """Place each node one column after its last source, and in the column next to its sources or below."""
     drawn = {node.id: node for node in nodes[:MOST_NODES]}
     kept = [edge for edge in edges if edge.source in drawn and edge.target in drawn]
     columns = _columns(drawn, kept)
@@ -211,7 +213,7 @@ def _columns(nodes: Mapping[str, PictureNode], edges: Sequence[PictureEdge]) -> 
     for edge in edges:
         sources[edge.target].append(edge.source)
     columns = dict.fromkeys(nodes, 0)
-    for _ in range(len(nodes)):  # as often as the longest way may be; a circle, which nobody makes, ends here too
+    for _ in range(len(nodes)):  # no path is longer; so this ends even on a cycle
         moved = False
         for name, before in sources.items():
             column = 1 + max(columns[source] for source in before)
@@ -230,11 +232,11 @@ def _by_column(nodes: Iterable[str], columns: Mapping[str, int]) -> Mapping[int,
 
 
 def _pull(name: str, edges: Sequence[PictureEdge], rows: Mapping[str, int]) -> float:
-    """The mean row of its sources."""
+    """Return the mean row of the node's sources."""
     above: list[int] = [rows[edge.source] for edge in edges if edge.target == name and edge.source in rows]
     return sum(above) / len(above) if above else 0.0
 
 
 def walk(picture: Picture) -> Iterator[PictureNode]:
-    """The nodes as they are read: column by column, each from above."""
+    """Yield the nodes in reading order: column by column, each from top to bottom."""
     return iter(sorted(picture.nodes, key=lambda node: (node.column, node.row)))

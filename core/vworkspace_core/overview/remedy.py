@@ -1,4 +1,4 @@
-"""What would help, as commands where there are some, and in any case as a sentence (SEE-1, U8)."""
+"""Help for people: commands if there are any, and always a sentence (SEE-1)."""
 
 import re
 from collections.abc import Iterable
@@ -14,27 +14,27 @@ from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.controller.refused_writes import other_holders
 
 CLI_MANAGER: Final = "vworkspace-operator-cli"
-"""The field manager of what people ask for by a verb: neither the operator's nor the control plane's."""
+"""The field manager of actions on the command line: neither the operator's nor the control plane's."""
 
 _COMMAND: Final = re.compile(r"(?:kubectl|vworkspace-operator|openssl) [a-z](?:(?!\. [A-Z]|[`)]|\Z).)*", re.DOTALL)
-"""A command inside a message ends with the sentence, or with what encloses it."""
+"""The pattern of a command inside a message: it ends with the sentence, or with what encloses it."""
 
 _SHORT: Final = {APPLICATION_INSTANCE: "appinst", OPERATION: "op"}
-"""As their definitions say."""
+"""Short names as in our CRDs."""
 
 _OURS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 
 
 @attrs.frozen
 class Help:
-    """Commands, each of which succeeds at that moment, one of which helps; and a sentence that says who else can."""
+    """Commands that succeed at that moment and one of which helps; and a sentence that says who else can help."""
 
     remedies: tuple[str, ...] = ()
     advice: str = ""
 
 
 def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:
-    """Return what helps against a condition of an object; of a kind of a box what its message names."""
+    """Return what helps against a condition of an object; for a box's kind the commands that its message names."""
     if kind not in _OURS:
         return Help(commands_in(message))
     advice = advice_for(kind.kind, reason)
@@ -48,26 +48,28 @@ def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: s
 
 
 def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
-    """The verb of the command line, unless it would be refused."""
+    """Return the command with the advised verb, unless it would be refused."""
     if not advice.verb or (advice.verb == "resume" and not may_resume(manifest)):
         return ()
     return (f"vworkspace-operator {advice.verb} {spelled(ref_of(manifest, kind))}",)
 
 
 def may_resume(manifest: Manifest) -> bool:
-    """Whether the instance itself is suspended, and not by the control plane, which would suspend it again."""
+    """Report whether the instance is suspended, and not by the control plane, which would suspend it again."""
     if get_path(manifest, "spec", "suspend") is not True:
         return False
     return FIELD_MANAGER not in other_holders(manifest, CLI_MANAGER, "spec", "suspend")
 
 
 def commands_in(message: str) -> tuple[str, ...]:
-    """The commands that a message of ours names."""
+    """Return the commands that a message of ours names."""
     return tuple(match.group().rstrip(" .") for match in _COMMAND.finditer(message))
 
 
 def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], ...]:
-    """Return a message in pieces, each with whether it is one of the remedies: for a screen where they are copied."""
+    """Split a message into pieces, each with whether it is one of the remedies, for a screen that lets people copy
+    them.
+    """
     parts: list[tuple[str, bool]] = []
     for command in remedies:
         before, named, rest = message.partition(command)
@@ -79,16 +81,16 @@ def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], .
 
 
 def without_commands(message: str, remedies: Iterable[str]) -> str:
-    """Return a message with a mark in place of each remedy, where these are shown below it."""
+    """Return the message with a mark in place of each remedy, for a screen that shows these below it."""
     parts = parts_of(message, remedies)
     return "".join("(command below)" if is_command else text for text, is_command in parts).strip()
 
 
 def short(ref: ObjectRef) -> str:
-    """An object in a word, with the short name of its kind where that is ours."""
+    """Return the object's kind and name, with the short name of our own kinds."""
     return f"{_SHORT.get(ref.kind, ref.kind.kind.lower())}/{ref.name}"
 
 
 def spelled(ref: ObjectRef) -> str:
-    """An object as the command line takes it."""
+    """Return the object as the command line takes it."""
     return short(ref) + (f" -n {ref.namespace}" if ref.namespace else "")

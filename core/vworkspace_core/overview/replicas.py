@@ -1,6 +1,6 @@
-"""Who is at work in a cluster, by the Leases of its replicas: one, or one of each shard (RUN-13).
+"""The replicas that are working in a cluster, by their Leases: one, or one for each shard (RUN-13).
 
-An operator that runs without leader election takes none: the heartbeat of its Cluster object is its sign of life.
+An operator without leader election takes no Lease: the heartbeat of its Cluster object shows that it runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,42 +16,42 @@ from vworkspace_core.controller.lease.record import holder_of
 from vworkspace_core.controller.shard import Shard
 
 _HELD: Final = timedelta(seconds=60)
-"""A Lease that was renewed this recently has a holder, whatever the clocks of two machines differ by."""
+"""The age up to which a renewed Lease has a holder, including the clock skew between two machines."""
 
 
 _BEATING: Final = timedelta(seconds=150)
-"""Two heartbeats, and what the clocks of two machines differ by."""
+"""Two heartbeats, and the clock skew between two machines."""
 
 
 @attrs.frozen
 class AtWork:
-    """One shard: who leads it, and when that was last heard of. `holder` is empty where nobody does."""
+    """One shard: its leader, and when the leader last renewed its Lease. `holder` is empty if there is no leader."""
 
     shard: Shard
     holder: str = ""
     heard: datetime | None = None
-    """None where no Lease of the shard was ever made, or it says nothing that can be read."""
+    """The last renewal; None if no Lease of the shard was ever created, or its time cannot be read."""
 
 
 @attrs.frozen
 class Workers:
-    """Signs of operators at work: the Leases by shard, and the newest heartbeat of a Cluster object."""
+    """Signs of working operators: the Leases by shard, and the newest heartbeat of a Cluster object."""
 
     shards: tuple[AtWork, ...] = ()
     heartbeat: datetime | None = None
 
 
 def is_held(lease: Manifest | None, now: datetime) -> bool:
-    """Whether a replica leads at this moment, as far as its Lease tells."""
+    """Report whether a replica leads at this moment, according to its Lease."""
     renewed = _renewed(lease)
     return bool(holder_of(lease)) and renewed is not None and renewed > now - _HELD
 
 
 def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWork, ...]:
-    """Every shard that there has to be, the first one first; nothing where no replica ever took turns.
+    """Return all shards in order; none if there is no Lease.
 
-    `base` is the name of the first one's Lease. How many there are, say those who lead, or else who did last: the
-    Leases of a former number are left behind, and nobody waits for them.
+    `base` is the name of the first shard's Lease. The number of shards comes from the current leaders, or else from the
+    last one: Leases of a former number of shards are left over, and are ignored.
     """
     by_name = {str(get_path(lease, "metadata", "name")): lease for lease in leases}
     if not by_name:
@@ -69,7 +69,7 @@ def heartbeat_of(clusters: Iterable[Manifest]) -> datetime | None:
 
 
 def beats(heartbeat: datetime | None, now: datetime) -> bool:
-    """Whether an operator has given a sign of life lately: it gives one a minute."""
+    """Report whether an operator has sent a heartbeat lately: it sends one a minute."""
     return heartbeat is not None and heartbeat > now - _BEATING
 
 

@@ -1,4 +1,4 @@
-"""How one object stands, in one word and one sentence, from its conditions (SEE-1)."""
+"""The state of one object in one word and one sentence, from its conditions (SEE-1)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -25,17 +25,17 @@ from vworkspace_core.readiness import State, readiness
 
 
 class OverviewState(StrEnum):
-    """How far an object has come, in the words that people know from conditions."""
+    """The state of an object, in the words that people know from conditions."""
 
     READY = "Ready"
     PROGRESSING = "Progressing"
-    """It is on the way, and nothing is in it."""
+    """Work is in progress, and unobstructed."""
     WAITING = "Waiting"
-    """Something is in the way; it goes on by itself once that is gone."""
+    """An obstacle is in the way; work continues automatically once it is gone."""
     STALLED = "Stalled"
-    """Only another spec or somebody's help makes it go on."""
+    """Only another spec, or help by a person, makes it continue."""
     DEGRADED = "Degraded"
-    """Something is wrong, whether or not it still serves."""
+    """A fault exists, whether or not it still serves."""
     SUSPENDED = "Suspended"
     DELETING = "Deleting"
     RUNNING = "Running"
@@ -44,9 +44,9 @@ class OverviewState(StrEnum):
     CANCELLED = "Cancelled"
     NOT_READY = "NotReady"
     EXCLUDED = "Excluded"
-    """It is not to exist, as the box says for this object."""
+    """The box says that the object should not exist."""
     UNSEEN = "Unseen"
-    """Nobody has said anything of it yet."""
+    """No operator has reported on it yet."""
 
 
 SETTLED: Final = frozenset(
@@ -59,7 +59,7 @@ SETTLED: Final = frozenset(
         OverviewState.EXCLUDED,
     }
 )
-"""Where nothing happens until somebody wants something else."""
+"""States in which nothing happens until the desired state changes."""
 
 
 _ENDED: Final = SETTLED - {OverviewState.SUSPENDED}
@@ -67,10 +67,11 @@ _ENDED: Final = SETTLED - {OverviewState.SUSPENDED}
 
 @attrs.frozen
 class Summary:
-    """One object. `since` is None where it is not told.
+    """The summary of one object. `since` is None if unknown.
 
-    `remedies` are commands that succeed at that moment, and one of which helps; `advice` says who else can. `wanted`
-    is the chart version of the spec, `deployed` the one that Helm runs; others than instances have none.
+    `remedies` are commands that succeed at that moment, and one of which helps; `advice` says who else can help.
+    `wanted` is the chart version of the spec, `deployed` the one that Helm runs; both are empty for other kinds than
+    instances.
     """
 
     ref: ObjectRef
@@ -88,13 +89,13 @@ class Summary:
 
     @property
     def stands(self) -> str:
-        """The state in words: an object may be suspended whatever else is the case."""
+        """The state in words, with "suspended" added, since an object may be suspended in any state."""
         hidden = self.is_suspended and self.state is not OverviewState.SUSPENDED
         return f"{self.state.value}, suspended" if hidden else self.state.value
 
     @property
     def next_look(self) -> str:
-        """When the operator looks at it again; empty where nothing is to come of it."""
+        """The time at which the operator reconciles it again; empty if nothing is to come of it."""
         match self.state:
             case _ if self.state in _ENDED:
                 return ""
@@ -116,7 +117,7 @@ _NOT_REPORTED: Final = (
 )
 
 Rule: TypeAlias = tuple[str, str, OverviewState]
-"""Type and status of a condition, and what it says. The first that holds is taken."""
+"""Type and status of a condition, and the state that it means. The first rule that holds is taken."""
 
 _I, _O, _C = InstanceConditionType, OperationConditionType, ClusterConditionType
 
@@ -142,7 +143,7 @@ _STATES: Final[Mapping[Kind, Mapping[tuple[str, str], OverviewState]]] = {
         (_O.ACCEPTED, "True"): OverviewState.PROGRESSING,
     },
 }
-"""What the condition that decides says (`DECISIVE` has the order)."""
+"""The state that the decisive condition means (`DECISIVE` has the order)."""
 
 
 def _in_order(kind: Kind) -> Sequence[Rule]:
@@ -150,7 +151,7 @@ def _in_order(kind: Kind) -> Sequence[Rule]:
 
 
 _OF_KSTATUS: Final = _in_order(APPLICATION_INSTANCE)
-"""Every kind that keeps to Ready, Reconciling and Stalled: those of boxes, too."""
+"""The rules of all kinds with Ready, Reconciling and Stalled, including those of boxes."""
 
 _OF_CLUSTERS: Final[Sequence[Rule]] = (
     (_C.AUTHENTICATED, "False", OverviewState.STALLED),
@@ -173,7 +174,7 @@ _OF_READINESS: Final[Mapping[State, OverviewState]] = {
 
 
 def summary_of(kind: Kind, manifest: Manifest) -> Summary:
-    """How an object of our own kinds, or of a box's, stands."""
+    """Return the summary of an object of our own kinds, or of a box's kind."""
     ref = ref_of(manifest, kind)
     overlooked = _overlooked(manifest)
     for type_, status, state in _RULES.get(kind, _OF_KSTATUS):
@@ -194,7 +195,7 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
 
 
 def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
-    """Fill in what the columns of the kind show of an object."""
+    """Fill in the values that the columns of the kind show."""
     wanted, deployed, suspended = (cell(summary.ref.kind, each, manifest) for each in (WANTED, DEPLOYED, SUSPENDED))
     override = text_at(manifest, ".status.releaseOverride.version") and text_at(
         manifest, ".status.releaseOverride.operation"
@@ -203,14 +204,14 @@ def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
 
 
 def _waits_for_values(kind: Kind, manifest: Manifest) -> bool:
-    """Whether Flux only asks again and again for values that a person has to put there."""
+    """Report whether Flux only retries because values are missing that a person must provide."""
     ready = _condition(manifest, _I.READY)
     is_false = get_path(ready, "status") == "False"
     return kind == APPLICATION_INSTANCE and is_false and get_path(ready, "reason") in BEFORE_RECONCILING
 
 
 def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
-    """Why nothing is reported of an object: it is not for the operator, or no operator has seen it."""
+    """Add why nothing is reported on an object: it is not for the operator, or no operator has seen it."""
     event = unmanaged(unseen.ref, manifest) if unseen.ref.kind in (APPLICATION_INSTANCE, OPERATION) else None
     if event is None:
         return attrs.evolve(unseen, advice=_NOT_REPORTED)
@@ -218,7 +219,7 @@ def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
 
 
 def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
-    """How an object of any other kind stands, by the rules of readiness (PH-1)."""
+    """Return the summary of an object of any other kind, by the rules of readiness (PH-1)."""
     answer = readiness(manifest)
     state = (
         OverviewState.DELETING if get_path(manifest, "metadata", "deletionTimestamp") else _OF_READINESS[answer.state]
@@ -233,21 +234,21 @@ def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
 
 
 def _failed_at_its_generation(ready: Manifest | None, manifest: Manifest) -> bool:
-    """Whether Ready=False speaks of this very generation: while a controller is on the way it says Unknown."""
+    """Report whether Ready=False is about this generation: a controller that is still working says Unknown."""
     generation = get_path(manifest, "metadata", "generation")
     is_of_now = generation is not None and get_path(ready, "observedGeneration") == generation
     return is_of_now and get_path(ready, "status") == "False"
 
 
 def _newer(said: Summary, overlooked: str) -> Summary:
-    """What was said of an older generation says nothing of this one, unless it stands in the way of both."""
+    """Replace Ready and Suspended of an older generation by Progressing; obstacles hold for both generations."""
     if not overlooked or said.state not in (OverviewState.READY, OverviewState.SUSPENDED):
         return said
     return attrs.evolve(said, state=OverviewState.PROGRESSING, reason="NewGeneration", message=overlooked)
 
 
 def _overlooked(manifest: Manifest) -> str:
-    """That the newest generation has not been looked at, where the status says which has; else nothing."""
+    """Return a message if the newest generation has not been observed yet; else ""."""
     generation = get_path(manifest, "metadata", "generation")
     observed = get_path(manifest, "status", "observedGeneration")
     if not isinstance(generation, int) or not isinstance(observed, int) or observed >= generation:
@@ -267,7 +268,7 @@ def _said(condition: Manifest | None) -> tuple[str, str]:
 
 
 def _since(condition: Manifest | None) -> datetime | None:
-    """When the reason began, or else the status."""
+    """Return when the reason began, or else the status."""
     for field in ("reasonTransitionTime", "lastTransitionTime"):
         text = get_path(condition, field)
         if isinstance(text, str) and text:

@@ -1,4 +1,4 @@
-"""What happened, and when, as objects tell it themselves: conditions, runs, creation and deletion (SEE-3)."""
+"""The history of objects as they report it: conditions, runs, creation and deletion, with times (SEE-3)."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -13,7 +13,7 @@ from vworkspace_core.apimachinery.timestamps import parse_time
 from vworkspace_core.overview.tone import Tone
 
 MOST: Final = 200
-"""Entries that are shown."""
+"""The most entries that are shown."""
 _MOST_CONDITIONS: Final = 32
 _GOOD_WHEN_TRUE: Final = frozenset(
     ("Ready", "Available", "Succeeded", "Accepted", "Released", "Connected", "Authenticated", "ControllersHealthy")
@@ -24,7 +24,7 @@ _WAITING_WHEN_TRUE: Final = frozenset(("Blocked",))
 
 @attrs.frozen
 class TimelineEntry:
-    """One thing that happened. `ref` is None where it is about no object that can be looked at."""
+    """One event. `ref` is None if it concerns no object that can be shown."""
 
     at: datetime
     what: str
@@ -34,7 +34,7 @@ class TimelineEntry:
 
 
 def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
-    """What an object tells of itself, in no order. What cannot be read is left out."""
+    """Yield the events that an object reports, in no order; unreadable ones are left out."""
     ref = ref_of(manifest, kind)
     for path, what, tone in (
         (("metadata", "creationTimestamp"), "created", Tone.QUIET),
@@ -50,12 +50,12 @@ def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
 
 
 def newest(entries: Iterable[TimelineEntry], most: int = MOST) -> tuple[TimelineEntry, ...]:
-    """The last so many, the newest first."""
+    """Return the last entries, the newest first."""
     return tuple(nlargest(most, entries, key=lambda one: (one.at, str(one.ref), one.what)))
 
 
 def last_transition(manifest: Manifest) -> datetime | None:
-    """When a condition last changed its status, or else when the object was made."""
+    """Return when a condition last changed its status, or else when the object was created."""
     times = [_time(get_path(condition, "lastTransitionTime")) for condition in _conditions(manifest)]
     return max(
         (at for at in times if at is not None), default=_time(get_path(manifest, "metadata", "creationTimestamp"))

@@ -1,4 +1,4 @@
-"""How a state is to be taken at a glance, whatever its word: for colours, signs and the order of a list (SEE-3)."""
+"""The urgency of a state at a glance, whatever its word: for colours, signs and the order of a list (SEE-3)."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,17 +9,17 @@ from vworkspace_core.overview.summary import OverviewState
 
 
 class Tone(StrEnum):
-    """What a state means for whoever looks; the worst first."""
+    """The meaning of a state to a viewer; the worst first."""
 
     BAD = "bad"
-    """Somebody has to help."""
+    """A person has to help."""
     WAITING = "waiting"
-    """Something is in the way."""
+    """An obstacle is in the way."""
     MOVING = "moving"
-    """It is on the way."""
+    """Work is in progress."""
     GOOD = "good"
     QUIET = "quiet"
-    """Nothing is expected of it."""
+    """No change is expected."""
 
 
 _OF_STATES: Final[Mapping[OverviewState, Tone]] = {
@@ -60,15 +60,15 @@ _ORDER: Final = {tone: at for at, tone in enumerate(Tone)}
 
 
 def tone_of(state: OverviewState) -> Tone:
-    """Of an object."""
+    """Return the tone of an object's state."""
     return _OF_STATES[state]
 
 
 def tone_of_node(state: NodeState) -> Tone:
-    """Of a node of a graph."""
+    """Return the tone of a node's state in a graph."""
     return _OF_NODES[state]
 
 
 def urgency(tone: Tone) -> int:
-    """The smaller, the more it wants somebody's eye."""
+    """Return the rank of a tone: the smaller, the more urgent."""
     return _ORDER[tone]

@@ -1,6 +1,7 @@
-"""A run that was recorded, moment by moment, and its file: JSON, one line a moment (SEE-3).
+"""A recorded run, moment by moment, and its file: JSON, one line for each moment (SEE-3).
 
-A moment is whole: what was done since the one before, and how everything stood then. It holds what may be shown.
+Each moment is complete: what was done since the one before, and the state of everything then. It holds only what may be
+shown.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ MOST_MOMENTS: Final = 10_000
 
 @attrs.frozen
 class Moment:
-    """`told` is what happened since the moment before; `facts` are what else is known then, by name."""
+    """One moment: the messages since the moment before, and `facts`, other values that are known then, by name."""
 
     at: datetime
     subject: str
@@ -35,7 +36,7 @@ class Trace:
     moments: tuple[Moment, ...]
 
     def at(self, number: int) -> tuple[int, Moment]:
-        """The moment of that number, from 0; before the first the first, and behind the last the last."""
+        """Return the moment at `number`, counted from 0 and clamped to the recorded range, and that number."""
         number = min(max(0, number), len(self.moments) - 1)
         return number, self.moments[number]
 
@@ -52,13 +53,13 @@ _moment = msgspec.json.Decoder(Moment).decode
 
 
 def written(trace: Trace) -> Iterator[bytes]:
-    """The lines of its file, each with its end."""
+    """Yield the lines of the trace's file, each with its line end."""
     for line in (_Head(FORMAT, trace.title), *map(_as_kept, trace.moments)):
         yield _encode(line) + b"\n"
 
 
 def read(lines: Iterable[bytes]) -> Trace:
-    """A trace from the lines of a file. Raises ValueError with the number of the line and what is wrong with it."""
+    """Read a trace from the lines of a file. Raises ValueError with the line's number and what is wrong with it."""
     head, moments = None, list[Moment]()
     for number, line in enumerate(lines, 1):
         try:
@@ -68,7 +69,7 @@ def read(lines: Iterable[bytes]) -> Trace:
                     raise ValueError(f"the format is {head.format[:40]!r}, not {FORMAT}")
             elif line.strip():
                 moments.append(_as_kept(_moment(line)))
-        except ValueError as error:  # msgspec's are, too
+        except ValueError as error:  # this includes msgspec's errors
             raise ValueError(f"line {number}: {error}") from None
         if len(moments) > MOST_MOMENTS:
             raise ValueError(f"line {number}: there are more than {MOST_MOMENTS} moments")
@@ -78,6 +79,6 @@ def read(lines: Iterable[bytes]) -> Trace:
 
 
 def _as_kept(moment: Moment) -> Moment:
-    """Names are enough, there is nowhere to go from a trace; and virtual times are no times to count from."""
+    """Drop references, as a trace has no pages to link to, and times since, as virtual times are no real ones."""
     nodes = tuple(attrs.evolve(node, ref=None, since=None) for node in moment.picture.nodes)
     return attrs.evolve(moment, picture=attrs.evolve(moment.picture, nodes=nodes))

@@ -1,4 +1,4 @@
-"""What an object of ours stands upon, as a tree: who asked for it, and every object that was made of it (SEE-1)."""
+"""The tree of an object of ours: who requested it, and every object that was made of it (SEE-1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -30,9 +30,9 @@ _ORDER: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, OPER
 
 @attrs.frozen
 class Branch:
-    """One object and what stands below it.
+    """One object and everything below it.
 
-    `node`: what the box calls it, of an object that a box makes; `waits_for`: the nodes that are in its way.
+    `node`: for an object of a box, the id of its node; `waits_for`: the nodes that block it.
     """
 
     summary: Summary
@@ -40,14 +40,14 @@ class Branch:
     node: str = ""
     waits_for: tuple[str, ...] = ()
     runs: str = ""
-    """Chart and version that a release has in the cluster at this moment, which need not be those that are wanted."""
+    """The chart and version of a release that the cluster runs now, which may differ from the desired ones."""
     made_from: tuple[ObjectRef, ...] = ()
     """The objects that it reads: of a release its chart or source, of a chart its repository."""
 
 
 @attrs.frozen
 class Origin:
-    """Who asked for an object: a job of the control plane, or whoever wrote its spec. Empty where that is not told."""
+    """The requester of an object: a job of the control plane, or the writer of its spec. Empty if unknown."""
 
     job: str = ""
     manager: str = ""
@@ -59,7 +59,7 @@ class Origin:
 
 
 def origin_of(manifest: Manifest) -> Origin:
-    """Who asked for what stands in the spec."""
+    """Return who requested the spec."""
     job = get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY)
     managers = [
         str(get_path(entry, "manager"))
@@ -70,7 +70,7 @@ def origin_of(manifest: Manifest) -> Origin:
 
 
 def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
-    """The object, and below it what was made of it. `objects` holds what carries its uid, and what that owns."""
+    """Return the object with everything made of it. `objects` holds what carries its uid, and what that owns."""
     uid = str(get_path(manifest, "metadata", "uid") or "")
     match kind.kind:
         case APPLICATION_INSTANCE.kind:
@@ -83,7 +83,7 @@ def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest
 
 
 def _below_instance(manifest: Manifest, uid: str, objects: Mapping[ObjectRef, Manifest]) -> list[Branch]:
-    """Flux's objects, then Operations on it; what an Operation made stands below that."""
+    """Return Flux's objects, then the Operations on the instance, each with what it made."""
     name, namespace = (get_path(manifest, "metadata", field) for field in ("name", "namespace"))
     made = [
         Branch(
@@ -104,7 +104,7 @@ def _below_instance(manifest: Manifest, uid: str, objects: Mapping[ObjectRef, Ma
 
 
 def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[Branch, ...]:
-    """What Flux installed for a HelmRelease, as far as it may be seen."""
+    """Return the objects that Flux installed for a HelmRelease, as far as they are visible."""
     if ref.kind != HELM_RELEASE:
         return ()
     return _ordered(
@@ -115,9 +115,9 @@ def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[
 
 
 def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> tuple[ObjectRef, ...]:
-    """Return the objects of Flux that another one of them names as its source, as far as they are there."""
+    """Return the objects of Flux that the given one names as its source, as far as they exist."""
     named = [get_path(live, "spec", *path) for path in (("chartRef",), ("chart", "spec", "sourceRef"), ("sourceRef",))]
-    chart = f"{ref.namespace}-{ref.name}"  # as Flux names the HelmChart of a release
+    chart = f"{ref.namespace}-{ref.name}"  # the name that Flux gives the HelmChart of a release
     sources = {(get_path(each, "kind"), get_path(each, "name")) for each in named} | {(HELM_CHART.kind, chart)}
     same = [each for each in objects if each.namespace == ref.namespace and (each.kind.kind, each.name) in sources]
     charts = [each for each in same if each.kind == HELM_CHART]
@@ -125,7 +125,7 @@ def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> 
 
 
 def _deployed(live: Manifest) -> str:
-    """Chart and version of a release that Helm calls deployed; empty for none, and for every other kind."""
+    """Return chart and version of a release that Helm calls deployed; "" for none, and for every other kind."""
     chart = deployed_chart(live)
     return f"{chart.name} {chart.version}" if chart is not None else ""
 
@@ -150,7 +150,7 @@ def _owners(manifest: Manifest) -> set[str]:
 
 
 def _ordered(branches: Iterable[Branch]) -> tuple[Branch, ...]:
-    """Sources before releases before runs, as things follow from each other; then by name."""
+    """Sort branches in causal order, sources before releases before runs; then by name."""
     return tuple(sorted(branches, key=lambda branch: (_place(branch.summary.ref.kind), branch.summary.ref)))
 
 
@@ -164,5 +164,5 @@ def _label(manifest: Manifest, name: str) -> str | None:
 
 
 def refs_of(kind: Kind, manifests: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
-    """Manifests of one kind by reference."""
+    """Return manifests of one kind by reference."""
     return {ref_of(manifest, kind): manifest for manifest in manifests}
