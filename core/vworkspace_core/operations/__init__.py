@@ -1,6 +1,6 @@
 """Day-2 operations: `reconcile_operation(operation, observed, context) -> Decision` (OPS-1 to OPS-12).
 
-What a module of an engine imports, and templates: `docs/extending.md`.
+For the imports of an engine's module, and for templates, see `docs/extending.md`.
 """
 
 from importlib import import_module
@@ -74,7 +74,7 @@ _MODULES: Final = {
     "phase_row": "vworkspace_core.operations.contract",
     "row_of": "vworkspace_core.operations.contract",
 }
-"""Where each is; a module is loaded when something of it is first asked for, since most programs need few."""
+"""The module of each name, loaded on first use, since most programs need few."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""How an Operation says that a pass over it was stopped (REC-13)."""
+"""The conditions of an Operation whose pass was stopped by an error (REC-13)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ from vworkspace_core.controller.blocked_pass import BlockedCause, BlockedPass, B
 
 
 def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
-    """Why nothing goes on. Running keeps what it says: what runs runs on."""
+    """Yield conditions that say why nothing proceeds. Running is not changed: what runs keeps running."""
     true, false = ConditionStatus.TRUE, ConditionStatus.FALSE
     if Type.RUNNING not in before:
         text = blocked.message_over() if blocked.is_transient else ""

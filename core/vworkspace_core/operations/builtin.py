@@ -247,15 +247,16 @@ BUILTIN_TEMPLATES: Final[tuple[Mapping[str, Any], ...]] = (
 
 @cache
 def builtin_templates() -> Templates:
-    """The built-in templates, loaded; checking their schemas takes a while, so it is done once."""
+    """Return the built-in templates; checking their schemas takes a while, so they are loaded once."""
     return Templates().adding(BUILTIN_TEMPLATES)
 
 
 def needs_of_engine(template: Template) -> Mapping[str, Any]:
-    """What the engine of `template` has to find in parameters, as a schema, whatever the template's own one asks for.
+    """Return a schema of the parameters that the engine of `template` needs, whatever the template's own schema
+    requires.
 
-    It is that of the built-in template of the engine, but that keys which the engine does not know are let through.
-    Of an engine that came as code nothing is known: its templates have to ask for what it reads.
+    It is that of the engine's built-in template, except that keys unknown to the engine are allowed. For an engine that
+    was added as code nothing is known: its templates have to require what it reads.
     """
     restores = template.type is not OperationType.BACKUP
     own = [item for item in builtin_templates().items if item.engine == template.engine]

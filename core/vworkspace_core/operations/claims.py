@@ -3,9 +3,9 @@
     vws1.<base64url(payload)>.<hex HMAC-SHA256 of the middle part>
 
 The payload is canonical JSON with `at`, `by`, `exp`, `op`, `rid`, `v`, with `ns` and `params`, which bind it to the
-namespace and to these very parameters, and optionally with `cluster` and `uid`, which bind it closer. It is good for
-one run: its `rid` is spent once (`operations.ledger`). What is wrong with a claim is told from a closed set of
-sentences: nothing of the claim itself is ever repeated.
+namespace and to exactly these parameters, and optionally with `cluster` and `uid`, which bind it further. It is valid
+for one run: its `rid` is spent once (`operations.spent_approvals`). A flaw of a claim is described by one of a closed
+set of sentences: nothing of the claim itself is ever repeated.
 """
 
 import base64
@@ -26,20 +26,20 @@ from vworkspace_core.apimachinery.timestamps import later_of
 from vworkspace_core.operations.spent_approvals import Ledger, Spending
 
 BINDINGS: Final = frozenset({"cluster", "ns", "uid", "params"})
-"""Fields that bind a claim closer; those that are there count in any case."""
+"""Fields that bind a claim further; those that are given are always checked."""
 
 DEFAULT_BINDINGS: Final = frozenset({"ns", "params"})
-"""Those that every claim has to have, unless a setting says otherwise for an older control plane."""
+"""Fields that every claim must have, unless a setting lowers this for an older control plane."""
 
 LONGEST: Final = 8192
-"""Characters of a claim; the CRD's limit too."""
+"""The most characters of a claim; also the CRD's limit."""
 
 _PREFIX: Final = "vws1"
 _VERSION: Final = 1
 
 
 class Flaw(Enum):
-    """Why a claim does not count. The text is all that is ever told of it."""
+    """The reason why a claim is invalid. The text is all that is ever reported about it."""
 
     ABSENT = "waiting for approval"
     NO_SECRET = "no approval secret is configured to check the claim with"
@@ -55,17 +55,17 @@ class Flaw(Enum):
 
 
 def are_lowered(required: frozenset[str]) -> bool:
-    """Whether a setting asks less of claims than is safe: one that is not bound to `ns` and `params` can be moved."""
+    """Report whether a setting requires less of claims than is safe: without `ns` and `params` a claim can be moved."""
     return not required >= DEFAULT_BINDINGS
 
 
 @attrs.frozen
 class Claims:
-    """What claims are checked with. `secret` is never shown.
+    """The data that claims are checked with. `secret` is never shown.
 
-    `skew` is what the control plane's clock is ahead of ours, as an unsigned header says: a claim has expired as soon
-    as either clock says so (PULL-12). `ledger` is what has been spent; None where nothing is remembered, as in `plan`.
-    `trouble` says why what is spent could not be written down.
+    `skew` is how far the control plane's clock is ahead of ours, by an unsigned header: a claim has expired as soon as
+    either clock says so (PULL-12). `ledger` holds what has been spent; None if nothing is recorded, as in `plan`.
+    `trouble` says why a spent approval could not be recorded.
     """
 
     secret: bytes | None = attrs.field(default=None, repr=False)
@@ -76,23 +76,23 @@ class Claims:
     trouble: str = ""
 
     def flaw_of(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | None:
-        """Why `claim` does not approve `operation` at `now`; None when it does."""
+        """Return why `claim` does not approve `operation` at `now`; None if it does."""
         judged = self._judged(claim, operation, now)
         return judged if isinstance(judged, Flaw) else None
 
     def to_spend(self, operation: Operation, now: datetime) -> Spending | None:
-        """What the Operation's claim spends when it starts; None for one without a good claim."""
+        """Return what the Operation's claim spends when the run starts; None without a valid claim."""
         approvals = operation.spec.approvals
         judged = self._judged(approvals.claim if approvals is not None else None, operation, now)
         return None if isinstance(judged, Flaw) else judged
 
     def is_recorded(self, spending: Spending) -> bool:
-        """Whether the approval stands in the ledger as this Operation's, so that the run may start."""
+        """Report whether the ledger has the approval for this Operation, so that the run may start."""
         return self.ledger is None or self.ledger.holder_of(spending.rid) == spending.uid
 
     def _judged(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | Spending:
         if not self.secret and self.ledger is not None:
-            return Flaw.NO_SECRET  # before the claim, which nobody can make without it; `plan` knows of no secret
+            return Flaw.NO_SECRET  # before the claim, which cannot be made without it; `plan` has no secret
         if not claim:
             return Flaw.ABSENT
         if not self.secret:
@@ -132,7 +132,7 @@ class Claims:
 
 
 def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
-    """The payload, if its signature is right. Nothing of the payload is looked at before that."""
+    """Return the payload if its signature is right; it is not parsed before that."""
     parts = claim.split(".")
     if len(parts) != 3 or parts[0] != _PREFIX or not claim.isascii():
         return Flaw.MALFORMED
@@ -149,14 +149,14 @@ def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
 
 
 def _id(value: Any) -> str:
-    """`rid` as a text, empty for what is none."""
+    """Return `rid` as a text, "" if it is neither a number nor a text."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) else ""
 
 
 def _moment(value: Any) -> datetime | None:
-    """`exp`: seconds since the epoch, or RFC 3339. None for what is neither."""
+    """Return the time in `exp`: seconds since the epoch, or RFC 3339. None if it is neither."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, UTC)
@@ -167,11 +167,11 @@ def _moment(value: Any) -> datetime | None:
 
 
 def parameters_digest(parameters: Mapping[str, Any] | None) -> str:
-    """SHA-256 in hex of the parameters as canonical JSON; absent parameters count as an empty object."""
+    """Return the SHA-256 in hex of the parameters as canonical JSON; absent parameters count as an empty object."""
     return hashlib.sha256(canonical_json(parameters or {})).hexdigest()
 
 
 def approval_claim(payload: Mapping[str, Any], secret: bytes) -> str:
-    """The claim that says `payload`: what the control plane does when a person approves."""
+    """Return the claim with that `payload`, as the control plane makes it when a person approves."""
     middle = base64.urlsafe_b64encode(canonical_json({"v": _VERSION, **payload})).rstrip(b"=").decode()
     return f"{_PREFIX}.{middle}.{hmac.new(secret, middle.encode(), hashlib.sha256).hexdigest()}"

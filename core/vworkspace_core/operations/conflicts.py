@@ -1,7 +1,7 @@
-"""Which operations on one target exclude each other, and who goes first (OPS-5).
+"""Mutual exclusion of operations on one target, and their order (OPS-5).
 
-Conflict is symmetric. The order is that of creation, then of uid: a total order, so that no two can wait for each
-other. What is blocked for a reason of its own holds nobody up; what runs holds up everybody it conflicts with.
+Conflict is symmetric. The order is by creation, then by uid: a total order, so that no two can wait for each other. An
+Operation that is blocked for another reason delays no other; a running one delays all that it conflicts with.
 """
 
 from collections.abc import Iterable
@@ -23,21 +23,21 @@ EXCLUDES: Final = {
     OperationType.RUN_COMMAND: frozenset[OperationType](),
     OperationType.RUNBOOK: frozenset[OperationType](),
 }
-"""What each type does not run beside; either direction is enough."""
+"""The types that each type must not run concurrently with; one direction is enough."""
 
 
 def conflicting(kind: OperationType, other: OperationType) -> bool:
-    """Whether the two may not run at the same time."""
+    """Report whether the two may not run at the same time."""
     return other in EXCLUDES[kind] or kind in EXCLUDES[other]
 
 
 def order_of(operation: Operation) -> tuple[str, str]:
-    """Who comes first: by creation, then by uid. Creation times of one API server sort as text."""
+    """Return the sort key: creation time, then uid. Creation times of one API server sort as text."""
     return (operation.metadata.creation_timestamp, operation.metadata.uid)
 
 
 def is_running(operation: Operation) -> bool:
-    """Whether it is at work now: between two syncs of a schedule it is not."""
+    """Report whether it is active now, which a scheduled one is not between two syncs."""
     if operation.status.phase is not Phase.RUNNING:
         return False
     running = _condition(operation, Type.RUNNING)
@@ -45,15 +45,15 @@ def is_running(operation: Operation) -> bool:
 
 
 def standing_of(operation: Operation) -> tuple[bool, bool]:
-    """Whether it runs and whether it wants to: all that another one's turn depends on, beside the order."""
+    """Report whether it runs and whether it wants to: with the order, all that another one's turn depends on."""
     return is_running(operation), _contends(operation)
 
 
 def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operation | None:
-    """The operation that `operation` has to wait for, if there is one.
+    """Return the operation that `operation` has to wait for, if there is one.
 
-    `siblings` are the other operations on the same target that this operator acts on. A running one goes before
-    those that wait, and the earliest before the others.
+    `siblings` are the other operations on the same target that this operator acts on. A running one goes before waiting
+    ones, and the earliest before the others.
     """
     mine = operation.metadata.uid
     others = [
@@ -67,14 +67,14 @@ def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operatio
 
 
 def _contends(operation: Operation) -> bool:
-    """Whether it would start if nobody conflicted with it, as far as its status tells. An unseen one might."""
+    """Report whether it would start if no conflicting one existed, by its status. One without a status might."""
     meta, phase = operation.metadata, operation.status.phase
     if phase in TERMINAL_PHASES or phase is Phase.RUNNING:
         return False
     if meta.deletion_timestamp is not None or cancellation_requested(meta):
         return False
     if operation.status.observed_generation != meta.generation:
-        return True  # what its status says is about another spec
+        return True  # its status describes another spec
     accepted, blocked = _condition(operation, Type.ACCEPTED), _condition(operation, Type.BLOCKED)
     if accepted is not None and accepted.status is ConditionStatus.FALSE:
         return False

@@ -1,4 +1,4 @@
-"""What a decision about an Operation is made on (REC-2, OPS-3)."""
+"""The input of a decision about an Operation (REC-2, OPS-3)."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -19,11 +19,11 @@ from vworkspace_core.operations.templates import Template, Templates
 
 @attrs.frozen
 class OperationObserved(Snapshot):
-    """The snapshot a decision about an Operation is made on.
+    """The snapshot for a decision about an Operation.
 
-    `objects` holds the target, the engine object by its name, and whatever the engine's `looks_up` names.
-    `siblings` are the other Operations on the same target, managed ones of this cluster only. `missing_places` are
-    namespaces beside the Operation's own that were looked for and are not there.
+    `objects` holds the target, the engine object by its name, and the objects that the engine's `looks_up` names.
+    `siblings` are the other managed Operations of this cluster on the same target. `missing_places` are namespaces
+    other than the Operation's own that were looked up and do not exist.
     """
 
     siblings: tuple[Operation, ...] = ()
@@ -32,7 +32,7 @@ class OperationObserved(Snapshot):
 
 @attrs.frozen
 class OperationContext:
-    """Everything else: settings, the time, what claims are checked with, templates and engines."""
+    """All other input: settings, the time, the data that claims are checked with, templates and engines."""
 
     settings: OperationSettings
     now: datetime
@@ -42,11 +42,11 @@ class OperationContext:
     parse_yaml: Callable[[str], Any] = attrs.field(default=no_yaml, eq=False, repr=False)
 
     def engine_of(self, operation: Operation) -> Engine | None:
-        """The engine that the Operation asks for, None for one that is unknown."""
+        """Return the engine that the Operation names, None if it is unknown."""
         return self.engines.get(operation.spec.engine)
 
     def for_engine(self, observed: OperationObserved, template: Template) -> EngineContext:
-        """What an engine may look at. What lies in Velero's namespace is missing with it."""
+        """Return the input of an engine. Without Velero's namespace its kinds count as missing."""
         missing = observed.missing_kinds
         if self.settings.velero_namespace in observed.missing_places:
             missing |= {VELERO_BACKUP, VELERO_RESTORE}

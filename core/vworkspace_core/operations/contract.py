@@ -1,7 +1,7 @@
-"""What an engine is (OPS-6): a pure pair of `desired` and `observe`, and a few facts about it.
+"""The interface of an engine (OPS-6): a pure pair of `desired` and `observe`, and a few facts about it.
 
-`desired` says which object makes the engine work, at most one. `observe` says what that object's status means. Both
-are functions of their arguments; the life of an Operation (`operations.life`) is the same for all engines.
+`desired` returns the object that makes the engine work, at most one. `observe` interprets that object's status. Both
+are functions of their arguments; the life of an Operation (`operations.lifecycle`) is the same for all engines.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 
 @attrs.frozen
 class Listing:
-    """Objects that are found by a selector, of which no more than `limit` are looked at."""
+    """Objects to list by a selector, at most `limit` of them."""
 
     kind: Kind
     namespace: str
@@ -33,7 +33,7 @@ class Listing:
 
 
 class Progress(Enum):
-    """How far an engine has come. What it does not know counts as running, never as failure."""
+    """The progress of an engine's run. An unknown phase counts as running, never as failure."""
 
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
@@ -41,18 +41,18 @@ class Progress(Enum):
 
 
 OPERATION_UID: Final = "(uid of the Operation)"
-"""Stands in a row's sample for the uid of the Operation that the object was made for."""
+"""Placeholder in a row's sample for the uid of the Operation that the object was made for."""
 
 OBJECT_UID: Final = "(uid of the engine object)"
-"""Stands in a row's sample for the uid of the object itself."""
+"""Placeholder in a row's sample for the uid of the object itself."""
 
 
 @attrs.frozen
 class Row:
-    """One line of an engine's table: what one downstream phase means. The documentation is printed from these.
+    """One line of an engine's table: the meaning of one downstream phase. The documentation is printed from these.
 
-    `sample` is what an object in that phase shows, as a merge patch of the object as it was created, and `beside`
-    what has to exist beside it: documentation and tests walk them through `observe`.
+    `sample` is the state of an object in that phase, as a merge patch of the object as it was created; the last field
+    holds the other objects that must exist then. Documentation and tests pass them all to `observe`.
     """
 
     phase: str
@@ -66,24 +66,26 @@ class Row:
 def phase_row(
     phase: str, progress: Progress, reason: str, meaning: str = "", status: Mapping[str, Any] | None = None
 ) -> Row:
-    """The row of a kind that names its phase in `status.phase`; `status` is what else it shows then."""
+    """Return the row of a kind that names its phase in `status.phase`; `status` holds its other fields in that
+    phase.
+    """
     shown = {**({"phase": phase} if phase else {}), **(status or {})}
     return Row(phase, progress, reason, meaning, {"status": shown} if shown else {})
 
 
 def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
-    """The row of that phase. One that is not known, or no text at all, is taken for the phase `unknown`."""
+    """Return the row of that phase; for an unknown phase, or one that is no text, the row of the phase `unknown`."""
     by_phase = {row.phase: row for row in rows}
     return by_phase.get(phase, by_phase[unknown]) if isinstance(phase, str) else by_phase[unknown]
 
 
 @attrs.frozen
 class EngineStatus:
-    """What the engine object's status means.
+    """The meaning of the engine object's status.
 
-    `degraded` tells of a success in part, `blocked` why a running engine waits for somebody (AwaitingResume), and
-    `last_run` what the last run of a recurring operation came to. `requeue_after` is in seconds, where nothing that
-    is watched would tell of news. Outputs are names and numbers that people need.
+    `degraded` describes a partial success, `blocked` why a running engine waits for a person (AwaitingResume), and
+    `last_run` the result of a recurring operation's last run. `requeue_after` is in seconds, for a state that no watch
+    would report. Outputs are names and numbers that people need.
     """
 
     phase: Progress
@@ -106,13 +108,13 @@ class EngineObject:
 
     @property
     def ref(self) -> ObjectRef:
-        """Where it is to be."""
+        """The reference under which it is created."""
         return ref_of(self.manifest, self.kind)
 
 
 @attrs.frozen
 class EngineRefusal:
-    """Why an engine does not take an operation as it is: Accepted=False, or Blocked when it only has to wait."""
+    """The reason why an engine refuses an operation: Accepted=False, or Blocked if it only has to wait."""
 
     reason: OperationReason
     message: str
@@ -120,13 +122,13 @@ class EngineRefusal:
 
 
 def no_yaml(_text: str) -> Any:
-    """Stands where no parser is given. Raises ValueError."""
+    """Refuse to parse: the default if no parser is configured. Raises ValueError."""
     raise ValueError("no YAML parser is configured")
 
 
 @attrs.frozen
 class EngineContext:
-    """Everything an engine may look at beside the operation and its target.
+    """The input of an engine in addition to the operation and its target.
 
     `parse_yaml` is a pure function from text to JSON-like data that raises ValueError; the core has no parser.
     """
@@ -139,7 +141,7 @@ class EngineContext:
     _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def once(self, name: str, find: Callable[[], Any]) -> Any:
-        """What `find` gives, worked out at the first question: what is costly is done once a decision."""
+        """Return the result of `find`, which is called at most once per decision, as it may be costly."""
         if name not in self._found:
             self._found[name] = find()
         return self._found[name]
@@ -149,17 +151,17 @@ OperationTarget: TypeAlias = ApplicationInstance
 
 
 def always(*kinds: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
-    """`Engine.kinds` of an engine that makes the same for every type of Operation."""
+    """Return `Engine.kinds` for an engine that makes the same kinds for every type of Operation."""
     return lambda _operation: kinds
 
 
 def is_backup(operation: Operation) -> bool:
-    """Whether it is a Backup, and not the Restore of an engine that does both."""
+    """Report whether it is a Backup, not the Restore of an engine that does both."""
     return operation.spec.type is OperationType.BACKUP
 
 
 def by_type(*, backup: Kind, restore: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
-    """`Engine.kinds` of an engine that makes one kind for backups and another for restores."""
+    """Return `Engine.kinds` for an engine that makes one kind for backups and another for restores."""
     return lambda operation: (backup if is_backup(operation) else restore,)
 
 
@@ -205,13 +207,13 @@ def _not_holding(_operation: Operation, _objects: Objects) -> bool:
 class Engine:
     """One entry of the registry.
 
-    `kinds` are those it creates, all of which have to be installed. `check` refuses what the parameters' schema
-    cannot see, and may look at what `looks_up` named. `opening` gives outputs at the start. `recurring` tells of an
-    operation that has no end of its own, `needs_seconds` of parameters that ask for more time than usual. `holds` is
-    for an engine without an object: whether it still has a hold on the target, so that its end has to wait.
-    `follows` names what else has to be read, live, before the object's own word is believed, `evidence` what has to be
-    listed where the object is silent or gone, and `epilogue` judges the end of one that is gone by that. `troubles` are
-    reasons of a run that cannot go on by itself: the end names the last one.
+    `kinds` are those it creates, all of which must be installed. `check` refuses what the parameters' schema cannot
+    detect, and may read what `looks_up` named. `opening` returns outputs at the start. `recurring` says that an
+    operation has no end of its own, `needs_seconds` that parameters require a longer time than usual. `holds` is for an
+    engine without an object: whether it still affects the target, so that the end has to wait. `follows` names what
+    must also be read, live, before the object's status is believed; `evidence` what must be listed if the object says
+    nothing or is gone; and `epilogue` returns the end of a vanished one from that. `troubles` are reasons of a run that
+    cannot continue without help: the end names the last one.
     """
 
     name: str
@@ -231,4 +233,4 @@ class Engine:
     epilogue: Callable[[Operation, Objects], EngineStatus | None] = _nothing_known
     troubles: frozenset[str] = frozenset()
     after_stop: str = ""
-    """What to know once it was told to stop: Velero may finish what it is doing."""
+    """A note for people after a stop was requested: Velero may finish what it is doing."""

@@ -1,7 +1,7 @@
-"""What is left to do once an Operation has ended, and how one that is deleted goes (OPS-11, OPS-7).
+"""The cleanup after an Operation has ended, and its deletion (OPS-11, OPS-7).
 
-Deleting a finished Operation leaves what it made: a backup is not deleted with the request for it. Deleting a
-running one stops its engine first.
+Deleting a finished Operation leaves what it made: a backup is not deleted with the request for it. Deleting a running
+one stops its engine first.
 """
 
 import attrs
@@ -27,7 +27,7 @@ from vworkspace_core.ports import KubernetesEvent
 
 
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """After the end: let go of the engine object, and see to it that one that had to stop does."""
+    """Release the engine object of an ended Operation, and delete it if the run was stopped."""
     patches = lifecycle.unlock(operation, observed)
     deletes = lifecycle.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()
     decision = Decision(
@@ -45,7 +45,7 @@ def tidy(operation: Operation, observed: OperationObserved, context: OperationCo
 
 
 def _was_stopped(operation: Operation) -> bool:
-    """Whether the end was ours: by cancellation or by the deadline."""
+    """Report whether we ended the run: by cancellation or by the deadline."""
     if operation.status.phase is Phase.CANCELLED:
         return True
     failed = condition_of(operation, Type.FAILED)
@@ -53,7 +53,7 @@ def _was_stopped(operation: Operation) -> bool:
 
 
 def decide_deletion(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """The next step of letting go of an Operation that is being deleted and carries our finalizer."""
+    """Decide the next step of an Operation that is being deleted and carries our finalizer."""
     gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True)
     engine_object = own_object(operation, observed.objects)
     if is_abandoned(operation.metadata):
@@ -91,7 +91,7 @@ def _let_go(
     context: OperationContext,
     gone: Decision,
 ) -> Decision:
-    """What was started runs on by itself: nothing may be left on it by which the garbage collector would take it."""
+    """Let what was started run on: remove the owner reference by which the garbage collector would delete it."""
     if (
         engine_object is None
         or not _is_held(operation, engine_object[1])
@@ -113,7 +113,7 @@ def _let_go(
 
 
 def _is_held(operation: Operation, live: Manifest) -> bool:
-    """Whether it would go with the Operation, or stay for ever."""
+    """Report whether the object would be deleted with the Operation, or would stay locked for ever."""
     owners = metadata(live).get("ownerReferences") or ()
     return is_locked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
 
@@ -121,7 +121,7 @@ def _is_held(operation: Operation, live: Manifest) -> bool:
 def _locked_for_good(
     operation: Operation, engine_object: tuple[ObjectRef, Manifest], observed: OperationObserved
 ) -> str:
-    """The cure for an object that was made but not recorded before the namespace took the operator's rights with it."""
+    """Return the command that unlocks an object whose uid was not recorded before the namespace lost our rights."""
     ref, live = engine_object
     if not _goes_with_its_namespace(operation, ref, observed) or not is_locked(live):
         return ""
@@ -130,12 +130,12 @@ def _locked_for_good(
 
 
 def _goes_with_its_namespace(operation: Operation, made: ObjectRef, observed: OperationObserved) -> bool:
-    """Whether the namespace controller takes what was made: a namespace that is being deleted is not held up by us."""
+    """Report whether the namespace controller deletes the object: we do not delay the end of a namespace."""
     return namespace_is_terminating(observed.namespace) and made.namespace == operation.metadata.namespace
 
 
 def _has_finished(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Whether what the engine made is to stay: the run has ended, or its object says so already."""
+    """Report whether the engine's object should stay: the run has ended, or the object says so already."""
     if operation.status.phase in TERMINAL_PHASES:
         return not _was_stopped(operation)
     engine = context.engine_of(operation)
@@ -145,7 +145,7 @@ def _has_finished(operation: Operation, observed: OperationObserved, context: Op
 def _without_object(
     operation: Operation, observed: OperationObserved, context: OperationContext, gone: Decision
 ) -> Decision:
-    """Nothing of ours is left but, perhaps, a hold on the target: that of a run which did not succeed."""
+    """Finish the deletion without an engine object, unless an unsuccessful run still holds the target."""
     engine = context.engine_of(operation)
     succeeded = operation.status.phase is Phase.SUCCEEDED
     if engine is None or succeeded or not engine.holds(operation, observed.objects):
@@ -156,7 +156,7 @@ def _without_object(
 def _waiting(
     decision: Decision, operation: Operation, what: str, observed: OperationObserved, context: OperationContext
 ) -> Decision:
-    """Said in the status while the run still counts as running; an end that was recorded stays as it is."""
+    """Report in the status what is waited for while the run counts as running; a recorded end stays as it is."""
     if operation.status.phase is not Phase.RUNNING:
         return decision
     engine = context.engine_of(operation)

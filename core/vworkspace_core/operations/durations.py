@@ -1,4 +1,4 @@
-"""Durations: people write `30d`, Go (Velero) knows no days."""
+"""Durations: people write `30d`, but Go (Velero) has no days."""
 
 import re
 from typing import Final
@@ -10,7 +10,10 @@ _PARTS: Final = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d
 
 
 def seconds_of(text: str) -> int:
-    """Seconds in `30d`, `720h`, `1d12h`. Raises ValueError for any other text, for none, and beyond a century."""
+    """Return the seconds in `30d`, `720h`, `1d12h`.
+
+    Raises ValueError for other texts, for zero, and beyond a century.
+    """
     match = _PARTS.fullmatch(text)
     if match is None or not text:
         raise ValueError("must be a duration such as 30d, 720h or 1d12h")
@@ -22,7 +25,7 @@ def seconds_of(text: str) -> int:
 
 
 def go_duration(seconds: int) -> str:
-    """As Go prints it: `720h0m0s`."""
+    """Return the duration as Go prints it: `720h0m0s`."""
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
     return f"{hour}h{minute}m{second}s"

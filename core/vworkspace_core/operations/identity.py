@@ -1,4 +1,6 @@
-"""Whose an engine object is, and what every one of them has in common: name, labels, owner (OPS-1, OPS-6, RES-5)."""
+"""The ownership of an engine object, and the parts that all of them share: name, labels, owner (OPS-1, OPS-6,
+RES-5).
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,12 +25,12 @@ from vworkspace_core.operations.contract import EngineContext, Objects
 
 
 def name_of(operation: Operation) -> str:
-    """Name of the one engine object of this incarnation of the Operation."""
+    """Return the name of the one engine object of this incarnation of the Operation."""
     return engine_object_name(operation.metadata.name, operation.metadata.uid)
 
 
 def name_taken(ref: ObjectRef) -> str:
-    """Tell that the name of an engine object is taken by one that was not made for the Operation."""
+    """Return the message that an object not made for the Operation has the name of its engine object."""
     return (
         f"{ref} exists and was not made for this Operation. To fix: delete it if nobody needs it, or create the "
         "Operation again under another name"
@@ -36,7 +38,7 @@ def name_taken(ref: ObjectRef) -> str:
 
 
 def labels_of(operation: Operation, target: ApplicationInstance, cluster_id: str) -> dict[str, str]:
-    """The labels of everything downstream of the Operation."""
+    """Return the labels of everything downstream of the Operation."""
     return operation_labels(operation.metadata, target.metadata.name, cluster_id, target_uid=target.metadata.uid)
 
 
@@ -49,7 +51,7 @@ def engine_manifest(
     namespace: str | None = None,
     holds_data: bool = False,
 ) -> dict[str, Any]:
-    """A manifest with type and metadata. What holds data, or lies in another namespace, has no owner."""
+    """Return a manifest with type and metadata; an object with data, or in another namespace, has no owner."""
     meta = operation.metadata
     manifest = kind.manifest(name_of(operation), namespace or meta.namespace)
     manifest["metadata"]["labels"] = labels_of(operation, target, context.settings.cluster_id)
@@ -70,7 +72,7 @@ def engine_manifest(
 
 
 def is_ours(manifest: Manifest, operation: Operation) -> bool:
-    """Whether this very incarnation of the Operation made the object: its labels, and its uid once that is known."""
+    """Report whether this incarnation of the Operation made the object: by its labels, and by its uid once known."""
     labels = metadata(manifest).get("labels")
     if not isinstance(labels, Mapping):
         return False
@@ -81,10 +83,11 @@ def is_ours(manifest: Manifest, operation: Operation) -> bool:
 
 
 def was_made_here(manifest: Manifest, operation: Operation) -> bool:
-    """Whether an object whose uid is not recorded yet is the one that the operator created for the Operation.
+    """Report whether an object whose uid is not recorded yet is the one that the operator created for the Operation.
 
-    Labels alone would do for anybody who may create that kind. The operator's own create is known by its field
-    manager, by the finalizer that stays until the uid is recorded, and by its time: none is older than its Operation.
+    Labels alone could be forged by any account that may create that kind. The operator's own create is recognized by
+    its field manager, by the finalizer that stays until the uid is recorded, and by its time: none is older than its
+    Operation.
     """
     meta = metadata(manifest)
     managed = meta.get("managedFields")
@@ -102,7 +105,7 @@ def was_made_here(manifest: Manifest, operation: Operation) -> bool:
 
 
 def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manifest] | None:
-    """The engine object that the status names, if it is there and ours."""
+    """Return the engine object that the status names, if it exists and is ours."""
     known = operation.status.engine_ref
     if known is None:
         return None
@@ -114,17 +117,17 @@ def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manif
 
 
 def parameters_of(operation: Operation) -> Mapping[str, Any]:
-    """The parameters, empty where there are none."""
+    """Return the parameters, {} if there are none."""
     return operation.spec.parameters or {}
 
 
 def target_ref(operation: Operation) -> ObjectRef:
-    """The ApplicationInstance that the Operation is about."""
+    """Return the reference of the Operation's target, an ApplicationInstance."""
     return ObjectRef(APPLICATION_INSTANCE, operation.metadata.namespace, operation.spec.target_ref.name)
 
 
 def target_of(operation: Operation, objects: Objects) -> ApplicationInstance | None:
-    """The target, None when it is not there or cannot be read."""
+    """Return the target, None if it does not exist or cannot be read."""
     manifest = objects.get(target_ref(operation))
     try:
         return read_application_instance(manifest) if manifest is not None else None

@@ -2,9 +2,9 @@
 
     Pending ──start──► Running ──► Succeeded | Failed | Cancelled
 
-The order in which a run is judged: an end that the engine reports; the deadline; a cancellation; the object being
-gone. So a backup that finished is a success although its deadline passed while nobody looked, and what we deleted
-ourselves is no deletion by others.
+A run is judged in this order: an end that the engine reports; the deadline; a cancellation; a missing object. So a
+backup that finished is a success although its deadline passed unobserved, and our own deletion is no deletion by
+others.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 def deadline_of(operation: Operation, engine: Engine, context: OperationContext) -> datetime | None:
-    """When the run is over whatever the engine says; None for one that ends by cancellation only (OPS-10, OPS-12)."""
+    """Return when the run is over whatever the engine says; None if only cancellation ends it (OPS-10, OPS-12)."""
     if operation.status.started_at is None:
         return None
     seconds = operation.spec.timeout_seconds
@@ -48,13 +48,13 @@ def deadline_of(operation: Operation, engine: Engine, context: OperationContext)
 
 
 def is_over(operation: Operation, engine: Engine, context: OperationContext) -> bool:
-    """Whether the deadline has passed."""
+    """Report whether the deadline has passed."""
     deadline = deadline_of(operation, engine, context)
     return deadline is not None and context.now >= deadline
 
 
 def engine_ref_of(wanted: EngineObject, uid: str = "") -> EngineRef:
-    """The engine object as the status names it; without uid it is the intent to create it."""
+    """Return the engine object as the status names it; without uid it is the intent to create it."""
     ref = wanted.ref
     return EngineRef(ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name, uid)
 
@@ -62,7 +62,7 @@ def engine_ref_of(wanted: EngineObject, uid: str = "") -> EngineRef:
 def started_status(
     operation: Operation, engine_ref: EngineRef | None, outputs: Mapping[str, Any], now: datetime
 ) -> WantedStatus:
-    """The start: everything holds, and what will be created is written down before it is."""
+    """Return the status of the start: all preconditions hold, and the intent is recorded before the create."""
     message = f"creating {engine_ref.kind} {engine_ref.name}" if engine_ref is not None else "asked for"
     return WantedStatus(
         Phase.RUNNING,
@@ -75,7 +75,7 @@ def started_status(
 
 
 def progress_status(operation: Operation, status: EngineStatus, message: str = "") -> WantedStatus:
-    """A run that goes on, as its engine tells it. `message` is ours, and goes before the engine's."""
+    """Return the status of a run that continues, as its engine reports it. `message` replaces the engine's."""
     wanted_status = _kept(operation, status)
     text = message or status.message
     blocked = Wanted(Type.BLOCKED, _TRUE, status.blocked, text) if status.blocked is not None else None
@@ -85,7 +85,7 @@ def progress_status(operation: Operation, status: EngineStatus, message: str = "
 
 
 def blocked_status(operation: Operation, reason: Reason, message: str) -> WantedStatus:
-    """A run that has started and cannot go on until the named obstacle is gone."""
+    """Return the status of a started run that cannot continue until the named obstacle is gone."""
     status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, message, operation.status.outputs or {})
     return attrs.evolve(progress_status(operation, status), blocked=Wanted(Type.BLOCKED, _TRUE, reason, message))
 
@@ -93,7 +93,7 @@ def blocked_status(operation: Operation, reason: Reason, message: str) -> Wanted
 def refused_status(
     wanted_status: WantedStatus, failures: tuple[Failure, ...], settings: OperationSettings
 ) -> WantedStatus:
-    """The status, and which right is missing where that refused a write."""
+    """Return the status, with the missing right if that is why a write was refused."""
     message = refusal_told(failures, settings.installation)
     return (
         attrs.evolve(wanted_status, blocked=Wanted(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
@@ -103,14 +103,14 @@ def refused_status(
 
 
 def pace_after(failures: tuple[Failure, ...]) -> Requeue:
-    """How soon to try again what was refused."""
+    """Return when to retry refused writes."""
     if first_refusal(failure.error for failure in failures) is not None:
         return Requeue.REFUSED
     return Requeue.BACKOFF if failures else Requeue.NO
 
 
 def ended_status(operation: Operation, phase: Phase, reason: str, status: EngineStatus, now: datetime) -> WantedStatus:
-    """The end, for good."""
+    """Return the final status."""
     kind = {Phase.SUCCEEDED: Type.SUCCEEDED, Phase.FAILED: Type.FAILED, Phase.CANCELLED: Type.CANCELLED}[phase]
     degraded = Wanted(Type.DEGRADED, _TRUE, Reason.PARTIAL_FAILURE, status.degraded) if status.degraded else None
     started = operation.status.started_at is not None
@@ -125,7 +125,7 @@ def ended_status(operation: Operation, phase: Phase, reason: str, status: Engine
 
 
 def _kept(operation: Operation, status: EngineStatus) -> WantedStatus:
-    """What stands, with the engine's news over it."""
+    """Return the present status, updated with the engine's values."""
     before = operation.status
     return WantedStatus(
         Phase.RUNNING,
@@ -138,7 +138,7 @@ def _kept(operation: Operation, status: EngineStatus) -> WantedStatus:
 
 
 def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:
-    """Let go of the engine object once its uid stands in the status: from then on it may be removed."""
+    """Take our finalizer off the engine object once the status has its uid: from then on it may be removed."""
     engine_object = own_object(operation, observed.objects)
     recorded = operation.status.engine_ref is not None and operation.status.engine_ref.uid
     if engine_object is None or (not recorded and operation.metadata.deletion_timestamp is None):
@@ -150,10 +150,10 @@ def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatc
 
 
 def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool = False) -> tuple[Delete, ...]:
-    """Delete the engine object, unless that has been asked for already or was refused in this pass.
+    """Delete the engine object, unless that was requested already or was refused in this pass.
 
-    Exactly the version that was looked at: one that finished meanwhile is looked at again first. `unlocking` says
-    that a patch of ours goes before, which moves the version.
+    It deletes exactly the version that was read: one that finished meanwhile is judged again first. `unlocking` says
+    that a patch of ours comes before, which changes the version.
     """
     engine_object = own_object(operation, observed.objects)
     if engine_object is None:
@@ -172,7 +172,7 @@ def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
 def after_failure(
     operation: Operation, failure: Failure, now: datetime, settings: OperationSettings
 ) -> tuple[WantedStatus, Requeue]:
-    """What a refused create means: final, in somebody's way, or passing (REC-13)."""
+    """Return what a refused create means: a final failure, an obstacle, or a transient error (REC-13)."""
     error, message = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
     outputs = operation.status.outputs or {}
     match error:

@@ -1,7 +1,7 @@
-"""Reading the snapshot a decision about an Operation needs, live, through the `KubeApi` port.
+"""Live reading of the snapshot for a decision about an Operation, through the `KubeApi` port.
 
-For what must not be judged by a cache (`needs_live_view`), and for simulations that have none. An operator with
-caches reads the same things from them: `lookups` names them.
+For decisions that must not use a cache (`needs_live_view`), and for simulations that have none. An operator with caches
+reads the same things from them: `lookups` names them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,9 +22,9 @@ from vworkspace_core.ports import KubeApi
 
 
 def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:
-    """What a decision about `operation` looks at beside namespace, target and siblings.
+    """Yield what a decision about `operation` reads in addition to namespace, target and siblings.
 
-    Once the run has ended or its object is known, the engine object is all there is to look at.
+    Once the run has ended or its object is known, only the engine object is read.
     """
     engine, known = context.engine_of(operation), operation.status.engine_ref
     made = () if engine is None else engine.kinds(operation)
@@ -44,18 +44,20 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
 
 
 def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
-    """The kind that the status names, whichever engine made it: the Operation's own may be unknown by now."""
+    """Return the kind that the status names, whichever engine made it: the Operation's own may be unknown by now."""
     kinds = engine_kinds(context.engines)
     return next((kind for kind in kinds if (kind.api_version, kind.kind) == (known.api_version, known.kind)), None)
 
 
 def _place_of(kind: Kind, operation: Operation, context: OperationContext) -> str:
-    """Velero looks at its own namespace only; everything else is made beside the Operation (OPS-6, OPS-7)."""
+    """Return the namespace of the engine object: Velero's own, since it reads no other; else the Operation's (OPS-6,
+    OPS-7).
+    """
     return context.settings.velero_namespace if kind.group == VELERO_BACKUP.group else operation.metadata.namespace
 
 
 def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: str) -> Iterator[Operation]:
-    """The Operations on `target` that this operator acts on; what cannot be read, it does not act on."""
+    """Yield the Operations on `target` that this operator acts on; it does not act on unreadable ones."""
     for manifest in manifests:
         try:
             operation = read_operation(manifest)
@@ -67,7 +69,7 @@ def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: 
 
 
 def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: OperationContext) -> Iterator[Operation]:
-    """The other Operations on the same target that this operator acts on."""
+    """Yield the other Operations on the same target that this operator acts on."""
     for other in operations_on(target_ref(operation), manifests, context.settings.cluster_id):
         if other.metadata.uid != operation.metadata.uid:
             yield other
@@ -76,10 +78,10 @@ def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: Op
 async def observe_operation_live(
     api: KubeApi, operation: Operation, context: OperationContext, not_served: Iterable[Kind] = ()
 ) -> OperationObserved:
-    """Everything a decision about `operation` looks at. Raises what `KubeApi.get` and `list` raise.
+    """Read everything that a decision about `operation` needs. Raises what `KubeApi.get` and `list` raise.
 
-    Of a kind that is `not_served`, or in a namespace that is not there, nothing is read: an API server asks for the
-    right first, and nobody is to give one to what is not installed.
+    Nothing is read of a kind that is `not_served`, or in a missing namespace: an API server checks the right first, and
+    an administrator should not have to grant one for something that is not installed.
     """
     meta = operation.metadata
     reading = LiveReads(api, missing=set(not_served))

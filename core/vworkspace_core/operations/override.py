@@ -1,8 +1,8 @@
-"""The release override that helm Operations ask of their target (REC-9): one writer, no flapping.
+"""The release override that helm Operations request of their target (REC-9): one writer, no flapping.
 
-A running one asks. Once the target has taken it up, its own status holds it, with what it replaced: deleting the
-Operation afterwards changes nothing. One that failed, was cancelled or is about to be is withdrawn, and the target
-goes back to what it replaced.
+A running one requests it. Once the target has taken it up, its own status holds it, with what it replaced: deleting the
+Operation afterwards changes nothing. The request of one that failed, was cancelled or is about to be is withdrawn, and
+the target goes back to what it replaced.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from vworkspace_core.operations.identity import parameters_of
 def release_request(
     target: ApplicationInstance, operations: Iterable[Operation]
 ) -> tuple[ReleaseOverride | None, frozenset[str]]:
-    """What to put into `Observed.override` and `Observed.withdrawn` of the target's reconcile.
+    """Return the values of `Observed.override` and `Observed.withdrawn` for the target's reconcile.
 
     `operations` are those on this target that the operator acts on, of any engine.
     """
@@ -52,7 +52,7 @@ def _is_overtaken(operation: Operation, target: ApplicationInstance) -> bool:
 
 
 def _override(operation: Operation) -> ReleaseOverride:
-    """What it asks for by itself; what it takes over of others, the target adds."""
+    """Return the override that it requests itself; the target adds what it takes over from earlier ones."""
     given = parameters_of(operation)
     return ReleaseOverride(
         operation=operation.metadata.name,

@@ -1,4 +1,4 @@
-"""Pieces of JSON Schema that the built-in templates are made of (OPS-2)."""
+"""Pieces of JSON Schema of which the built-in templates are made (OPS-2)."""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
@@ -62,7 +62,7 @@ TEXT: Final[ParameterSchema] = {"type": "string", "maxLength": 32_768}
 ENV_NAME: Final[ParameterSchema] = {"type": "string", "maxLength": 253, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
-# What Argo would take for a template of its own, and what would break a line, is no argument.
+# An argument must not look like a template of Argo, nor break a line.
 ARGUMENT: Final[ParameterSchema] = {
     "type": ["string", "number", "boolean"],
     "maxLength": 4096,
@@ -79,22 +79,22 @@ ACCESS_MODES: Final[ParameterSchema] = {
 
 
 def listed(items: ParameterSchema, most: int = 64) -> ParameterSchema:
-    """A list of such items."""
+    """Return the schema of a list of such items."""
     return {"type": "array", "items": items, "maxItems": most}
 
 
 def mapped(keys: ParameterSchema, values: ParameterSchema, most: int = 64) -> ParameterSchema:
-    """A map of such keys to such values."""
+    """Return the schema of a map of such keys to such values."""
     return {"type": "object", "propertyNames": keys, "additionalProperties": values, "maxProperties": most}
 
 
 def record(required: tuple[str, ...] = (), /, **properties: ParameterSchema) -> ParameterSchema:
-    """An object that knows these properties and no others."""
+    """Return the schema of an object with these properties and no others."""
     return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
 
 
 def about(text: str, schema: ParameterSchema) -> ParameterSchema:
-    """The schema with what the parameter means; `docs/operations.md` prints it."""
+    """Return the schema with the meaning of the parameter, which `docs/operations.md` prints."""
     return {**schema, "description": text}
 
 
@@ -122,4 +122,4 @@ PARAMETER_FORMS: Final[Mapping[str, Form]] = {
         (COUNT, "be a number", "5", True),
     )
 }
-"""What is said of a parameter without its form. An argument may be a secret: it is not repeated."""
+"""The text about a parameter in the wrong form. An argument may be a secret: it is not repeated."""

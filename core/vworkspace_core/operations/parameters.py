@@ -1,6 +1,6 @@
-"""What can be wrong with an Operation by its template, whatever else is in the cluster (OPS-2, OPS-3, RUN-6).
+"""The check of an Operation against its template, whatever else is in the cluster (OPS-2, OPS-3, RUN-6).
 
-The reconciler says it as Accepted=False/ValidationFailed, the webhook and the agent refuse it: all ask here.
+The reconciler reports problems as Accepted=False/ValidationFailed, the webhook and the agent refuse them: all use this.
 """
 
 from vworkspace_core.api.codec import class_of, structure
@@ -13,7 +13,7 @@ from vworkspace_core.operations.templates import PARAMETERS, Template, Templates
 
 
 def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem, ...]:
-    """What its template says to a readable Operation (OPS-2); nothing of anything else."""
+    """Return the problems of a readable Operation by its template (OPS-2); none for anything else."""
     if class_of(manifest) is not Operation:
         return ()
     try:
@@ -25,15 +25,15 @@ def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem
 
 
 def parameter_problems(operation: Operation, template: Template) -> tuple[Problem, ...]:
-    """Problems of the parameters by the template's schema, and by what its engine reads; absent ones are none given.
+    """Return problems of the parameters by the template's schema, and by what its engine reads; absent ones are {}.
 
-    A template that asks for less than its engine needs refuses nothing at its start: each Operation is told.
+    A template that requires less than its engine needs is accepted at the operator's start; each Operation is checked.
     """
     given = {} if operation.spec.parameters is None else operation.spec.parameters
     return template.problems_of(given) or violations_of(needs_of_engine(template), given, PARAMETERS)
 
 
 def unknown_template(operation: Operation) -> Problem:
-    """That nothing is known of this combination of type and engine."""
+    """Return the problem that no template has this combination of type and engine."""
     kind, engine = operation.spec.type, operation.spec.engine
     return Problem("spec.engine", f"there is no template for type {kind} and engine {engine}")

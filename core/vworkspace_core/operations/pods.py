@@ -1,8 +1,8 @@
-"""What a pod may be that the operator starts for an Operation (OPS-8, RUN-12).
+"""The rules for pods that the operator starts for an Operation (OPS-8, RUN-12).
 
-The restricted profile of Kubernetes' Pod Security Standards, and whose account and which images: one set of rules for
-the pods that an engine writes and for those that it takes from a chart. A pod is anything here: whoever wrote it may
-have put a list where an object belongs.
+They are the restricted profile of Kubernetes' Pod Security Standards, the allowed accounts and the allowed images: one
+set of rules for pods that an engine writes and for those from a chart. A pod may be any JSON: its author may have put a
+list where an object belongs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from vworkspace_core.apimachinery.problems import Problem, index, join
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
 
 MOST_PROBLEMS: Final = 8
-"""How many are told of one Job; more would not be read."""
+"""The most problems that are reported of one Job; more would not be read."""
 
 _HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
 _VOLUMES: Final = frozenset(
@@ -43,7 +43,7 @@ _MOST_TIMES: Final = 10
 
 
 def job_problems(spec: Any, settings: OperationSettings, path: str = "spec") -> tuple[Problem, ...]:
-    """Why a Job with that spec is not started: its pods, whose account they have, their images, how many there are."""
+    """Return why a Job with that spec is not started: its pods, their account and images, their number."""
     return tuple(islice(_job_problems(spec, settings, path), MOST_PROBLEMS))
 
 
@@ -66,7 +66,7 @@ def _is_number(value: Any, most: int) -> bool:
 
 
 def account_problem(account: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
-    """Whether pods may run under that service account; none stands for the runner."""
+    """Yield the problem if pods may not run under that service account; no account means the runner."""
     if account in (None, "", RUNNER):
         return
     if not isinstance(account, str):
@@ -80,7 +80,7 @@ def account_problem(account: Any, settings: OperationSettings, path: str) -> Ite
 
 
 def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
-    """Whether pods may run that image."""
+    """Yield the problem if pods may not run that image."""
     if not isinstance(image, str) or not image:
         yield Problem(path, "must name an image")
     elif settings.allowed_images and not is_allowed_image(image, settings.allowed_images):
@@ -88,7 +88,7 @@ def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterato
 
 
 def restricted_problems(pod: Any, path: str, annotations: Any = None) -> Iterator[Problem]:
-    """What the restricted profile does not admit in a pod's spec, and what would choose its node."""
+    """Yield what the restricted profile does not allow in a pod's spec, and what would choose its node."""
     if not isinstance(pod, Mapping):
         yield Problem(path, "must be an object")
         return
@@ -142,7 +142,7 @@ def _pod_context_problems(context: Any, path: str) -> Iterator[Problem]:
 
 
 def _shared_problems(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """What a pod's and a container's securityContext have in common."""
+    """Yield the problems that the securityContext of a pod and of a container can both have."""
     if context.get("runAsUser") == 0:
         yield Problem(join(path, "runAsUser"), "must not be 0, which is root")
     seccomp = get_path(context, "seccompProfile", "type")
@@ -183,7 +183,7 @@ def _container_problems(container: Any, pod_context: Any, path: str) -> Iterator
 
 
 def _effective(context: Mapping[str, Any], pod_context: Any, field: str) -> Any:
-    """A container's own word goes before the pod's."""
+    """Return the container's own value, or else the pod's."""
     value = context.get(field)
     return get_path(pod_context, field) if value is None else value
 

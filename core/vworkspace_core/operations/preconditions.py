@@ -1,7 +1,7 @@
-"""What has to hold before anything is created, in the order of OPS-3. The first that does not is the one named.
+"""The preconditions of a start, in the order of OPS-3. The first that does not hold is the one named.
 
-A check is a function of the operation and the snapshot alone; a blocked Operation is decided on again when one of
-the objects in its snapshot changes, and goes on by itself.
+A check is a function of the operation and the snapshot alone; a blocked Operation is decided on again when one of the
+objects in its snapshot changes, and continues automatically.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ from vworkspace_core.operations.templates import Template
 
 @attrs.frozen
 class UnmetPrecondition:
-    """What keeps an Operation from starting. `accepted`: whether Accepted=True, False or nothing is known of it."""
+    """The obstacle that keeps an Operation from starting. `accepted` is the condition Accepted; None for unknown."""
 
     reason: Reason
     message: str
@@ -48,7 +48,7 @@ class UnmetPrecondition:
 
 @attrs.frozen
 class Start:
-    """Everything holds: what is to be created, by which engine, for which target, and the approval that it takes."""
+    """All preconditions hold: what to create, by which engine, for which target, and the approval that it spends."""
 
     engine: Engine
     target: ApplicationInstance
@@ -72,7 +72,7 @@ class _Case:
 def start_or_unmet(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> Start | UnmetPrecondition:
-    """The first precondition of OPS-3 that does not hold, or how to start."""
+    """Return the first precondition of OPS-3 that does not hold, or how to start."""
     known = _identified(operation, observed, context)
     if isinstance(known, UnmetPrecondition):
         return known
@@ -89,7 +89,7 @@ def start_or_unmet(
 def _identified(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> _Case | UnmetPrecondition:
-    """Target, gate and cluster, type, template: what every later check needs."""
+    """Find target, gate and cluster, type, template: the input of every later check."""
     target = target_of(operation, observed.objects)
     name = operation.spec.target_ref.name
     if target is None or not is_managed(target.metadata):
@@ -121,7 +121,7 @@ def _templated(
 
 
 def _capability(case: _Case) -> UnmetPrecondition | None:
-    """Never inferred from workloads: the target has to say which engine it is prepared for (RES-5)."""
+    """Check that the target itself names the engine (RES-5); this is never inferred from workloads."""
     given = capabilities(case.target.metadata).get(case.template.capability)
     if given == case.engine.name:
         return None
@@ -213,7 +213,7 @@ _CHECKS: Final[tuple[Callable[[_Case], UnmetPrecondition | None], ...]] = (
 
 
 def _taken(case: _Case, ref: ObjectRef) -> UnmetPrecondition | None:
-    """What carries the name is not ours, whatever its labels: nothing has been created for this Operation (OPS-1)."""
+    """Report that the engine object's name is taken: none was created for this Operation yet (OPS-1)."""
     if ref not in case.observed.objects:
         return None
     return UnmetPrecondition(Reason.NAME_TAKEN, name_taken(ref))

@@ -1,12 +1,12 @@
-"""Reconciling an Operation: the decision, whole (OPS-1 to OPS-12).
+"""The decision about an Operation (OPS-1 to OPS-12).
 
 Expected flow
-    not ours → nothing; being deleted → `ending`; ended → nothing but tidying up; not started → preconditions, then
-    the intent; started → create once, then what the engine's object says.
+    not ours → nothing; being deleted → `deletion`; ended → only cleanup; not started → preconditions, then the intent;
+    started → create once, then what the engine's object says.
 Guarantees
-    Pure: the same input gives the same output. At most one engine object is ever created for a uid: the intent stands
-    in the status before the create, the create happens from the newest copy of the Operation only, and the object
-    cannot vanish before its uid is recorded. A terminal phase is final.
+    Pure: the same input gives the same output. At most one engine object is ever created for a uid: the intent is in
+    the status before the create, the create happens from the newest copy of the Operation only, and the object cannot
+    vanish before its uid is recorded. A terminal phase is final.
 Assumptions
     Where `needs_live_view` says so, `observed` and the Operation were read from the API server, not from a cache.
 """
@@ -35,11 +35,11 @@ from vworkspace_core.operations.status import WantedStatus, with_status
 
 
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Whether the decision on this must not be made from caches, which may be behind.
+    """Report whether this decision must not be made from caches, which may be outdated.
 
-    So it is for everything that cannot be taken back: to start, to create, to stop, and to call an object gone; and
-    for what the engine follows or finds by a selector, which no cache holds.
-    What is not ours to act on needs no look at all.
+    That holds for everything that cannot be undone: to start, to create, to stop, and to call an object gone; and for
+    what the engine follows or finds by a selector, which no cache holds. An Operation that is not ours needs no live
+    view.
     """
     meta = operation.metadata
     if meta.deletion_timestamp is not None:
@@ -47,7 +47,7 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
     if operation.status.phase in TERMINAL_PHASES or not is_managed(meta):
         return False
     if operation.status.phase is not Phase.RUNNING and _is_elsewhere(operation, observed, context):
-        return False  # where we may not act, we may not look either; what keeps us out is in the caches
+        return False  # where we may not act, we may not read either; the caches hold the reason
     if operation.status.phase is not Phase.RUNNING or cancellation_requested(operation.metadata):
         return True
     engine, known = context.engine_of(operation), operation.status.engine_ref
@@ -70,9 +70,9 @@ def _is_elsewhere(operation: Operation, observed: OperationObserved, context: Op
 
 
 def approval_to_spend(operation: Operation, observed: OperationObserved, context: OperationContext) -> Spending | None:
-    """The approval that has to be written down as used before the Operation can start; None where there is none.
+    """Return the approval that must be recorded as used before the Operation can start; None if there is none.
 
-    Everything else holds already: an approval is not used up by an Operation that cannot start.
+    Everything else holds already: an Operation that cannot start does not use up its approval.
     """
     meta = operation.metadata
     if meta.deletion_timestamp is not None or cancellation_requested(meta) or not is_managed(meta):
@@ -90,7 +90,7 @@ def approval_to_spend(operation: Operation, observed: OperationObserved, context
 
 
 def reconcile_operation(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """What is to be done for `operation`, given what exists and the time."""
+    """Decide what to do for `operation`, given what exists and the time."""
     meta = operation.metadata
     if meta.deletion_timestamp is not None:
         return decide_deletion(operation, observed, context) if FINALIZER in meta.finalizers else Decision()
@@ -104,7 +104,7 @@ def reconcile_operation(operation: Operation, observed: OperationObserved, conte
 
 
 def _begin(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Not started yet: cancelled, kept from starting, or started by writing the intent down."""
+    """Decide about an Operation that has not started: cancelled, blocked, or started by recording the intent."""
     if cancellation_requested(operation.metadata):
         status = EngineStatus(Progress.RUNNING, "", "cancelled before it started")
         wanted_status = lifecycle.ended_status(operation, Phase.CANCELLED, Reason.USER_CANCELLED, status, context.now)
@@ -127,7 +127,7 @@ def _begin(operation: Operation, observed: OperationObserved, context: Operation
 
 
 def _unrecorded(trouble: str) -> UnmetPrecondition:
-    """An approval that is not known to be used once, and once only, starts nothing."""
+    """Return why it waits: no run starts before its approval is recorded as used, once and once only."""
     message = (
         f"could not be written down as used: {trouble}; tried again" if trouble else "is being written down as used"
     )
@@ -135,7 +135,7 @@ def _unrecorded(trouble: str) -> UnmetPrecondition:
 
 
 def _pending(unmet: UnmetPrecondition) -> WantedStatus:
-    """Blocked says what to wait for; Accepted=False says what is wrong with the Operation itself."""
+    """Return the status: Blocked says what to wait for; Accepted=False what is wrong with the Operation itself."""
     true, false = ConditionStatus.TRUE, ConditionStatus.FALSE
     waiting = Wanted(Type.RUNNING, false, Reason.ENGINE_NOT_STARTED)
     if unmet.accepted is False:

@@ -1,8 +1,8 @@
-"""A run that has started and not ended: create its engine object once, then judge what is there (OPS-1, OPS-8).
+"""A run that has started and not ended: its engine object is created once, then judged (OPS-1, OPS-8).
 
-The order in which a run is judged: an end that the engine reports; the deadline; a cancellation; the object being
-gone. So a backup that finished is a success although its deadline passed while nobody looked, and what we deleted
-ourselves is no deletion by others.
+A run is judged in this order: an end that the engine reports; the deadline; a cancellation; a missing object. So a
+backup that finished is a success although its deadline passed unobserved, and our own deletion is no deletion by
+others.
 """
 
 from typing import assert_never
@@ -29,7 +29,7 @@ from vworkspace_core.operations.status import WantedStatus, condition_of, with_s
 
 
 def decide_running(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """What is to be done for an Operation in phase Running."""
+    """Decide what to do for an Operation in phase Running."""
     engine = context.engine_of(operation)
     if engine is None:
         message = f"engine {operation.spec.engine} is unknown to the operator in its present version"
@@ -38,7 +38,7 @@ def decide_running(operation: Operation, observed: OperationObserved, context: O
     run = _Run(operation, engine, observed, context)
     decision = run.decide()
     deadline = lifecycle.deadline_of(operation, engine, context)
-    # Exactly at the deadline (OPS-12), and before where the engine wants to look itself.
+    # Requeue exactly at the deadline (OPS-12), or earlier if the engine requests it.
     if deadline is None or deadline <= context.now:
         return decision
     left = (deadline - context.now).total_seconds()
@@ -47,7 +47,7 @@ def decide_running(operation: Operation, observed: OperationObserved, context: O
 
 @attrs.frozen
 class _Run:
-    """One look at a run."""
+    """One pass over a run."""
 
     operation: Operation
     engine: Engine
@@ -56,7 +56,7 @@ class _Run:
 
     @property
     def engine_object(self) -> tuple[ObjectRef, Manifest] | None:
-        """The engine object, if it is there and ours: before its uid is known, only the one that we created."""
+        """The engine object, if it exists and is ours: before its uid is known, only the one that we created."""
         engine_object, known = own_object(self.operation, self.observed.objects), self.operation.status.engine_ref
         if engine_object is None or (known is not None and known.uid):
             return engine_object
@@ -64,7 +64,7 @@ class _Run:
 
     @property
     def engine_ref(self) -> EngineRef | None:
-        """As the status is to name it: with its uid once it has been seen."""
+        """The engine object as the status names it, with its uid once it has been seen."""
         known, engine_object = self.operation.status.engine_ref, self.engine_object
         if known is None or engine_object is None:
             return known
@@ -83,7 +83,7 @@ class _Run:
         return f". {self.engine.after_stop}" if self.engine.after_stop else ""
 
     def decide(self) -> Decision:
-        """By what is there: no object at all (helm), ours, gone, or still to be created."""
+        """Dispatch on the engine object: none (helm), ours, gone, not created yet."""
         known = self.operation.status.engine_ref
         if known is None:
             return self._judged()
@@ -103,7 +103,7 @@ class _Run:
         status = self._with_remedy(self.engine.observe(self.operation, self.observed.objects))
         engine_object = self.engine_object
         stopping = engine_object is None or bool(metadata(engine_object[1]).get("deletionTimestamp"))
-        counts = not (self.is_cancelled and stopping)  # what ends because we stopped it has been cancelled
+        counts = not (self.is_cancelled and stopping)  # a run that ends because we stopped it was cancelled
         match status.phase:
             case Progress.SUCCEEDED if counts:
                 return self._ended(Phase.SUCCEEDED, status.reason, status)
@@ -121,14 +121,14 @@ class _Run:
         return self._told(decision, lifecycle.progress_status(self.operation, status))
 
     def _with_remedy(self, status: EngineStatus) -> EngineStatus:
-        """The account that the pods run as comes with the roles of the namespace."""
+        """Add to the message how the pods' account is created: with the roles of the namespace."""
         if status.reason != ACCOUNT_MISSING:
             return status
         help_ = account_remedy(self.operation.metadata.namespace, RUNNER, self.context.settings.installation)
         return attrs.evolve(status, message=f"{status.message}. If it is {RUNNER}, to fix: {help_}")
 
     def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:
-        """A run that was stopped for its time tells what had been in its way all along."""
+        """Add to a run that was stopped for its deadline the obstacle that it had before."""
         before = self._last_seen()
         if before.reason not in self.engine.troubles:
             return status
@@ -144,7 +144,7 @@ class _Run:
         return self._told(decision, lifecycle.ended_status(self.operation, Phase.FAILED, Reason.TIMEOUT, ended, now))
 
     def _cancelled(self, status: EngineStatus) -> Decision:
-        """The engine object first, then the phase: what is Cancelled does nothing any more (OPS-11)."""
+        """Delete the engine object first, then set the phase: a Cancelled Operation has nothing running (OPS-11)."""
         engine_object, failures = self.engine_object, self.observed.failures
         if engine_object is None and not self.engine.holds(self.operation, self.observed.objects):
             ended = attrs.evolve(status, message="cancelled on request" + self.after_stop)
@@ -161,7 +161,7 @@ class _Run:
         return self._told(decision, lifecycle.refused_status(standing, failures, self.context.settings))
 
     def _gone(self, known: EngineRef) -> Decision:
-        """The engine object was there and is not any more: by the deadline's doing, ours, or somebody else's."""
+        """Decide about a vanished engine object: past the deadline, deleted by us, or deleted by others."""
         status = self._last_seen()
         if self.is_over:
             return self._timed_out(status)
@@ -170,7 +170,7 @@ class _Run:
         return self._ended_unseen(known, status)
 
     def _ended_unseen(self, known: EngineRef, status: EngineStatus) -> Decision:
-        """By what is left of it, where something is; otherwise it is said that nobody knows (OPS-8)."""
+        """End the run by what is left of it, if anything; otherwise report that its result is unknown (OPS-8)."""
         epilogue = self.engine.epilogue(self.operation, self.observed.objects)
         if epilogue is not None:
             phase = Phase.SUCCEEDED if epilogue.phase is Progress.SUCCEEDED else Phase.FAILED
@@ -183,7 +183,7 @@ class _Run:
         return self._ended(Phase.FAILED, Reason.EXTERNAL_DELETION, attrs.evolve(status, message=message))
 
     def _last_seen(self) -> EngineStatus:
-        """What the run was doing when it was last looked at: its engine object cannot tell any more."""
+        """Return the last recorded state of the run: its engine object is gone."""
         running = condition_of(self.operation, Type.RUNNING)
         outputs = self.operation.status.outputs or {}
         if running is None:
@@ -191,8 +191,8 @@ class _Run:
         return EngineStatus(Progress.RUNNING, running.reason, running.message, outputs)
 
     def _created(self) -> Decision:
-        """The intent stands in the status and nothing is there: create it, or end what needs not begin."""
-        status = self._last_seen()  # what a refused create said, where one was refused
+        """Create the engine object of a recorded intent, or end a run that need not begin."""
+        status = self._last_seen()  # the message of a refused create, if there was one
         status = attrs.evolve(status, message=f"nothing was created; {status.message}".removesuffix("; "))
         if self.is_over:
             return self._timed_out(status)
@@ -214,7 +214,7 @@ class _Run:
         return Decision(creates=(Create(wanted.kind, locked(wanted.manifest)),), only_if_current=True)
 
     def _wanted(self) -> EngineObject | str:
-        """The object as it is to be created now, or why it cannot be any more."""
+        """Return the object to create now, or why it cannot be created any more."""
         operation, context = self.operation, self.context
         target = target_of(operation, self.observed.objects)
         template = context.templates.find(operation.spec.type, operation.spec.engine)

@@ -1,7 +1,7 @@
-"""What is said to a person whose parameters break a JSON Schema: what is allowed and what was given, never a pattern.
+"""The messages about parameters that break a JSON Schema: what is allowed and what was given, never a pattern.
 
-Parameters may hold what nobody should read: what is repeated is cut and redacted; what stands under a secret's key, and
-what should have had a form that we know nothing of, is not repeated.
+Parameters may be secret: repeated values are cut and redacted; a value under a secret's key, or of a form that we do
+not know, is not repeated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ _TYPES: Final[Mapping[str, str]] = {
 
 
 def problems_in_words(error: ValidationError, where: str) -> Iterator[Problem]:
-    """The problems that this error is, at the path `where`."""
+    """Yield the problems of this error, at the path `where`."""
     rule: Any = error.validator_value
     instance: Any = error.instance
     if _is_about_a_key(error):
@@ -106,7 +106,7 @@ def _form(error: ValidationError) -> str:
 
 
 def _described(error: ValidationError) -> str:
-    """What the template's author says of the parameter."""
+    """Return the description of the parameter by the template's author."""
     schema = error.schema if isinstance(error.schema, Mapping) else {}
     examples, text = schema.get("examples"), schema.get("description")
     such = f", such as {quoted(str(examples[0]))}" if isinstance(examples, list) and examples else ""

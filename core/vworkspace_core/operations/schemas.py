@@ -1,7 +1,7 @@
-"""Judging JSON against a JSON Schema of draft 2020-12: violations as `Problem`s with their paths (OPS-2, OPS-3).
+"""The validation of JSON by a JSON Schema of draft 2020-12: violations as `Problem`s with their paths (OPS-2, OPS-3).
 
-Whatever is judged costs bounded time (RUN-11): problems are counted to 32 and no further, what has too many members is
-not looked into, and one that no schema bounds may have a thousand.
+Any input costs bounded time (RUN-11): at most 32 problems are counted, a value with too many members is not examined,
+and one without a bound in the schema may have about a thousand.
 """
 
 import re
@@ -19,11 +19,11 @@ from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, first_
 from vworkspace_core.operations.schema_words import problems_in_words
 
 _MOST_MEMBERS: Final = 1024
-"""Members of a list or an object that are looked into where the schema does not say how many there may be."""
+"""The most members of a list or an object that are examined if the schema gives no limit."""
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """As ECMA has it: `$` is the end of the text and nothing before it, and a digit is one of ASCII's."""
+    """Match as ECMAScript does: `$` is the end of the text only, and digits are those of ASCII."""
     if not isinstance(instance, str):
         return
     if pattern.endswith("$") and not pattern.endswith("\\$"):
@@ -33,7 +33,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
 
 
 def _sized(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]:
-    """`keyword` for members that are not too many: what breaks `bound` is told that, and nothing else."""
+    """Apply `keyword` only to values within `bound`; one that is too large is reported as that alone."""
     judge: Any = Draft202012Validator.VALIDATORS[keyword]
 
     def judged(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -47,7 +47,7 @@ def _sized(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]
 
 
 def _unknown_keys(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """`additionalProperties`: of keys that are not known one error tells, however many they are."""
+    """Apply `additionalProperties`: one error for all unknown keys, however many they are."""
     if rule is not False or "patternProperties" in schema:
         yield from _sized("additionalProperties", "maxProperties")(validator, rule, instance, schema)
     elif isinstance(instance, dict) and not instance.keys() <= schema.get("properties", {}).keys():
@@ -69,7 +69,7 @@ _Validator: Final = extend(  # type: ignore[no-untyped-call]
 
 
 def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
-    """Why `schema` is no schema of draft 2020-12 that stands by itself, empty when it is one."""
+    """Return why `schema` is no self-contained schema of draft 2020-12; empty if it is one."""
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
@@ -78,7 +78,7 @@ def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
 
 
 def _reference_problems(schema: Any, part: Any, path: str) -> Iterator[Problem]:
-    """References that lead nowhere inside the schema: found now, they cannot stop a decision later."""
+    """Yield references that lead nowhere inside the schema: found now, they cannot stop a decision later."""
     if isinstance(part, list):
         for position, item in enumerate(part):
             yield from _reference_problems(schema, item, index(path, position))
@@ -104,7 +104,7 @@ def _leads_somewhere(schema: Any, reference: str) -> bool:
 
 
 def violations_of(schema: Mapping[str, Any], value: Any, path: str) -> tuple[Problem, ...]:
-    """Rules of `schema` that `value` breaks, by path; 32 of them at most. References are looked up in it alone."""
+    """Return the rules of `schema` that `value` breaks, by path, at most 32. References are resolved in it alone."""
     validator = _Validator(schema, registry=Registry())
     try:
         errors = islice(validator.iter_errors(value), MOST_PROBLEMS)

@@ -8,16 +8,16 @@ from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.installation import PRINTED, Installation
 
 RUNNER = "vworkspace-operation-runner"
-"""Service account of Jobs and Workflows unless another one is allowed (OPS-8)."""
+"""The service account of Jobs and Workflows unless another one is allowed (OPS-8)."""
 
 
 @attrs.frozen
 class OperationSettings:
-    """What a cluster may tune.
+    """The values that a cluster may configure.
 
-    `allowed_service_accounts` are those a Job may ask for beside the runner; `allowed_images` are registries, folders
-    and images (`kinds.images`), and none allows every image. `timeout_seconds` replaces the engines' default deadlines,
-    by engine name.
+    `allowed_service_accounts` are those a Job may name in addition to the runner; `allowed_images` are registries,
+    folders and images (`api.images`), and none allows every image. `timeout_seconds` replaces the engines' default
+    deadlines, by engine name.
     """
 
     cluster_id: str
@@ -27,4 +27,4 @@ class OperationSettings:
     timeout_seconds: Mapping[str, int] = attrs.field(factory=dict)
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
     installation: Installation = PRINTED
-    """How the operator was installed: what gives it a right that it lacks."""
+    """The way in which the operator was installed, which decides what grants it a missing right."""

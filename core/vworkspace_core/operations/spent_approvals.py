@@ -1,9 +1,9 @@
-"""Which approvals have been spent, and on what: a claim is good for one run (OPS-4).
+"""The ledger of spent approvals: a claim is valid for one run (OPS-4).
 
-An approval has an id (`rid`). It is written down, with the uid of the Operation that it starts, before the run starts:
-the same claim beside another object of that name, or beside a copy of it, finds its id taken. What has expired is no
-approval any more and needs no memory. The ledger is one Secret in the operator's own namespace; it holds no secret,
-but there the operator may write nothing else.
+An approval has an id (`rid`). It is recorded with the uid of the Operation that it starts, before the run starts: the
+same claim in another object of that name, or in a copy of it, finds its id taken. An expired approval is invalid anyway
+and is not kept. The ledger is one Secret in the operator's own namespace; it holds no secret, but there the operator
+may write nothing else.
 """
 
 import hashlib
@@ -22,16 +22,16 @@ from vworkspace_core.ports import KubeApi
 
 LEDGER_SECRET: Final = "vworkspace-spent-approvals"
 MOST_SPENT: Final = 5000
-"""Approvals that have not expired; a Secret has room for more, and who needs them has other troubles."""
+"""The most unexpired approvals; a Secret has room for more, and a cluster that needs them has other problems."""
 
 _KEPT: Final = timedelta(days=1)
-"""Beyond the expiry: clocks that differ must not make an approval good again."""
+"""The time that an entry is kept after expiry: differing clocks must not make an approval valid again."""
 _KEY: Final = "spent"
 _TRIES: Final = 4
 
 
 class LedgerFull(Permanent):
-    """There is no room for one more approval before others expire."""
+    """The error that there is no room for another approval before others expire."""
 
 
 @attrs.frozen
@@ -45,17 +45,17 @@ class Spending:
 
 @attrs.frozen
 class Ledger:
-    """What has been spent: by the hash of the id, the uid of the Operation and when the approval ends."""
+    """The spent approvals: by the hash of the id, the uid of the Operation and when the approval expires."""
 
     entries: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
 
     def holder_of(self, rid: str) -> str | None:
-        """The uid of the Operation that the approval was spent on, None for one that was not."""
+        """Return the uid of the Operation that the approval was spent on, None if it was not."""
         entry = self.entries.get(_hashed(rid))
         return entry[0] if entry is not None else None
 
     def with_spent(self, spending: Spending, now: datetime) -> "Ledger":
-        """With that approval spent, and without what has ended long ago. Raises LedgerFull."""
+        """Return the ledger with that approval spent, and without long expired ones. Raises LedgerFull."""
         entries = {
             rid: entry for rid, entry in self.entries.items() if entry[1] + _KEPT.total_seconds() >= now.timestamp()
         }
@@ -73,7 +73,7 @@ def _hashed(rid: str) -> str:
 
 
 def _read(secret: Manifest) -> Ledger:
-    """What the Secret holds. Raises Permanent: what cannot be read must not count as unspent."""
+    """Read the ledger from the Secret. Raises Permanent: unreadable entries must not count as unspent."""
     try:
         data = msgspec.json.decode(_decoded(get_path(secret, "data", _KEY)), type=dict[str, tuple[str, int]])
     except (ValueError, RecursionError):
@@ -85,7 +85,7 @@ def _read(secret: Manifest) -> Ledger:
 
 
 def _decoded(value: Any) -> bytes:
-    return msgspec.convert(value, bytes)  # base64, as Kubernetes has it
+    return msgspec.convert(value, bytes)  # base64, as Kubernetes stores it
 
 
 @attrs.define
@@ -96,13 +96,13 @@ class SpentApprovals:
     _namespace: str
 
     async def read(self) -> Ledger:
-        """As it stands now. Raises what `KubeApi.get` raises, but for NotFound."""
+        """Read the current ledger. Raises what `KubeApi.get` raises, except NotFound."""
         return _read(await self._live() or {"data": {_KEY: "e30="}})
 
     async def spend(self, spending: Spending, now: datetime) -> Ledger:
-        """The ledger with the approval spent, by this Operation or by another that came first; durable on return.
+        """Return the ledger with the approval spent, by this Operation or an earlier one; durable on return.
 
-        Raises LedgerFull, and Unavailable where somebody else writes without end.
+        Raises LedgerFull, and Unavailable if other writers never stop.
         """
         for _ in range(_TRIES):
             live = await self._live()

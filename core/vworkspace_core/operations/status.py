@@ -1,4 +1,6 @@
-"""The status of an Operation: what it is to say, and whether that is news (REC-6 c, RES-2, RES-4)."""
+"""The status of an Operation: its desired content, and whether that differs from the live one (REC-6 c, RES-2,
+RES-4).
+"""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -32,12 +34,12 @@ _LONGEST_NAME: Final = 128
 
 
 def small_outputs(given: Mapping[str, Any]) -> dict[str, Any]:
-    """As much of what an engine says as is put into a status: texts, numbers, and one level of names for them."""
+    """Return the part of an engine's outputs that a status takes: texts, numbers, and one level of maps."""
     return {name: _small(value) for name, value in _few(given) if not isinstance(value, list)}
 
 
 def _small(value: Any) -> Any:
-    """Short, and without another level."""
+    """Return the value cut short, without a further level."""
     if isinstance(value, Mapping):
         return {name: _small(part) for name, part in _few(value) if not isinstance(part, Mapping | list)}
     return value[:LONGEST_OUTPUT] if isinstance(value, str) else value
@@ -49,9 +51,9 @@ def _few(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @attrs.frozen
 class WantedStatus:
-    """What the status of an Operation is to say. A condition that is None is left out, or lifted where it had stood.
+    """The desired status of an Operation. A condition that is None is left out, or set to False if it was there.
 
-    `accepted` None keeps what stands. Times are the status's own.
+    `accepted` None keeps the present one. Times are the status's own.
     """
 
     phase: Phase
@@ -68,12 +70,12 @@ class WantedStatus:
 
 
 def condition_of(operation: Operation, kind: str) -> Condition | None:
-    """The condition of that type as it stands."""
+    """Return the present condition of that type."""
     return next((condition for condition in operation.status.conditions if condition.type == kind), None)
 
 
 def standing_status(operation: Operation) -> WantedStatus:
-    """What the status says now, but for Blocked: with that lifted, nothing else changes."""
+    """Return the present status without Blocked, so that it is lifted and nothing else changes."""
     status = operation.status
     ended = (_as_it_is(operation, kind) for kind in (Type.SUCCEEDED, Type.FAILED, Type.CANCELLED))
     return WantedStatus(
@@ -98,7 +100,7 @@ def _as_it_is(operation: Operation, kind: str) -> Wanted | None:
 def with_status(
     decision: Decision, operation: Operation, wanted_status: WantedStatus, context: OperationContext
 ) -> Decision:
-    """The decision with the status and its events; unchanged where the status says so already."""
+    """Return the decision with the status and its events; unchanged if the status says so already."""
     wanted = tuple(
         attrs.evolve(condition, message=safe(condition.message)) for condition in _wanted(operation, wanted_status)
     )
@@ -131,7 +133,7 @@ def _live(operation: Operation) -> LiveStatus:
 
 
 def _fields(operation: Operation, wanted_status: WantedStatus, conditions: tuple[Wanted, ...]) -> dict[str, Any]:
-    """Everything in the status beside conditions, as `_live` reads it."""
+    """Return all status fields except conditions, as `_live` reads them."""
     return _without_none(
         phase=wanted_status.phase.value,
         **headline(OPERATION, conditions),
@@ -174,7 +176,7 @@ def _wanted(operation: Operation, wanted_status: WantedStatus) -> Iterator[Wante
 
 
 def _event(operation: Operation, change: Transition) -> KubernetesEvent:
-    """One Kubernetes Event per transition (REC-1)."""
+    """Return one Kubernetes Event for a transition (REC-1)."""
     condition = change.condition
     bad = condition.type in _WARNINGS and condition.status is ConditionStatus.TRUE
     refused = condition.type == Type.ACCEPTED and condition.status is ConditionStatus.FALSE

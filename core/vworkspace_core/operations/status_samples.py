@@ -1,4 +1,4 @@
-"""Every line of an engine's table as objects that show it: what documentation and tests walk through `observe`."""
+"""Every line of an engine's table as sample objects, which documentation and tests pass to `observe`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from vworkspace_core.operations.contract import OBJECT_UID, OPERATION_UID, Row
 
 
 def shown_by(row: Row, operation: Operation, kind: Kind, live: Manifest) -> dict[ObjectRef, Manifest]:
-    """The object `live` of `kind` in the phase of that row, and what is beside it then.
+    """Return the object `live` of `kind` in the phase of that row, and the other objects that exist then.
 
     `live` is the engine object of `operation` as it was created, with its uid; for an engine without an object it is
     the target.
@@ -24,7 +24,7 @@ def shown_by(row: Row, operation: Operation, kind: Kind, live: Manifest) -> dict
 
 
 def _named(value: Any, names: Mapping[str, str]) -> Any:
-    """With uids in the place of what stands for them."""
+    """Return the value with placeholders replaced by uids."""
     if isinstance(value, Mapping):
         return {key: _named(item, names) for key, item in value.items()}
     if isinstance(value, list | tuple):

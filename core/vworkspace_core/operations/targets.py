@@ -1,4 +1,4 @@
-"""The target of an Operation: whether it can be worked on (OPS-3)."""
+"""The target of an Operation: whether it is ready for work (OPS-3)."""
 
 from collections.abc import Mapping
 
@@ -8,10 +8,10 @@ from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 
 
 def is_ready(target: ApplicationInstance) -> bool:
-    """Whether it is Ready at its generation, or was when somebody suspended it.
+    """Report whether it is Ready at its generation, or was when it was suspended.
 
-    Nothing is confirmed of a suspended one any more, so that Ready keeps its old generation: what had been confirmed
-    runs on, and to work on it in that state is what maintenance is.
+    A suspended one is not confirmed any more, so that Ready keeps its old generation: what had been confirmed runs on,
+    and maintenance is exactly to work on it in that state.
     """
     ready = _conditions(target).get(Type.READY)
     if ready is None or ready.status is not ConditionStatus.TRUE:
@@ -20,7 +20,7 @@ def is_ready(target: ApplicationInstance) -> bool:
 
 
 def is_suspended(target: ApplicationInstance) -> bool:
-    """Whether the operator has said, of this very generation, that the release is suspended."""
+    """Report whether the operator has reported, for this generation, that the release is suspended."""
     condition = _conditions(target).get(Type.SUSPENDED)
     if condition is None or condition.status is not ConditionStatus.TRUE:
         return False
@@ -28,7 +28,7 @@ def is_suspended(target: ApplicationInstance) -> bool:
 
 
 def why_not_ready(target: ApplicationInstance) -> str:
-    """What stands in the way of its being Ready, as its own conditions tell it."""
+    """Return why it is not Ready, from its own conditions."""
     conditions = _conditions(target)
     blocked, ready = conditions.get(Type.BLOCKED), conditions.get(Type.READY)
     name = f"the target {target.metadata.name}"

@@ -1,8 +1,8 @@
 """Templates: which engine does which action, with which parameters, under which conditions (OPS-2). All data.
 
 A template binds an operation type and an engine to a capability, a JSON Schema of its parameters, an RBAC profile,
-preconditions and whether a person has to agree. More are added as data: `Templates.adding` takes mappings as they
-come out of YAML.
+preconditions and whether a person has to agree. More are added as data: `Templates.adding` takes mappings as YAML
+parsers return them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
 from vworkspace_core.operations.schemas import schema_problems, violations_of
 
 PARAMETERS: Final = "spec.parameters"
-"""Where an Operation has them."""
+"""The path of the parameters in an Operation."""
 
 _TEMPLATE_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -47,7 +47,7 @@ class Template:
     """One way to do one kind of action.
 
     `engine` is the name of an engine of the registry. `needs_ready_target` is never set for restores and upgrades,
-    which are how a broken application gets well. `allow_foreign_backups` lets a restore take a backup that does not
+    which are how a broken application is repaired. `allow_foreign_backups` lets a restore take a backup that does not
     carry its target's labels. `allow_unrestricted_hooks` lets a chart's hook run as the chart has it, whatever its pods
     may do then: such a template always needs an approval.
     """
@@ -64,12 +64,12 @@ class Template:
     allow_unrestricted_hooks: bool = False
 
     def problems_of(self, parameters: Any) -> tuple[Problem, ...]:
-        """What is wrong with the parameters of an Operation, with paths from `spec.parameters`."""
+        """Return what is wrong with the parameters of an Operation, with paths from `spec.parameters`."""
         return violations_of(self.schema, parameters, PARAMETERS)
 
 
 def load_template(data: Any) -> Template:
-    """A template from plain data. Raises ValidationProblems with every problem and its path."""
+    """Return a template from plain data. Raises ValidationProblems with every problem and its path."""
     problems = violations_of(_TEMPLATE_SCHEMA, data, "")
     if problems:
         raise ValidationProblems(problems)
@@ -108,13 +108,13 @@ class Templates:
     items: tuple[Template, ...] = ()
 
     def find(self, kind: str, engine: str) -> Template | None:
-        """The template of that type and engine, None for a combination that is unknown."""
+        """Return the template of that type and engine, None for an unknown combination."""
         return next((template for template in self.items if template.type == kind and template.engine == engine), None)
 
     def with_template(self, template: Template) -> "Templates":
-        """These and that one, in the place of an older one of its name.
+        """Return these templates with that one, which replaces an older one of its name.
 
-        Raises ValidationProblems when another one binds the same type to the same engine.
+        Raises ValidationProblems if another one binds the same type to the same engine.
         """
         others = tuple(item for item in self.items if item.name != template.name)
         double = next(
@@ -128,7 +128,7 @@ class Templates:
         return Templates(tuple(template if item.name == template.name else item for item in self.items))
 
     def adding(self, data: Iterable[Any]) -> "Templates":
-        """These and those in `data`. Raises ValidationProblems with paths that begin with `templates[0]` and so on."""
+        """Return these and those in `data`. Raises ValidationProblems with paths such as `templates[0]…`."""
         templates = self
         for number, each in enumerate(data):
             try:

@@ -1,6 +1,6 @@
-"""An Operation that cannot be read (REC-13, OPS-11): nothing is started for it.
+"""The handling of an Operation that cannot be read (REC-13, OPS-11): nothing is started for it.
 
-What runs goes on until the spec can be read again or somebody deletes the Operation.
+What runs continues until the spec can be read again or the Operation is deleted.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ from vworkspace_core.operations.status import WantedStatus, condition_of, with_s
 
 
 def unreadable_operation(manifest: Manifest, error: ValidationProblems) -> Unreadable[Operation]:
-    """Metadata as it is; type, engine and status too, where they can be read."""
+    """Return the metadata with type, engine and status, as far as they can be read."""
     spec, status = _spec(manifest), read_status(OperationStatus, manifest)
     stub = Operation(read_meta(manifest), spec or _UNKNOWN, status or OperationStatus())
     return Unreadable(stub, problem_text(error), has_spec=spec is not None, has_status=status is not None)
@@ -45,7 +45,7 @@ _UNKNOWN = OperationSpec(_NO_TARGET, OperationType.RUNBOOK, EngineName.WORKFLOW)
 
 
 def _spec(manifest: Manifest) -> OperationSpec | None:
-    """The bare minimum, None where even that is not there."""
+    """Return type, engine and target name, None if even type or engine cannot be read."""
     kind: Any = get_path(manifest, "spec", "type")
     engine: Any = get_path(manifest, "spec", "engine")
     name = get_path(manifest, "spec", "targetRef", "name")
@@ -59,7 +59,7 @@ def _spec(manifest: Manifest) -> OperationSpec | None:
 def decide_unreadable_operation(
     source: Unreadable[Operation], observed: OperationObserved, context: OperationContext
 ) -> Decision:
-    """Finalize it when it is being deleted, otherwise say what is wrong (REC-13)."""
+    """Finalize it if it is being deleted, otherwise report what is wrong (REC-13)."""
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:
         known = context if source.has_spec else attrs.evolve(context, engines={})
@@ -72,7 +72,7 @@ def decide_unreadable_operation(
 
 
 def _report(stub: Operation, problems: str) -> WantedStatus:
-    """What stands, and that it cannot be read."""
+    """Return the present status, plus the condition that the Operation cannot be read."""
     before, running = stub.status, condition_of(stub, Type.RUNNING)
     wanted = Wanted(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED)
     if running is not None:

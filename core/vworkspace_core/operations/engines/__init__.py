@@ -32,11 +32,11 @@ _MODULES: Final = (
 )
 
 ENGINES: Final[Mapping[str, Engine]] = MappingProxyType({module.ENGINE.name: module.ENGINE for module in _MODULES})
-"""Every engine by the name that `spec.engine` gives it."""
+"""Every engine by its name in `spec.engine`."""
 
 
 def engine_kinds(engines: Mapping[str, Engine] = ENGINES) -> tuple[Kind, ...]:
-    """Every kind that some engine makes objects of, for some type of Operation: what has to be watched."""
+    """Return every kind of which an engine makes objects, for any type of Operation: these must be watched."""
     return tuple(dict.fromkeys(kind for engine in engines.values() for kind in _kinds_of(engine)))
 
 

@@ -1,8 +1,8 @@
 """helm: another chart version or values patch on the target's release (OPS-9).
 
 It creates nothing. A running Operation of this engine becomes the release override of its target (REC-9, module
-`operations.override`), and the target's reconcile stays the one writer of the HelmRelease; what Flux makes of it is
-judged there too, for exactly the release that is asked for, and read here from the target's status.
+`operations.override`), and the target's reconcile stays the only writer of the HelmRelease. Flux's result for exactly
+the requested release is judged there too, and read here from the target's status.
 """
 
 from collections.abc import Mapping
@@ -33,13 +33,13 @@ from vworkspace_core.operations.identity import parameters_of, target_of, target
 from vworkspace_core.operations.settings import OperationSettings
 
 SPEC_HASH: Final = "specHash"
-"""Output: hash of the chart and values the Operation was asked against; another hash is new intent, which wins."""
+"""Output: hash of the chart and values at the Operation's start; another hash is a newer intent, which wins."""
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
 
 def _shows(*conditions: tuple[str, str, str], **override: str) -> dict[str, Any]:
-    """A target that has taken the Operation up, with conditions as type, status and reason."""
+    """Return a sample of a target that has taken the Operation up, with conditions as type, status and reason."""
     moment = {"message": "", "lastTransitionTime": "2026-06-01T12:00:00Z", "observedGeneration": 1}
     given = [{"type": kind, "status": status, "reason": reason, **moment} for kind, status, reason in conditions]
     held = {"operation": "(name of the Operation)", "uid": OPERATION_UID, "specHash": "(hash of its spec)", **override}
@@ -111,7 +111,10 @@ _WAITING: Final = Row(
 )
 
 TABLE: Final = (_DELETED, _NEW_INTENT, _WAITING, _FORBIDDEN, _SUSPENDED, _BLOCKED, _READY, _FAILED_ROW, _ROLLED_BACK)
-"""Conditions of the target. But for Blocked they count only while its `status.releaseOverride` is this Operation's."""
+"""Conditions of the target.
+
+Except for Blocked they count only while its `status.releaseOverride` is this Operation's.
+"""
 
 
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
@@ -143,12 +146,12 @@ def _releases_of(target: ApplicationInstance) -> tuple[ObjectRef, ...]:
 
 
 def _looks_up(_operation: Operation, target: ApplicationInstance, _: OperationSettings) -> tuple[ObjectRef, ...]:
-    """The HelmRelease: its history says what runs."""
+    """Return the HelmRelease: its history says what runs."""
     return _releases_of(target)
 
 
 def _opening(operation: Operation, target: ApplicationInstance, objects: Objects) -> Mapping[str, Any]:
-    """Where the run starts from, written down once."""
+    """Return the outputs of the start, recorded once."""
     spec = target.spec
     runs = _running_version(target, objects)
     return {
@@ -160,13 +163,13 @@ def _opening(operation: Operation, target: ApplicationInstance, objects: Objects
 
 
 def _applied_version(target: ApplicationInstance) -> str:
-    """What Flux was asked for last, by the spec or by an Operation before."""
+    """Return the version that Flux was last asked for, by the spec or by an earlier Operation."""
     applied, chart = target.status.last_applied_chart, target.spec.chart
     return applied.version if applied is not None else chart.version if chart is not None else ""
 
 
 def _running_version(target: ApplicationInstance, objects: Objects) -> str:
-    """What is deployed, by Helm's history: after a failed upgrade that is not what was asked for last."""
+    """Return the deployed version by Helm's history: after a failed upgrade it is not the one last asked for."""
     applied = _applied_version(target)
     for ref in _releases_of(target):
         history = get_path(objects.get(ref), "status", "history")
@@ -205,7 +208,7 @@ def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapp
 
 
 def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
-    """The target's own verdict on the release it asked Flux for."""
+    """Return the target's own judgement of the release that it requested of Flux."""
     degraded, ready = conditions.get(Type.DEGRADED), conditions.get(Type.READY)
     forbidden = degraded is not None and degraded.reason == InstanceReason.FORBIDDEN_VERSION_OVERRIDE
     if degraded is not None and forbidden and _is_true(conditions, Type.DEGRADED):
@@ -240,7 +243,7 @@ def _is_true(conditions: Mapping[str, Condition], kind: str) -> bool:
 
 
 def _holds(operation: Operation, objects: Objects) -> bool:
-    """Whether the target still asks Flux for what this Operation wanted."""
+    """Report whether the target still requests from Flux what this Operation wanted."""
     target = target_of(operation, objects)
     override = target.status.release_override if target is not None else None
     return override is not None and override.uid == operation.metadata.uid

@@ -1,11 +1,12 @@
 """helmHookJob: a chart's own hook, run once more as a Job of ours (OPS-8).
 
-The hook is the one in the release Secret that Flux recorded as the target's deployed revision, proved by the checksum
-in the history of the target's HelmRelease: a Job of that name, or a Secret that somebody else wrote, proves nothing.
-Its pods keep to the rules of every Job that the operator starts: the restricted Pod Security profile, the service
-account `vworkspace-operation-runner` or one that is allowed, allowed images, one pod at a time. A template with
-`allowUnrestrictedHooks` lifts them, and then needs an approval. Helm's annotations are left out, or Helm would take
-our Job for its own.
+The hook is read from the release Secret that Flux recorded as the target's deployed revision, proved by the checksum in
+the history of the target's HelmRelease: a Job of that name, or a Secret by another writer, proves nothing.
+
+Its pods must follow the rules of every Job that the operator starts: the restricted Pod Security profile, the service
+account `vworkspace-operation-runner` or an allowed one, allowed images, one pod at a time. A template with
+`allowUnrestrictedHooks` lifts them, and then needs an approval. Helm's annotations are left out, or Helm would take our
+Job for its own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +45,7 @@ from vworkspace_core.operations.settings import RUNNER, OperationSettings
 from vworkspace_core.operations.targets import is_ready
 
 HOOK_EVENTS: Final = ("pre-install", "post-install", "pre-upgrade", "post-upgrade")
-"""When a hook has to be meant to run for a migration to run it; not on the way back, at the end, or as a test."""
+"""Events whose hooks a migration may run; hooks for rollback, deletion and tests are excluded."""
 
 _KEPT_FIELDS: Final = ("activeDeadlineSeconds", "backoffLimit")
 _UNRESTRICTED_FIELDS: Final = ("completions", "completionMode", "parallelism")
@@ -55,12 +56,12 @@ _CONTROLLER_PREFIXES: Final = ("helm.sh/", "meta.helm.sh/")
 
 
 class _NoHook(ValueError):
-    """Why there is none."""
+    """The reason why there is no hook."""
 
 
 @attrs.frozen
 class _Hook:
-    """What was found: the spec of the hook's Job, or why there is none."""
+    """The result of the search: the spec of the hook's Job, or why there is none."""
 
     spec: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     missing: str = ""
@@ -79,9 +80,9 @@ def _release_refs(target: ApplicationInstance) -> Iterator[ObjectRef]:
 
 
 def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
-    """Helm's record of the deployed revision, by the name that Flux's history gives it.
+    """Return the reference of Helm's record of the deployed revision, by the name in Flux's history.
 
-    By name, not by label: who may list Secrets may read every one of the namespace.
+    It is read by name, not by label: a right to list Secrets would give access to all of the namespace.
     """
     known = operation.status.engine_ref
     target = target_of(operation, objects)
@@ -92,7 +93,7 @@ def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
 
 
 def _deployed(target: ApplicationInstance, objects: Objects) -> Mapping[str, Any] | None:
-    """The entry of Flux's history for the revision that the target has deployed."""
+    """Return the entry of Flux's history for the revision that the target has deployed."""
     for ref in _release_refs(target):
         release, history = objects.get(ref), get_path(objects.get(ref), "status", "history")
         if release is None or not isinstance(history, list):
@@ -117,7 +118,7 @@ def _record_ref(target: ApplicationInstance, recorded: Mapping[str, Any]) -> Obj
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
     hook = _found(operation, target, context)
     if hook.missing:
-        # A release that Flux is just changing is recorded in two steps: that is no reason to give up.
+        # Flux records a release that it is changing in two steps: that is no reason to give up.
         ready = is_ready(target)
         return EngineRefusal(
             Reason.HOOK_NOT_FOUND if ready else Reason.TARGET_NOT_READY, hook.missing, blocks=not ready
@@ -133,7 +134,7 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
 
 
 def _found(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
-    """Looked for once a decision, however often it is asked."""
+    """Find the hook, at most once per decision."""
     hook: _Hook = context.once("hook", lambda: _find(operation, target, context))
     return hook
 
@@ -148,7 +149,7 @@ def _find(operation: Operation, target: ApplicationInstance, context: EngineCont
 
 
 def _named(name: str, target: ApplicationInstance, context: EngineContext) -> RecordedHook:
-    """The hook of that name in the deployed revision, if it is one for a migration. Raises _NoHook."""
+    """Return the hook of that name in the deployed revision, if a migration may run it. Raises _NoHook."""
     release = target.spec.release
     if release is None:
         raise _NoHook("the target has no release")
@@ -167,7 +168,7 @@ def _named(name: str, target: ApplicationInstance, context: EngineContext) -> Re
 
 
 def _unfit(hook: RecordedHook) -> str:
-    """The events that keep a hook from being one for a migration, empty for one that is."""
+    """Return the events for which a migration may not run the hook, "" if there are none."""
     others = [event or "an event without a name" for event in hook.events if event not in HOOK_EVENTS]
     return ", ".join(others[:4]) or ("" if hook.events else "no event")
 
@@ -185,7 +186,7 @@ def _recorded(
 
 
 def _spec_of(hook: RecordedHook, context: EngineContext) -> Mapping[str, Any]:
-    """The spec of the hook's Job. Raises _NoHook."""
+    """Return the spec of the hook's Job. Raises _NoHook."""
     if len(hook.manifest.encode()) > LARGEST_HOOK:
         raise _NoHook(f"the manifest of hook {hook.name} has more than {LARGEST_HOOK // 1024} KiB")
     try:
@@ -215,7 +216,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _pod(spec: Mapping[str, Any], context: EngineContext) -> dict[str, Any]:
-    """As the chart has it; without a named account it is the runner's, which has no token to show."""
+    """Return the chart's pod; without a named account it gets the runner's, without a token."""
     pod = {key: value for key, value in spec.items() if key != "serviceAccount"}
     if pod.get("restartPolicy") not in ("Never", "OnFailure"):
         pod["restartPolicy"] = "Never"
@@ -228,7 +229,7 @@ def _pod(spec: Mapping[str, Any], context: EngineContext) -> dict[str, Any]:
 
 
 def _labels(template: Manifest) -> dict[str, str]:
-    """Without those that the Job controller sets for one Job: ours gets its own."""
+    """Return the labels without those that the Job controller sets for one Job: ours gets its own."""
     return {key: value for key, value in _texts(template, "labels") if key not in _CONTROLLER_LABELS}
 
 

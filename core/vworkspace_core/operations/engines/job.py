@@ -31,7 +31,7 @@ DEFAULT_REQUESTS: Final = {"cpu": "50m", "memory": "64Mi"}
 DEFAULT_LIMITS: Final = {"cpu": "1", "memory": "512Mi"}
 
 KEPT_SECONDS: Final = 86_400
-"""How long a finished Job stays for its logs to be read."""
+"""The time for which a finished Job is kept so that its logs can be read."""
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
@@ -62,11 +62,11 @@ TABLE: Final = (
     *TROUBLES,
     Row("", _RUNNING, "JobPending", "no pod is active yet, or the next try has not begun"),
 )
-"""In this order; only the first two are final. What keeps pods from running is told by Events and by the pods."""
+"""In this order; only the first two are final. Events and pods say what keeps pods from running."""
 
 _ACTIVE, _PENDING = TABLE[5], TABLE[-1]
 _LOOK_AGAIN_SECONDS: Final = 15.0
-"""While no pod is ready nothing that is watched tells of what is in its way."""
+"""Seconds between looks while no pod is ready: nothing that is watched reports the obstacle."""
 
 JOB_TROUBLES: Final = frozenset(row.reason for row in TROUBLES)
 _REASON: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
@@ -100,7 +100,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
-    """One container that may do nothing but its work; /tmp is the only place it can write to."""
+    """Return a pod of one container with no privileges; /tmp is the only place that it can write to."""
     container: dict[str, Any] = {
         "name": "run",
         "image": given["image"],
@@ -123,7 +123,7 @@ def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "restartPolicy": "Never",
         "serviceAccountName": account,
-        # The runner has no rights, and a command no business to speak for it; one that was allowed by name may.
+        # The runner has no rights, so a command needs no token of it; an account that was allowed by name may be used.
         "automountServiceAccountToken": account != RUNNER,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
@@ -132,7 +132,7 @@ def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked for, over defaults that no neighbour suffers from; of one thing given, the other is the same."""
+    """Return the given resources over small defaults; if only a request or only a limit is given, both are the same."""
     requests, limits = given.get("requests", {}), given.get("limits", {})
     return {
         "requests": {name: requests.get(name, limits.get(name, usual)) for name, usual in DEFAULT_REQUESTS.items()},
@@ -141,14 +141,14 @@ def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _env(given: Any) -> list[dict[str, Any]]:
-    """A map of names to values, or a list as Kubernetes has it, of which the last of a name counts."""
+    """Return variables from a map of names to values, or from Kubernetes' list, where the last of a name counts."""
     if isinstance(given, Mapping):
         return [{"name": name, "value": value} for name, value in given.items()]
     return [dict(variable) for variable in {variable["name"]: variable for variable in given}.values()]
 
 
 def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
-    """What a Job's status means, whoever wrote its pod template."""
+    """Interpret a Job's status, whether the pod template is ours or a chart's."""
     engine_object = own_object(operation, objects)
     if engine_object is None:
         return EngineStatus(_RUNNING, "JobMissing")
@@ -174,7 +174,7 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def job_evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
-    """What tells why no pod is ready, and how a Job that is gone has ended."""
+    """Return what to list to learn why no pod is ready, or how a vanished Job has ended."""
     known, engine_object = operation.status.engine_ref, own_object(operation, objects)
     if engine_object is None:
         gone = known is not None and known.kind == JOB.kind and bool(known.uid)
@@ -187,7 +187,7 @@ def job_evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
 
 
 def job_epilogue(operation: Operation, objects: Objects) -> EngineStatus | None:
-    """The end of a Job that was removed before it was looked at, as its Events tell it; None where they do not."""
+    """Return the end of a Job that was removed before it was seen, from its Events; None if they do not say."""
     known = operation.status.engine_ref
     end = end_told(known.uid, objects) if known is not None else None
     if known is None or end is None:
@@ -215,7 +215,7 @@ def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, A
 
 
 def _needs_seconds(operation: Operation) -> int:
-    """A minute more than the Job may take, so that it ends by itself."""
+    """Return a minute more than the Job may take, so that it ends on its own first."""
     given = parameters_of(operation).get("timeoutSeconds")
     return given + 60 if isinstance(given, int) else 0
 

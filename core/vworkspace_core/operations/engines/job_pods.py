@@ -1,7 +1,7 @@
-"""Why a Job's pods do not run: told by what Kubernetes says of them, since the Job itself says nothing (OPS-8).
+"""The reasons why a Job's pods do not run, from pods and Events, since the Job itself says nothing (OPS-8).
 
 A pod that is refused (its service account is missing, a quota, Pod Security, an admission webhook) leaves an Event on
-the Job; one that exists and does not start says so in its own status. Both are looked at while no pod is ready.
+the Job; one that exists and does not start says so in its own status. Both are read while no pod is ready.
 """
 
 import re
@@ -16,7 +16,7 @@ _RUNNING: Final = Progress.RUNNING
 
 
 def _event(text: str) -> tuple[EngineObject, ...]:
-    """The Event of a pod that could not be created."""
+    """Return the Event of a pod that could not be created."""
     meta = {"name": "run.1", "namespace": "org-myteam"}
     body = {"metadata": meta, "involvedObject": {"uid": OBJECT_UID}, "reason": "FailedCreate", "message": text}
     return (EngineObject(CORE_EVENT, {**CORE_EVENT.manifest("run.1"), **body}),)
@@ -58,7 +58,7 @@ _PLACE: Final = Row(
 )
 
 TROUBLES: Final = (_ACCOUNT, _QUOTA, _SECURITY, _ADMISSION, _REFUSED, _IMAGE, _CONTAINER, _PLACE)
-"""What can keep a Job's pods from running, as rows of the engine's documentation."""
+"""The obstacles that can keep a Job's pods from running, as rows of the engine's documentation."""
 
 _CREATION: Final = "FailedCreate"
 _BY_TEXT: Final = (
@@ -74,7 +74,7 @@ _MOST: Final = 50
 
 
 def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, ...]:
-    """What tells of the pods of the Job with that uid: the Events on it, and the pods themselves."""
+    """Return the lists to read for the Job with that uid: the Events on it, and its pods."""
     events = Listing(CORE_EVENT, namespace, field_selector=f"involvedObject.uid={uid}", limit=_MOST)
     if not pods:
         return (events,)
@@ -82,7 +82,7 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
 
 
 def trouble_of(live: Manifest, objects: Objects) -> tuple[Row, str] | None:
-    """What keeps the Job's pods from running, with what is told of it; None where nothing is known to."""
+    """Return the obstacle that keeps the Job's pods from running, with its message; None if none is known."""
     trouble = next(_pod_troubles(live, objects), None)
     if trouble is not None or get_path(live, "status", "active"):
         return trouble
@@ -129,9 +129,9 @@ def _moment(event: Manifest) -> tuple[str, str]:
 
 
 def end_told(uid: str, objects: Objects, ends: Mapping[str, bool] = _ENDS) -> tuple[bool, str, str] | None:
-    """How an object that is gone ended, by its Events: whether it succeeded, the reason, the text; None if unknown.
+    """Return how a vanished object ended, by its Events: success, reason and text; None if unknown.
 
-    `ends` are the reasons that tell of an end, and whether of a good one: a Job's, unless told.
+    `ends` maps the reasons that report an end to whether it is a success; by default those of a Job.
     """
     ended = [event for event in _events_of(uid, objects) if _reason(event) in ends]
     if not ended:

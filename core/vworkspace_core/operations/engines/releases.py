@@ -1,14 +1,14 @@
-"""Helm's release Secrets: what they prove of hooks, and nothing else of them (OPS-8).
+"""Helm's release Secrets: what they prove about hooks, and nothing else of them (OPS-8).
 
-Helm writes `data.release` as base64 of gzip of JSON, and Kubernetes has its own base64 around that. Whoever may write
-Secrets can write such a one, so it is believed only when it is the one that Flux recorded: `status.history[].digest`
+Helm writes `data.release` as base64 of gzip of JSON, and Kubernetes puts its own base64 around that. Every account that
+may write Secrets can forge one, so it is believed only if it is the one that Flux recorded: `status.history[].digest`
 of the HelmRelease is the SHA-256 of the release as helm-controller observes it. That is Go's JSON of an object of
 
     name, version, info, chartMetadata, config, manifest, hooks, namespace, ociDigest
 
-in this order, closed with a line feed; `hooks` without those that are tests, `null` for no config and for no hooks,
-and `ociDigest` from the history's entry, since Helm does not keep it. Every part stands in Helm's JSON letter by
-letter, so it is put together from there and nothing is encoded anew.
+in this order, closed with a line feed; `hooks` without tests, `null` for no config and for no hooks, and `ociDigest`
+from the history's entry, since Helm does not keep it. Every part is in Helm's JSON letter by letter, so the text is
+assembled from there and nothing is encoded again.
 """
 
 import base64
@@ -24,10 +24,10 @@ import msgspec
 from vworkspace_core.apimachinery.manifest import Manifest, get_path
 
 LARGEST_RELEASE: Final = 4 * 1024 * 1024
-"""Bytes a release may unpack to; a Secret holds one of at most 1 MiB packed."""
+"""The most bytes that a release may unpack to; a Secret holds at most 1 MiB packed."""
 
 LARGEST_HOOK: Final = 256 * 1024
-"""Bytes of a hook's manifest."""
+"""The most bytes of a hook's manifest."""
 
 _GZIP: Final = b"\x1f\x8b\x08"
 _NULL, _EMPTY, _NO_TEXT = msgspec.Raw(b"null"), msgspec.Raw(b"{}"), msgspec.Raw(b'""')
@@ -53,7 +53,7 @@ class _Chart(msgspec.Struct):
 
 
 class _Release(msgspec.Struct):
-    """Helm's record, each part as it is written there."""
+    """Helm's record, each part as raw JSON."""
 
     name: msgspec.Raw = _NO_TEXT
     version: msgspec.Raw = msgspec.Raw(b"0")
@@ -73,9 +73,10 @@ class _Hook(msgspec.Struct):
 
 
 def proved_hooks(secret: Manifest, recorded: Mapping[str, Any]) -> tuple[RecordedHook, ...]:
-    """The hooks of the release in `secret`, if it is the one that `recorded`, an entry of Flux's history, is about.
+    """Return the hooks of the release in `secret`, if it is the one that `recorded`, an entry of Flux's history,
+    describes.
 
-    Hooks that are tests are left out, whatever else they are: Flux's checksum does not cover them. Raises
+    Test hooks are left out, even if they are also of other events: Flux's checksum does not cover them. Raises
     UnreadableRelease.
     """
     try:
@@ -91,7 +92,7 @@ def proved_hooks(secret: Manifest, recorded: Mapping[str, Any]) -> tuple[Recorde
 
 
 def _observations(release: _Release, hooks: list[bytes], recorded: Mapping[str, Any]) -> Iterator[bytes]:
-    """What Flux may have taken the checksum of: newer ones leave an empty `ociDigest` out, older ones do not."""
+    """Yield the texts whose checksum Flux may have recorded: newer versions omit an empty `ociDigest`, older do not."""
     empty = bytes(release.config) in (b"null", b"{}")
     parts = {
         b"name": bytes(release.name),

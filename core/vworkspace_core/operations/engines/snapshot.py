@@ -1,7 +1,7 @@
 """snapshot: a CSI VolumeSnapshot of a claim, or a claim from a snapshot (OPS-10). Both hold data: no owner.
 
-A VolumeSnapshot has no phase and no conditions; its `error` is cleared once a later try succeeds, so it is never
-final. Only the deadline is. Ready counts only when the content that the snapshot names points back at it.
+A VolumeSnapshot has no phase and no conditions; its `error` is cleared once a later try succeeds, so it is never final.
+Only the deadline is. Ready counts only when the content that the snapshot names points back at it.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ _BOUND: Final = {"readyToUse": True, "boundVolumeSnapshotContentName": _CONTENT,
 
 
 def _content(uid: str) -> EngineObject:
-    """A content that points at the snapshot of that uid."""
+    """Return a content that points at the snapshot with that uid."""
     manifest = VOLUME_SNAPSHOT_CONTENT.manifest(_CONTENT)
     return EngineObject(VOLUME_SNAPSHOT_CONTENT, {**manifest, "spec": {"volumeSnapshotRef": {"uid": uid}}})
 
@@ -141,7 +141,7 @@ def _claim_spec(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _follows(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
-    """The content that a snapshot names once it calls itself ready."""
+    """Return the content that a snapshot names once it is ready."""
     engine_object = own_object(operation, objects)
     if engine_object is None or get_path(engine_object[1], "status", "readyToUse") is not True:
         return ()

@@ -1,9 +1,10 @@
 """velero: Backup and Restore in Velero's own namespace (OPS-7).
 
-An application has its own namespace in backups and restores. Another one, to back up or on either side of a mapping,
-has to be gated and to agree: its annotation `ops.vworkspace.io/velero-peers` names the application's namespace. A
+Backups and restores cover the application's own namespace. Any other one, to back up or on either side of a mapping,
+has to be gated and to consent: its annotation `ops.vworkspace.io/velero-peers` names the application's namespace. A
 restore takes the backups of an application of that name in that namespace, whatever its uid or cluster were.
-No kind of Velero has a status subresource: its generation moves with its status, and nothing here looks at it.
+
+No kind of Velero has a status subresource: its generation changes with its status, and is not read here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -61,7 +62,9 @@ def _counts(done: str, number: int, **more: int) -> Mapping[str, Any]:
 
 
 def _rows(kind: str, done: str, partly: Row, *more: Row) -> tuple[Row, ...]:
-    """The phases that backups and restores share, with `kind` in their reasons; `done` counts what is done."""
+    """Return the phases that backups and restores share, with `kind` in their reasons; `done` is the field of the
+    count.
+    """
     pending, busy, last = (f"Velero{kind}{word}" for word in ("Pending", "InProgress", "Finalizing"))
     return (
         phase_row("", _RUNNING, pending, "not yet seen by Velero"),
@@ -100,7 +103,7 @@ NOTHING_RESTORED: Final = Row(
     "nothing in the backup was restored: Degraded=True/PartialFailure",
     {"status": {"phase": "Completed", "progress": {}}},
 )
-"""Velero itself calls it a success."""
+"""Velero itself reports it as a success."""
 
 RESTORE: Final = _rows(
     "Restore",
@@ -135,7 +138,7 @@ def _looks_up(operation: Operation, target: ApplicationInstance, settings: Opera
 
 
 def _named_namespaces(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every namespace that parameters speak of, each with its path: as a source, and as a goal of a restore."""
+    """Yield every namespace that the parameters name, with its path: sources, and the goals of a restore."""
     for number, name in enumerate(given.get("includeNamespaces", ())):
         yield index(f"{_PATH}.includeNamespaces", number), name
     mapping = given.get("namespaceMapping", {})
@@ -162,7 +165,7 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
 
 
 def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, objects: Objects) -> Iterator[Problem]:
-    """The target's own namespace is its own; any other has to be gated, and to agree."""
+    """Yield a problem for each namespace, other than the target's own, that is not gated or does not consent."""
     ours = target.metadata.namespace
     for path, name in _named_namespaces(given):
         namespace = objects.get(ObjectRef(NAMESPACE, None, name))
@@ -197,9 +200,9 @@ def _backup_problems(operation: Operation, _target: ApplicationInstance, context
 
 
 def _restore_problems(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Iterator[Problem]:
-    """A backup of another application is somebody else's, and what is not in it cannot be restored."""
+    """Yield a problem for a backup of another application, and for namespaces that are not in the backup."""
     if VELERO_BACKUP in context.missing_kinds:
-        return  # said by a later precondition
+        return  # a later precondition reports it
     name = parameters_of(operation)["backupName"]
     backup = context.objects.get(ObjectRef(VELERO_BACKUP, context.settings.velero_namespace, name))
     if backup is None:
@@ -213,9 +216,9 @@ def _restore_problems(operation: Operation, target: ApplicationInstance, context
 
 
 def _is_of(backup: Manifest, target: ApplicationInstance) -> bool:
-    """Whether an application of that name in that namespace was backed up, in this life or an earlier one.
+    """Report whether the backup is of an application of that name in that namespace, also of an earlier incarnation.
 
-    A backup from before backups named their application's namespace is one of this very uid, or holds this namespace
+    Older backups do not name their application's namespace: they count if they have this uid, or hold this namespace
     alone.
     """
     labels, meta = metadata(backup).get("labels"), target.metadata
@@ -231,7 +234,7 @@ def _is_of(backup: Manifest, target: ApplicationInstance) -> bool:
 
 
 def _source_problems(given: Mapping[str, Any], backup: Manifest, target: ApplicationInstance) -> Iterator[Problem]:
-    """A typing mistake would restore nothing, and call that a success."""
+    """Yield a problem for each source that is not in the backup: Velero would restore nothing, and report success."""
     mapping = given.get("namespaceMapping", {})
     included = _texts(get_path(backup, "spec", "includedNamespaces")) or ["*"]
     excluded = _texts(get_path(backup, "spec", "excludedNamespaces"))
@@ -263,7 +266,9 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _backup_spec(given: Mapping[str, Any], target: ApplicationInstance) -> dict[str, Any]:
-    """Our own kinds stay out: a restored Operation would run again, a restored instance has another uid."""
+    """Return the spec without our own kinds: a restored Operation would run again, a restored instance has another
+    uid.
+    """
     excluded = [*given.get("excludedResources", ()), *_OURS]
     spec: dict[str, Any] = {
         "includedNamespaces": list(given.get("includeNamespaces") or [target.metadata.namespace]),
@@ -313,7 +318,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Errors are counts; their texts lie in the object storage."""
+    """Return the message: errors are only counts, since their texts are in the object storage."""
     texts = [str(status[name]) for name in ("failureReason",) if status.get(name)]
     texts += [str(problem) for problem in status.get("validationErrors") or ()]
     if row.phase == "PartiallyFailed":

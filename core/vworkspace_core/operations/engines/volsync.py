@@ -1,8 +1,8 @@
 """volsync: a ReplicationSource (Backup) or ReplicationDestination (Restore) with the restic mover (OPS-10).
 
-VolSync copies the trigger into `lastManualSync` when a sync ends, not when it begins: a trigger that is changed
-during a sync would make the older one count. Ours is set at creation, when nothing can be under way, and never after.
-VolSync never fails by itself: it tries again for ever, and the deadline ends that.
+VolSync copies the trigger into `lastManualSync` when a sync ends, not when it begins: a trigger that is changed during
+a sync would make the older one count. Ours is set at creation, when no sync can be running, and never after. VolSync
+never fails on its own: it tries again for ever, and the deadline ends that.
 """
 
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ def _is_recurring(operation: Operation) -> bool:
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
-    """The destination holds what was restored, so it has no owner that could take it along."""
+    """Return the object; a destination holds restored data, so no owner whose deletion would delete it."""
     given = parameters_of(operation)
     (kind,) = _KINDS(operation)
     manifest = engine_manifest(kind, operation, target, context, holds_data=not is_backup(operation))

@@ -65,7 +65,7 @@ TABLE: Final = (
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
     given = parameters_of(operation)
-    # What the run is about is the operator's to say: a parameter of the same name does not get through.
+    # The operator sets the run's target: a parameter of the same name cannot replace it.
     arguments = {
         **given.get("workflowTemplateParameters", {}),
         "targetName": target.metadata.name,
@@ -83,7 +83,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _text(value: Any) -> str:
-    """Argo's arguments are texts: numbers and booleans as JSON writes them."""
+    """Return the value as a text, as Argo requires: numbers and booleans as JSON writes them."""
     return value if isinstance(value, str) else canonical_json(value).decode()
 
 
@@ -106,13 +106,13 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def _nodes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The nodes that can be read; large workflows keep theirs compressed or elsewhere."""
+    """Return the nodes that can be read; large workflows keep theirs compressed or elsewhere."""
     nodes = status.get("nodes")
     return [node for node in nodes.values() if isinstance(node, Mapping)] if isinstance(nodes, Mapping) else []
 
 
 def _suspended(ref: ObjectRef, live: Manifest) -> str:
-    """What waits to be resumed, and how it is; empty where nothing does."""
+    """Return what waits to be resumed, and how to resume it; "" if nothing waits."""
     if get_path(live, "spec", "suspend") is True:
         return f"the Workflow is suspended. To fix: {resume_command(ref)}"
     if any(
@@ -125,7 +125,7 @@ def _suspended(ref: ObjectRef, live: Manifest) -> str:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Of the first node that failed by itself; a failing step makes all steps around it fail as well."""
+    """Return the message of the first failed leaf; a failing step makes all steps around it fail as well."""
     if row.progress is not _FAILED:
         return row.meaning if row.phase != "Running" else ""
     failed = [node for node in _nodes(status) if node.get("phase") in ("Failed", "Error") and node.get("message")]
@@ -137,7 +137,7 @@ def _message(row: Row, status: Mapping[str, Any]) -> str:
 
 
 def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
-    """The workflow's output parameters, redacted and cut."""
+    """Return the workflow's output parameters, redacted and cut."""
     given = get_path(status, "outputs", "parameters") or ()
     outputs = {
         str(get_path(parameter, "name")): str(get_path(parameter, "value"))[:_LONGEST_OUTPUT]
@@ -148,7 +148,7 @@ def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _evidence(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
-    """How a workflow has ended that its `ttlStrategy` removed before it was looked at."""
+    """Return what to list to learn the end of a workflow that its `ttlStrategy` removed before it was seen."""
     known = operation.status.engine_ref
     if known is None or not known.uid or own_object(operation, objects) is not None:
         return ()
