@@ -42,7 +42,7 @@ _MODULES: Final = {
     "run_sync": "vworkspace_apiserver.inprocess",
     "serve": "vworkspace_apiserver.http.serving",
 }
-"""Where each is; a module is loaded when something of it is first asked for: serving takes more packages."""
+"""The module that defines each name. It is imported on first use, because serving needs more packages."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""The `KubeApi` port on an `ApiServer`, without a wire: for simulations, property tests and the demo.
+"""The `KubeApi` port on an `ApiServer`, without a network: for simulations, property tests and the demo.
 
-Every call answers without suspending, so that a simulation can drive it with `run_sync`. Only `watch`
-waits, on whatever event loop runs it.
+Every call returns without suspending, so that a simulation can drive it with `run_sync`. Only `watch` waits, on the
+running event loop.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -25,9 +25,9 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Drive a coroutine that never suspends and return its result.
+    """Run a coroutine that never suspends and return its result.
 
-    Raises RuntimeError when it does suspend: it then waits for something that no event loop here provides.
+    Raises RuntimeError if it suspends, since it would wait for an event loop that is not there.
     """
     try:
         coroutine.send(None)
@@ -39,9 +39,9 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class InProcessKube:
-    """`KubeApi` for one user of an in-memory API server.
+    """An implementation of `KubeApi` for one user of an in-memory API server.
 
-    Writes validate strictly, as the HTTP adapter asks for. `sleep` is what bounds a watch's
+    Writes ask for strict field validation, like the HTTP adapter's. `sleep` is used to end a watch after its
     `timeout_seconds`: the sleep of a virtual clock, or asyncio's when None.
     """
 
@@ -51,7 +51,7 @@ class InProcessKube:
         self._sleep = sleep
 
     async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
-        """Read one object. There is no cache that could be behind."""
+        """Read one object. `resource_version` is ignored, because there is no cache that could be stale."""
         with self._errors("get", ref.kind, ref):
             return self.server.get(self._at(ref), self.caller).object()
 
@@ -67,7 +67,9 @@ class InProcessKube:
         resource_version: str = "",
         metadata_only: bool = False,
     ) -> ListPage:
-        """Read one page. A continue token carries its own resourceVersion, so the other is not sent (W-04)."""
+        """Read one page. A continue token implies its resourceVersion, so `resource_version` is not sent with it
+        (W-04).
+        """
         options = ListOptions(
             label_selector=label_selector,
             field_selector=field_selector,
@@ -92,7 +94,7 @@ class InProcessKube:
         resource_version: str = "",
         timeout_seconds: int = 300,
     ) -> AsyncIterator[WatchEvent]:
-        """One watch stream, with bookmarks, until the server ends it or the time is over."""
+        """Yield the events of one watch stream, with bookmarks, until the server ends it or the timeout passes."""
         with self._errors("watch", kind):
             stream = self.open_watch(
                 kind,
@@ -113,7 +115,7 @@ class InProcessKube:
         field_selector: str = "",
         resource_version: str = "",
     ) -> WatchStream:
-        """The same watch as an object to poll with `drain`. Raises ApiFailure, not the core's errors."""
+        """Open the same watch as a stream to poll with `drain`. Raises ApiFailure, not the core's errors."""
         options = ListOptions(
             label_selector=label_selector,
             field_selector=field_selector,
@@ -123,7 +125,7 @@ class InProcessKube:
         return self.server.watch(self._collection(kind, namespace), options, self.caller)
 
     async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        """POST."""
+        """Replace an object (PUT)."""
         with self._errors("create", kind, manifest):
             target = self._collection(kind, _namespace(manifest, kind))
             return self.server.create(target, manifest, _strict(field_manager), self.caller).object()
@@ -136,7 +138,7 @@ class InProcessKube:
     async def apply(
         self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False, dry_run: bool = False
     ) -> Manifest:
-        """Server-side apply."""
+        """Apply an object server-side."""
         options = _strict(field_manager, force=force, dry_run=dry_run)
         with self._errors("apply", kind, manifest):
             return self.server.apply(self._of(manifest, kind), manifest, options, self.caller).object()
@@ -144,7 +146,7 @@ class InProcessKube:
     async def apply_status(
         self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
     ) -> Manifest:
-        """Server-side apply to `/status`."""
+        """Apply an object's status server-side, to `/status`."""
         options = _strict(field_manager, force=force)
         with self._errors("apply status of", kind, manifest):
             target = self._of(manifest, kind, "status")
@@ -153,7 +155,7 @@ class InProcessKube:
     async def patch(
         self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
     ) -> Manifest:
-        """JSON, merge or strategic patch."""
+        """Send a JSON, merge or strategic merge patch."""
         options = WriteOptions(field_manager)
         with self._errors("patch", ref.kind, ref):
             return self.server.patch(self._at(ref, subresource), patch, patch_type, options, self.caller).object()
@@ -166,7 +168,7 @@ class InProcessKube:
         resource_version: str | None = None,
         propagation: Propagation = Propagation.BACKGROUND,
     ) -> Manifest | None:
-        """DELETE with preconditions."""
+        """Delete an object, with preconditions; return what is left of it, None if it is gone."""
         options = DeleteOptions(uid, resource_version, propagation.value)
         with self._errors("delete", ref.kind, ref):
             left = self.server.delete(self._at(ref), options, self.caller).object()

@@ -1,1 +1,1 @@
-"""Who may do what on the embedded API server: authorization, RBAC, access reviews, the audit log."""
+"""Access to the embedded API server: authorization, RBAC, access reviews, the audit log."""

@@ -1,4 +1,4 @@
-"""Every request as data: tests count the writes of a steady state here."""
+"""The audit log: every answered request as data. Tests count the writes of a steady state with it."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -13,9 +13,9 @@ from vworkspace_apiserver.model.calls import RequestVerb
 class AuditEntry:
     """One answered request.
 
-    `at` is the server's time when it was answered, `agent` the User-Agent. `status` is the HTTP status, `version`
-    the store's resourceVersion after it, `changed` whether the request moved it. `manager` is empty for reads,
-    `user` for a caller who is not known (401).
+    `at` is the server's time when it was answered, `agent` the User-Agent. `status` is the HTTP status, `version` the
+    store's resourceVersion after it, `changed` whether the request moved it. `manager` is empty for reads, `user` for a
+    caller who is not authenticated (401).
     """
 
     at: datetime
@@ -33,9 +33,9 @@ class AuditEntry:
 
 
 class AuditLog:
-    """The last `limit` requests, oldest first. `on_entry`, when set, is told of each as it is answered.
+    """The last `limit` requests, oldest first. `on_entry`, when set, is called with each entry as it is added.
 
-    It may be read in one thread while another adds to it: what is read is what there was at that moment.
+    One thread may iterate while another adds: the iteration is over a copy.
     """
 
     def __init__(self, limit: int = 100_000) -> None:
@@ -55,15 +55,15 @@ class AuditLog:
             self.on_entry(entry)
 
     def clear(self) -> None:
-        """Forget everything: a test counts from here."""
+        """Forget all entries, so that a test counts from here."""
         self._entries.clear()
 
     def select(self, wanted: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
-        """The entries that `wanted` holds for."""
+        """Return the entries for which `wanted` is true."""
         return [entry for entry in self if wanted(entry)]
 
     def writes(self, *, user: str | None = None) -> list[AuditEntry]:
-        """Requests with a writing verb that were not dry runs, of one user or of all."""
+        """Return the requests with a writing verb that were no dry runs, of one user or of all."""
         return self.select(
             lambda entry: entry.verb.writes and not entry.dry_run and (user is None or entry.user == user)
         )

@@ -1,4 +1,4 @@
-"""What a request asks to do, as authorization sees it, and the refusal a real server words."""
+"""The attributes of a request that authorization judges, and the refusal in kube-apiserver's words."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,11 +22,11 @@ class Attributes:
 
 
 Authorize = Callable[[Caller, Attributes], bool]
-"""Whether a caller may do this."""
+"""A function that reports whether the caller may do what the attributes describe."""
 
 
 def attributes_of(verb: RequestVerb, target: RequestTarget, only: str = "") -> Attributes:
-    """The attributes of a request. `only` is the one name that a list or watch asks for, if it does."""
+    """Return the attributes of a request. `only` is the single name that a list or watch selects, if any."""
     resource = target.resource
     return Attributes(
         verb.value, resource.group, resource.plural, target.subresource, target.namespace or "", target.name or only
@@ -34,7 +34,7 @@ def attributes_of(verb: RequestVerb, target: RequestTarget, only: str = "") -> A
 
 
 def review_attributes(asked: Mapping[str, Any]) -> Attributes:
-    """The attributes that an access review asks about."""
+    """Return the attributes that an access review asks about."""
     texts = {
         key: str(asked.get(key) or "") for key in ("verb", "group", "resource", "subresource", "namespace", "name")
     }
@@ -42,7 +42,7 @@ def review_attributes(asked: Mapping[str, Any]) -> Attributes:
 
 
 def denied(caller: Caller, asked: Attributes) -> ApiFailure:
-    """403 in the server's words: who cannot do what, where."""
+    """Build the 403 in kube-apiserver's words: which user cannot do what, where."""
     resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
     where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
     why = f'User "{caller.user}" cannot {asked.verb} resource "{resource}" in API group "{asked.group}" {where}'

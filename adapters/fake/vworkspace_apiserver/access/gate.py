@@ -1,4 +1,4 @@
-"""What every request passes before and after it is answered: authorization, what is served, the audit log."""
+"""The gate around every request: authorization and checks of what is served before it, the audit log after it."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class AccessGate:
-    """Lets requests through to the store. `authorize` None lets everybody do everything."""
+    """The check before each request to the store. With `authorize` None every caller may do everything."""
 
     def __init__(self, store: Store, audit: AuditLog, now: Callable[[], datetime], authorize: Authorize | None) -> None:
         self.authorize = authorize
@@ -25,7 +25,7 @@ class AccessGate:
         self._now = now
 
     def admit(self, verb: RequestVerb, target: RequestTarget, caller: Caller, only: str = "") -> None:
-        """Refuse what the caller may not do and what the resource does not have. Raises ApiFailure."""
+        """Refuse what the caller may not do and what the resource does not serve. Raises ApiFailure."""
         asked = attributes_of(verb, target, only)
         if self.authorize is not None and not self.authorize(caller, asked):
             raise denied(caller, asked)
@@ -41,9 +41,9 @@ class AccessGate:
         *,
         only: str = "",
     ) -> T:
-        """Admit, act, and write the audit log whatever comes of it.
+        """Admit the request, run `act`, and write the audit log whatever the outcome.
 
-        `only` is the name that a list or watch selects: with it a role that names objects lets it through.
+        `only` is the name that a list or watch selects: it counts as the object's name for roles with `resourceNames`.
         """
         before, status = self._store.version, 500
         try:
@@ -55,7 +55,7 @@ class AccessGate:
             status, failure.audited = failure.status, True
             raise
         except ConversionNeeded:
-            status = 0  # the same request comes again
+            status = 0  # the request is repeated once the conversion is done
             raise
         finally:
             if status:
@@ -69,7 +69,7 @@ class AccessGate:
         self._log(verb, target, caller, options, failure.status, self._store.version)
 
     def elsewhere(self, verb: RequestVerb, method: str, path: str, caller: Caller | None, status: int) -> None:
-        """Write the audit log of a request that was about no object, or came to nothing before it was."""
+        """Write the audit log of a request that named no object, or failed before one was known."""
         self._audit.add(
             AuditEntry(
                 at=self._now(),

@@ -1,7 +1,7 @@
 """Role-based access control: the roles and bindings in the store decide who may do what.
 
-`system:masters` may do everything, and everybody who is authenticated may ask for reviews of their own
-access. What a real server checks besides, that nobody grants more than they hold, is not checked here.
+`system:masters` may do everything, and every authenticated caller may create reviews of its own access. kube-apiserver
+also refuses to let a user grant more rights than that user holds; this check is not imitated.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ Rule = Mapping[str, Any]
 
 @attrs.frozen
 class _Grant:
-    """The rules of one binding: for these subjects, in one namespace or everywhere (empty)."""
+    """The rules that one binding grants to its subjects, in one namespace or everywhere (empty)."""
 
     subjects: Sequence[Mapping[str, Any]]
     namespace: str
@@ -32,7 +32,7 @@ class _Grant:
 
 
 class Rbac:
-    """Judges requests by what the store holds; reads it again only after something about roles changed."""
+    """Authorization by the roles in the store. They are read again only after a role or binding changed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,13 +40,13 @@ class Rbac:
         store.observe(self._on_change)
 
     def allows(self, caller: Caller, asked: Attributes) -> bool:
-        """Whether any rule of any of the caller's bindings permits this."""
+        """Report whether any rule of any of the caller's bindings permits this."""
         if MASTERS in caller.groups or (asked.group, asked.resource) in OPEN_REVIEWS:
             return True
         return any(permits(rule, asked) for rule in self.rules(caller, asked.namespace))
 
     def rules(self, caller: Caller, namespace: str) -> Iterator[Rule]:
-        """Every rule that holds for the caller in a namespace (empty: for cluster-scoped requests)."""
+        """Yield every rule that holds for the caller in a namespace (empty: for cluster-scoped requests)."""
         if MASTERS in caller.groups:
             yield _EVERYTHING
         for grant in self._current():
@@ -70,7 +70,7 @@ class Rbac:
                 yield _Grant(binding.get("subjects") or (), record.key[0], role)
 
     def _role(self, reference: Mapping[str, str], namespace: str) -> tuple[Rule, ...]:
-        """The rules a binding refers to; none when the role does not exist (yet)."""
+        """Return the rules of the role that a binding refers to; none while the role does not exist."""
         clusterwide = reference["kind"] == "ClusterRole"
         where = (_GROUP, "clusterroles" if clusterwide else "roles")
         record = self._store.get(where, ("" if clusterwide else namespace, reference["name"]))
@@ -78,13 +78,13 @@ class Rbac:
 
 
 def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
-    """The caller behind a service account's token."""
+    """Return the caller that a service account's token authenticates."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return Caller(f"system:serviceaccount:{namespace}:{name}", groups, agent)
 
 
 def applies_to(subject: Mapping[str, Any], caller: Caller) -> bool:
-    """Whether a binding's subject means this caller."""
+    """Report whether a binding's subject is this caller."""
     match subject.get("kind"):
         case "User":
             return bool(subject["name"] == caller.user)
@@ -97,7 +97,7 @@ def applies_to(subject: Mapping[str, Any], caller: Caller) -> bool:
 
 
 def permits(rule: Rule, asked: Attributes) -> bool:
-    """Whether one rule of a role permits the request."""
+    """Report whether one rule of a role permits the request."""
     names = rule.get("resourceNames") or ()
     return (
         _listed(rule.get("verbs"), asked.verb)

@@ -1,4 +1,4 @@
-"""The review kinds: requests that ask what somebody may do, and are answered instead of stored."""
+"""The review kinds: requests about what a user may do, which are answered instead of stored."""
 
 from typing import Final
 
@@ -17,14 +17,16 @@ _KINDS: Final = (
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
 )
 REVIEWS: Final[frozenset[GroupResource]] = frozenset((kind.group, kind.plural) for kind in _KINDS)
-"""Where a POST is answered and nothing is stored."""
+"""The review resources: a POST to them is answered, and nothing is stored."""
 
 OPEN_REVIEWS: Final = REVIEWS - {("authorization.k8s.io", "subjectaccessreviews")}
-"""What every caller may ask, as `system:basic-user` has it: about itself. To ask about others takes a right."""
+"""Reviews of the caller itself, open to every caller as by the ClusterRole `system:basic-user`. Reviews of others need
+a right.
+"""
 
 
 def review_resources() -> tuple[Resource, ...]:
-    """The review kinds as resources that can only be created."""
+    """Return the review kinds as resources that can only be created."""
     return tuple(resource_of(_definition(kind), verbs=("create",)) for kind in _KINDS)
 
 

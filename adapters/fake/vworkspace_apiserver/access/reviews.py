@@ -1,4 +1,4 @@
-"""Answering the reviews: what callers ask about access, their own and others'."""
+"""Answers to access reviews, about the caller itself or about others."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,14 +14,14 @@ from vworkspace_core.apimachinery.manifest import get_path
 
 
 class Reviewer:
-    """Answers what callers ask about themselves, and those who may ask it about others."""
+    """The answers to reviews: about themselves for all callers, about others for callers with the right to ask."""
 
     def __init__(self, rbac: Rbac, gate: AccessGate) -> None:
         self._rbac = rbac
         self._gate = gate
 
     def answer(self, kind: str, body: Any, caller: Caller) -> Reply:
-        """The review with its status. Raises ApiFailure 400 for what is no review."""
+        """Return the review with its status. Raises ApiFailure 400 for a body that is no review."""
         if not isinstance(body, Mapping):
             raise bad_request("a review is an object")
         status = self._status(kind, body, caller)
@@ -47,7 +47,8 @@ class Reviewer:
 
 
 def _subject_of(body: Mapping[str, Any]) -> Caller:
-    """Whom a SubjectAccessReview asks about. Raises ApiFailure 422 where it names nobody, as kube-apiserver does."""
+    """Return the caller a SubjectAccessReview is about. Raises ApiFailure 422 if it names none, as kube-apiserver does.
+    """
     user, groups = str(get_path(body, "spec", "user") or ""), get_path(body, "spec", "groups") or ()
     if not user and not groups:
         cause = FailureCause(

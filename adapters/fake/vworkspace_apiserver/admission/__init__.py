@@ -1,1 +1,1 @@
-"""Admission webhooks of the embedded API server: which are asked, what they are asked, what they answer."""
+"""Admission webhooks of the embedded API server: which are called, with what, and what their answers mean."""

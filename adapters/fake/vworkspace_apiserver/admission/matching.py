@@ -1,4 +1,4 @@
-"""Which writes a webhook is asked about: its rules, selectors and conditions."""
+"""The match of a write with a webhook: its rules, selectors and conditions."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -13,9 +13,10 @@ Manifest = Mapping[str, Any]
 
 
 def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> str:
-    """The version in which a declared webhook is asked about this request; empty where it is not.
+    """Return the version in which a declared webhook receives this request; empty if the webhook does not match.
 
-    By the policy Equivalent that may be another served version than the request's: the objects are converted then.
+    With `matchPolicy: Equivalent` that may be another served version than the request's; the objects are then
+    converted.
     """
     definition = request.target.resource.definition
     own = request.target.resource.version
@@ -34,9 +35,10 @@ def _selected(declared: Manifest, request: AdmissionAttributes, namespace_labels
 
 
 def conditions_hold(declared: Manifest, request: AdmissionAttributes) -> bool:
-    """Whether every `matchCondition` is true. A false one decides; else one that fails counts by failurePolicy.
+    """Report whether every `matchCondition` is true.
 
-    Raises ApiFailure where that is Fail.
+    One false condition is enough for False. Otherwise a condition that cannot be evaluated counts by failurePolicy:
+    with Ignore the webhook is skipped, with Fail this raises ApiFailure.
     """
     conditions = declared.get("matchConditions") or ()
     if not conditions:
@@ -61,7 +63,7 @@ def _unevaluated(why: str) -> str:
 
 @cache
 def compile_condition(expression: str) -> Program:
-    """A match condition, whose variables have no types here. Raises CelSyntaxError."""
+    """Compile a match condition, whose variables have no static types here. Raises CelSyntaxError."""
     variables = dict.fromkeys(("object", "oldObject", "request", "authorizer"), DYN)
     return compile_expression(expression, Environment(variables), checked=False)
 
@@ -90,7 +92,7 @@ def _names(plural: str, subresource: str) -> Iterator[str]:
 
 
 def _selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
-    """Whether a LabelSelector object selects these labels."""
+    """Report whether a LabelSelector object selects these labels."""
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     return all(_expression_holds(expression, labels) for expression in selector.get("matchExpressions") or ())

@@ -1,4 +1,4 @@
-"""One write as admission webhooks see it."""
+"""A write request in the form that admission webhooks receive."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,10 +13,7 @@ Manifest = Mapping[str, Any]
 
 @attrs.frozen
 class AdmissionAttributes:
-    """One write as webhooks see it: `operation` is CREATE, UPDATE or DELETE.
-
-    `object` is None for a DELETE, `old_object` for a CREATE.
-    """
+    """A write request for admission; `operation` is CREATE, UPDATE or DELETE."""
 
     operation: str
     target: RequestTarget
@@ -26,10 +23,10 @@ class AdmissionAttributes:
     old_object: Manifest | None
     dry_run: bool = False
     matched: str = ""
-    """The version that the webhook's rules name, where that is not the version of the request."""
+    """The version by which the webhook's rules match, if it is another than the version of the request."""
 
     def in_version(self, version: str) -> "AdmissionAttributes":
-        """The same with its objects in a version that the webhook knows. Raises ApiFailure and ConversionNeeded."""
+        """Return this request with its objects converted to `version`. Raises ApiFailure and ConversionNeeded."""
         versions = self.target.resource.definition.versions
         if version in ("", self.target.resource.version) or versions is None:
             return self
@@ -40,16 +37,16 @@ class AdmissionAttributes:
 
     @property
     def labels(self) -> tuple[Mapping[str, str], ...]:
-        """Labels of the object before and after: a selector may match either."""
+        """Labels of the new and of the old object: a selector may match either."""
         states = (self.object, self.old_object)
         return tuple(get_path(state, "metadata", "labels") or {} for state in states if state is not None)
 
     def variables(self) -> dict[str, Any]:
-        """What the conditions of a webhook see."""
+        """Return the variables that a webhook's match conditions can read."""
         return {"object": self.object, "oldObject": self.old_object, "request": self.review("", "v1")["request"]}
 
     def review(self, uid: str, version: str) -> dict[str, Any]:
-        """The AdmissionReview to send, in a version the webhook understands."""
+        """Return the AdmissionReview to send, in a version of AdmissionReview that the webhook understands."""
         resource = self.target.resource
         kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
         place = {"group": resource.group, "version": resource.version, "resource": resource.plural}

@@ -1,7 +1,7 @@
-"""Admission webhooks without I/O: who has to be asked about a write, what to ask, what the answer means.
+"""Admission webhooks without I/O: which to call for a write, what to send, what the answer means.
 
-A handler that can make requests asks; the server only needs to know the outcome (RUN-6). Conditions of a webhook
-(`matchConditions`) see `object`, `oldObject` and `request`; the `authorizer` of a real server is not there.
+The HTTP handler makes the calls; the server only needs their outcome (RUN-6). Match conditions of a webhook
+(`matchConditions`) see `object`, `oldObject` and `request`; the `authorizer` of kube-apiserver is missing.
 """
 
 from base64 import b64decode
@@ -22,14 +22,14 @@ CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (
     (_GROUP, "mutatingwebhookconfigurations"),
     (_GROUP, "validatingwebhookconfigurations"),
 )
-"""Where webhooks are configured: the mutating ones are asked first."""
+"""The resources that configure webhooks, in the order of calling: mutating before validating."""
 
 Manifest = Mapping[str, Any]
 
 
 @attrs.frozen
 class Webhook:
-    """One webhook to ask."""
+    """One webhook to call."""
 
     name: str
     mutating: bool
@@ -37,7 +37,7 @@ class Webhook:
     ignores_failure: bool
     version: str
     asked_in: str = ""
-    """The version of the objects that it is asked about; empty for that of the request."""
+    """The version in which the objects are sent; empty for that of the request."""
 
 
 def webhooks_for(
@@ -45,10 +45,10 @@ def webhooks_for(
     configurations: Iterable[tuple[bool, Manifest]],
     namespace_labels: Mapping[str, str],
 ) -> tuple[Webhook, ...]:
-    """The webhooks that must agree to a request, in the order they are asked.
+    """Return the webhooks that must agree to a request, in the order of calling.
 
-    `configurations` are (whether mutating, configuration object), in order. Webhooks themselves are never
-    asked about their own configurations: they could lock everybody out.
+    `configurations` are (whether mutating, configuration object), in order. As in kube-apiserver, no webhook is called
+    for writes of webhook configurations: a broken one could otherwise lock out every user.
     """
     if request.target.resource.group == _GROUP:
         return ()
@@ -62,7 +62,7 @@ def webhooks_for(
 
 
 def denial(webhook: Webhook, response: Mapping[str, Any]) -> ApiFailure | None:
-    """The refusal that a webhook's answer means; None when it agrees."""
+    """Return the refusal that a webhook's answer means; None if it allows the request."""
     if response.get("allowed") is True:
         return None
     status = response.get("status") or {}
@@ -77,7 +77,7 @@ def denial(webhook: Webhook, response: Mapping[str, Any]) -> ApiFailure | None:
 
 
 def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
-    """The refusal when a webhook cannot be asked; None when its policy is to ignore that."""
+    """Return the refusal for a webhook that cannot be called; None if its failurePolicy is Ignore."""
     if webhook.ignores_failure:
         return None
     message = f'Internal error occurred: failed calling webhook "{webhook.name}": failed to call webhook: {why}'
@@ -85,7 +85,7 @@ def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
 
 
 def patch_of(response: Mapping[str, Any]) -> Any:
-    """The JSON patch of a mutating webhook's answer, None without one. Raises ValueError for what is none."""
+    """Return the JSON patch of a mutating webhook's answer, None without one. Raises ValueError for any other patch."""
     patch = response.get("patch")
     if not patch:
         return None
@@ -93,7 +93,7 @@ def patch_of(response: Mapping[str, Any]) -> Any:
         raise ValueError("the patch of an answer is a base64 text of type JSONPatch")
     try:
         return msgspec.json.decode(b64decode(patch, validate=True))
-    except ValueError as error:  # what is no base64, and what is no JSON
+    except ValueError as error:  # neither base64 nor JSON
         raise ValueError(f"the patch of an answer cannot be read: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""The kinds that are served without a CRD, with the list types, defaults and immutabilities a user notices."""
+"""The kinds that are served without a CRD, with the list types, defaults and immutable fields that users notice."""
 
 from typing import Final
 

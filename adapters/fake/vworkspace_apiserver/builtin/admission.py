@@ -1,4 +1,4 @@
-"""Webhook configurations."""
+"""The kinds ValidatingWebhookConfiguration and MutatingWebhookConfiguration."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Making the definition of a built-in kind."""
+"""The construction of a built-in kind's definition."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from vworkspace_core.schema.compile import Compiled, compile_schema
 from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
 
 _KNOWN: Final[Compiled] = {}
-"""Most of a workload is the template of its pods, which is the same in all of them."""
+"""Compiled schemas shared among built-in kinds: the pod template, most of a workload's schema, is the same in all."""
 
 REPLICAS = ScalePaths("spec.replicas", "status.replicas", "status.selector")
 
@@ -25,7 +25,7 @@ def built_in(
     served: frozenset[str] = frozenset(),
     selectable_fields: tuple[str, ...] = (),
 ) -> Definition:
-    """The definition of a built-in kind. One with a `status` has a status subresource."""
+    """Return the definition of a built-in kind. A kind whose schema has `status` gets a status subresource."""
     kind, openapi = built.kind, built.openapi
     fields = openapi.get("properties", {})
     document = {
@@ -49,7 +49,7 @@ def built_in(
 
 
 def _published(document: Any) -> Any:
-    """A document with the format that a server tells of its finer times."""
+    """Return a schema as kube-apiserver publishes it: a MicroTime has the format `date-time`, too."""
     if not isinstance(document, dict):
         return document
     members = {key: _published(value) for key, value in document.items()}

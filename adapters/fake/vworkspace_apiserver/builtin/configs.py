@@ -1,4 +1,4 @@
-"""Namespace, ConfigMap, Secret and ServiceAccount."""
+"""The kinds Namespace, ConfigMap, Secret and ServiceAccount."""
 
 import base64
 from collections.abc import Mapping
@@ -16,7 +16,8 @@ from vworkspace_core.schema.equality import equal
 Manifest = Mapping[str, Any]
 
 MAX_DATA: Final = 1_048_576
-"""Bytes that the data of a ConfigMap or Secret may have in all."""
+"""The most bytes that the data of a ConfigMap or Secret may have in total; more is 422, as measured on kube-apiserver.
+"""
 
 _KEY_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")
 _KEY_TEXT: Final = (
@@ -40,7 +41,7 @@ def _decoded_size(data: Mapping[str, str]) -> int:
 
 
 def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> list[StatusCause]:
-    """`immutable: true` freezes the data and itself."""
+    """Return what an update changes although `immutable: true` freezes the data and `immutable` itself."""
     if not old.get("immutable"):
         return []
     text = "field is immutable when `immutable` is set"
@@ -64,7 +65,7 @@ def _check_config_map_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _read_secret(manifest: Manifest) -> Manifest:
-    """`stringData` goes into `data`, and a type is chosen."""
+    """Move `stringData` into `data`, and set the default type, Opaque."""
     out = filled({key: value for key, value in manifest.items() if key != "stringData"}, type="Opaque")
     plain = manifest.get("stringData")
     if plain:
@@ -101,12 +102,12 @@ def _check_secret_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _update_secret(new: Manifest, old: Manifest) -> Manifest:
-    """A PUT that names no type keeps the old one."""
+    """Keep the old type in a PUT that has none."""
     return {**new, "type": old["type"]} if not new.get("type") and old.get("type") else new
 
 
 def _create_namespace(manifest: Manifest) -> Manifest:
-    """The label with its own name, the finalizer and the phase that every namespace has."""
+    """Add what every namespace has: the label with its own name, the finalizer `kubernetes`, the phase."""
     meta = manifest["metadata"]
     labels = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]} if meta.get("name") else {}
     finalizers = (manifest.get("spec") or {}).get("finalizers") or []
@@ -115,7 +116,7 @@ def _create_namespace(manifest: Manifest) -> Manifest:
 
 
 def _update_namespace(new: Manifest, old: Manifest) -> Manifest:
-    """Finalizers of the spec change through `/finalize` only; the label with the name stays."""
+    """Keep the finalizers of the spec, which change through `/finalize` only, and the label with the name."""
     meta = new["metadata"]
     labels = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}
     return {**new, "metadata": {**meta, "labels": labels}, "spec": old.get("spec", {})}

@@ -1,4 +1,4 @@
-"""CustomResourceDefinition: its schema is compiled before it is accepted."""
+"""The kind CustomResourceDefinition: its schemas are compiled before it is accepted."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -31,7 +31,7 @@ def _read(manifest: Manifest) -> Manifest:
 
 
 def _with_stored_versions(manifest: Manifest) -> Manifest:
-    """A status never says that nothing is stored: it names the storage version at least."""
+    """Replace an empty `storedVersions` by the storage version, which is stored in any case."""
     status = manifest.get("status")
     if not isinstance(status, Mapping) or status.get("storedVersions") != []:
         return manifest
@@ -40,7 +40,7 @@ def _with_stored_versions(manifest: Manifest) -> Manifest:
 
 
 def _with_port(conversion: Any) -> Any:
-    """The port of a service that is asked has a default."""
+    """Fill in 443, the default port of a webhook's service."""
     service = get_path(conversion, "webhook", "clientConfig", "service")
     if not isinstance(service, Mapping) or "port" in service:
         return conversion
@@ -49,7 +49,7 @@ def _with_port(conversion: Any) -> Any:
 
 
 def _require_readable_schemas(manifest: Manifest) -> None:
-    """Raise 400 for a schema whose words have other types than they may."""
+    """Raise 400 for a schema with a keyword of the wrong JSON type."""
     for index, version in enumerate((manifest.get("spec") or {}).get("versions") or ()):
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         why = next(mistyped_keywords(schema, f"spec.versions[{index}].schema.openAPIV3Schema"), None)
@@ -80,11 +80,11 @@ def _check(manifest: Manifest) -> list[StatusCause]:
 
 _WEBHOOK: Final = "spec.conversion.webhookClientConfig"
 _REVIEWS: Final = "spec.conversion.conversionReviewVersions"
-"""As a real server calls them in its messages."""
+"""The paths that kube-apiserver prints in its messages; the fields have other names in `v1`."""
 
 
 def _check_conversion(conversion: Mapping[str, Any]) -> list[StatusCause]:
-    """A webhook is named exactly where it is to be asked, in a way that it can be."""
+    """Check that the webhook of a conversion is set if, and only if, the strategy is Webhook, and can be called."""
     webhook = conversion.get("webhook") or {}
     client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
     if conversion.get("strategy") != "Webhook":
@@ -110,11 +110,11 @@ def _check_client(client: Mapping[str, Any]) -> list[StatusCause]:
         text = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
         return [] if scheme == "https" else [invalid_value(f"{_WEBHOOK}.url", scheme, text)]
     missing = [name for name in ("name", "namespace") if not get_path(service, name)]
-    return [required(f"{_WEBHOOK}.service.name") for _ in missing]  # a real server says so of the namespace too
+    return [required(f"{_WEBHOOK}.service.name") for _ in missing]  # as kube-apiserver says of both
 
 
 def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[StatusCause]:
-    """The definition is named after its plural and group, and all its names can stand in a URL."""
+    """Check that the definition is named after its plural and group, and that all its names can be part of a URL."""
     causes = [invalid_value("spec.group", group, text) for text in name_problems(group, NameRule.SUBDOMAIN)]
     if "." not in group:
         causes.append(invalid_value("spec.group", group, "should be a domain with at least one dot"))
@@ -153,7 +153,7 @@ def _compiled(manifest: Manifest) -> list[StatusCause]:
     except SchemaError as error:
         return [invalid_value(problem.path, "", problem.message) for problem in error.problems]
     except (KeyError, TypeError):
-        return []  # the schema of CustomResourceDefinition itself has said what is missing
+        return []  # the schema of CustomResourceDefinition has already reported what is missing
     return []
 
 
@@ -169,7 +169,7 @@ def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _check_stored_versions(manifest: Manifest) -> list[StatusCause]:
-    """A version that objects may still be stored in stays declared: nobody could read them otherwise."""
+    """Check that each version which objects may be stored in is still declared: they would be unreadable otherwise."""
     declared = [version.get("name") for version in manifest["spec"]["versions"]]
     stored = (manifest.get("status") or {}).get("storedVersions") or ()
     told = (

@@ -1,6 +1,7 @@
-"""Schedules of CronJobs as a kube-apiserver judges them: robfig/cron v3's standard syntax, in its words.
+"""Schedules of CronJobs as kube-apiserver validates them: robfig/cron v3's standard syntax, in its messages.
 
-Five fields, `@daily` and its like, `@every 1h30m`. A zone belongs into `timeZone`: `TZ=` stays where it was stored.
+Five fields, `@daily` and its like, `@every 1h30m`. A time zone belongs into `timeZone`; `TZ=` in a schedule is accepted
+only where the stored object has it already.
 """
 
 import re
@@ -24,7 +25,7 @@ _FIELDS: Final[tuple[tuple[int, int, Mapping[str, int]], ...]] = (
     (1, 12, {name: at for at, name in enumerate(_MONTHS, 1)}),
     (0, 6, {name: at for at, name in enumerate(_DAYS)}),
 )
-"""Smallest value, largest value and names, field by field."""
+"""The smallest value, the largest value and the names of each field."""
 _DURATION: Final = re.compile(r"[+-]?(?:(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)", re.ASCII)
 _OTHER_UNIT: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)([^\d.]*)", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
@@ -34,7 +35,7 @@ _BOTH: Final = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
 
 
 class _Malformed(Exception):
-    """What is wrong with a schedule."""
+    """A schedule or time zone that robfig/cron refuses, with its message."""
 
 
 def schedule_causes(spec: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> list[StatusCause]:
@@ -68,7 +69,7 @@ def _zone_causes(zone: str) -> list[StatusCause]:
 
 @cache
 def _has_zones() -> bool:
-    """Whether this machine has a database of zones; without one every name is let through."""
+    """Report whether this machine has a time zone database; without one every zone name is accepted."""
     return bool(available_timezones())
 
 
@@ -83,11 +84,12 @@ def _is_zone(name: str) -> bool:
 
 
 def _parse(schedule: str) -> None:
-    """Raise _Malformed where the schedule cannot be read."""
+    """Raise _Malformed if the schedule cannot be parsed."""
     text = schedule
     if text.startswith(("TZ=", "CRON_TZ=")):
         zone, space, rest = text.partition("=")[2].partition(" ")
         if not space:
+            # robfig/cron panics on a zone without a schedule after it; kube-apiserver reports the panic in these words.
             raise _Malformed("invalid schedule format: runtime error: slice bounds out of range [:-1]")
         if zone and not _is_zone(zone):
             raise _Malformed(f"provided bad location {zone}: unknown time zone {zone}")
@@ -120,7 +122,7 @@ def _parse_descriptor(text: str) -> None:
 
 
 def _parse_range(expression: str, least: int, most: int, names: Mapping[str, int]) -> None:
-    """One of the parts of a field that stand between commas: `*`, `5`, `mon-fri`, `10-50/20`."""
+    """Check one comma-separated part of a field: `*`, `5`, `mon-fri`, `10-50/20`. Raises _Malformed."""
     bounds, *steps = expression.split("/")
     low, *highs = bounds.split("-")
     if low in ("*", "?"):

@@ -1,4 +1,4 @@
-"""Event, in the core group and in `events.k8s.io`: one object under two schemas."""
+"""Events in the core group and in `events.k8s.io`: one stored object under two schemas."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,7 +18,7 @@ CORE_EVENT: Final = Kind("", "v1", "Event", "events")
 MAX_NOTE: Final = 1024
 _SERVED: Final = frozenset(("v1", "events.k8s.io/v1"))
 
-# Name in events.k8s.io, name in the core group.
+# The name in events.k8s.io, then the name in the core group.
 _RENAMED: Final = (
     ("note", "message"),
     ("regarding", "involvedObject"),
@@ -33,21 +33,21 @@ _TO_NEW: Final = {core: new for new, core in _RENAMED}
 
 
 def core_event_of(event: Manifest) -> dict[str, Any]:
-    """An `events.k8s.io/v1` Event as the core group shows it; a core Event as it is."""
+    """Return an `events.k8s.io/v1` Event as the core group serves it, and a core Event unchanged."""
     if event["apiVersion"] == "v1":
         return dict(event)
     return {_TO_CORE.get(key, key): value for key, value in event.items()} | {"apiVersion": "v1"}
 
 
 def new_event_of(event: Manifest) -> dict[str, Any]:
-    """A core Event as `events.k8s.io/v1` shows it; an Event of that group as it is."""
+    """Return a core Event as `events.k8s.io/v1` serves it, and an Event of that group unchanged."""
     if event["apiVersion"] == EVENT.api_version:
         return dict(event)
     return {_TO_NEW.get(key, key): value for key, value in event.items()} | {"apiVersion": EVENT.api_version}
 
 
 def _check_new(manifest: Manifest) -> list[StatusCause]:
-    """Rules of `events.k8s.io`: who reports what, in how many words, about what."""
+    """Check the rules of `events.k8s.io`: the reporting controller and instance, the lengths of texts, the object."""
     causes = []
     for key in ("reportingController", "reportingInstance", "action", "reason"):
         if not manifest.get(key):
@@ -64,7 +64,7 @@ def _check_new(manifest: Manifest) -> list[StatusCause]:
 
 
 def _check_series(manifest: Manifest) -> list[StatusCause]:
-    """What repeats was seen twice at least."""
+    """Check that a series, if there is one, counts at least two occurrences."""
     series = manifest.get("series")
     if series is None:
         return []
@@ -77,7 +77,7 @@ def _check_core(manifest: Manifest) -> list[StatusCause]:
 
 
 def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
-    """An event lives beside its object, or in `default` for cluster-scoped ones."""
+    """Check that an event is in the namespace of its object, or in `default` if that is cluster-scoped."""
     about = (manifest.get(field) or {}).get("namespace") or ""
     here = manifest["metadata"].get("namespace")
     if about == here or (not about and here in ("default", "kube-system")):
@@ -86,7 +86,7 @@ def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
 
 
 def _check_new_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Everything but the series is written once."""
+    """Check that an update changes the series only."""
     fixed = ("action", "reason", "note", "type", "regarding", "related", "reportingController", "reportingInstance")
     return [
         invalid_value(key, new.get(key), "field is immutable")

@@ -1,4 +1,4 @@
-"""What a Job's status may say: nobody is told that a Job has ended before all of it has, and an end stays."""
+"""The rules for a Job's status: a Job ends only after all its parts have ended, and its end is final."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -10,12 +10,12 @@ from vworkspace_core.schema.equality import equal
 Manifest = Mapping[str, Any]
 
 _AFTER: Final = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
-"""Conditions that end a Job, and what has to be said before."""
+"""The conditions that end a Job, each with the condition that must precede it."""
 _TIME: Final = "status.completionTime"
 
 
 def check_job_status(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Everything that is wrong with the new status."""
+    """Return everything that is wrong with the new status."""
     now, before = new.get("status") or {}, old.get("status") or {}
     said, was = _true(now), _true(before)
     return [*_completion(now, before, said), *_conditions(said, was), *_activity(now, said)]

@@ -1,4 +1,4 @@
-"""Job and CronJob."""
+"""The kinds Job and CronJob."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -29,7 +29,7 @@ def _read_job(manifest: Manifest) -> Manifest:
 
 
 def _job_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Defaults: one pod to run once; `completions` follow `parallelism` only when both are absent."""
+    """Fill in the defaults of a Job: one pod, run once. `completions` is 1 only if `parallelism` is absent as well."""
     alone = spec.get("completions") is None and spec.get("parallelism") is None
     out = filled(
         spec,
@@ -47,7 +47,7 @@ def _job_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _create_job(manifest: Manifest) -> Manifest:
-    """Selector and labels by the job's uid, unless the user selects by hand."""
+    """Set selector and labels from the job's uid, unless `manualSelector` is true."""
     spec = manifest["spec"]
     if spec.get("manualSelector"):
         return {**manifest, "status": {}}
@@ -57,7 +57,7 @@ def _create_job(manifest: Manifest) -> Manifest:
     template = spec.get("template") or {}
     inner = template.get("metadata") or {}
     labelled = {**inner, "labels": {**(inner.get("labels") or {}), **labels}}
-    # A job without labels of its own has those of its template.
+    # A job without labels gets those of its template.
     own = labelled["labels"] if not meta.get("labels") or meta["labels"] == inner.get("labels") else meta["labels"]
     return {
         **manifest,
@@ -72,7 +72,7 @@ def _create_job(manifest: Manifest) -> Manifest:
 
 
 def _update_job(new: Manifest, old: Manifest) -> Manifest:
-    """What the server generated stays when a PUT leaves it out."""
+    """Keep the generated selector when a PUT leaves it out."""
     spec, before = dict(new["spec"]), old["spec"]
     if "selector" not in spec and "selector" in before:
         spec["selector"] = before["selector"]
@@ -104,7 +104,7 @@ def _negative(spec: Mapping[str, Any], path: str, counts: Iterable[str]) -> list
 
 
 def _check_job_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Selector, template, completions and the like are written once; a suspended job's scheduling may change."""
+    """Check that selector, template, completions and the like stay; a suspended job's scheduling may change."""
     causes = _check_job(new)
     now, before = new["spec"], old["spec"]
     for key in ("completions", "selector", "completionMode", "backoffLimitPerIndex", "managedBy", "podFailurePolicy"):
@@ -123,7 +123,8 @@ _SCHEDULING: Final = ("affinity", "nodeSelector", "tolerations", "schedulingGate
 
 
 def _fixed(template: Mapping[str, Any], suspended: Any) -> Any:
-    """The part of a job's template that cannot change: all of it, or all but scheduling before it ever started."""
+    """Return the immutable part of a job's template: all of it, or all except scheduling before the job's first start.
+    """
     if not suspended:
         return template
     spec = {key: value for key, value in (template.get("spec") or {}).items() if key not in _SCHEDULING}
@@ -150,7 +151,7 @@ def _read_cron_job(manifest: Manifest) -> Manifest:
 
 
 def _check_cron_job(manifest: Manifest) -> list[StatusCause]:
-    """On creation; a longer name would leave no room for the time in the names of its Jobs."""
+    """Check a new CronJob; a longer name would leave no room for the time in the names of its Jobs."""
     name = str(manifest["metadata"].get("name", ""))
     causes = _cron_job_causes(manifest)
     if len(name) > _LONGEST_NAME:

@@ -1,4 +1,4 @@
-"""Lease."""
+"""The kind Lease."""
 
 from collections.abc import Mapping
 from typing import Any, Final

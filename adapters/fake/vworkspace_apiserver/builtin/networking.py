@@ -1,4 +1,4 @@
-"""Service, NetworkPolicy and Ingress."""
+"""The kinds Service, NetworkPolicy and Ingress."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,7 +27,7 @@ def _read_service(manifest: Manifest) -> Manifest:
 
 
 def _create_service(manifest: Manifest) -> Manifest:
-    """Give the service an address, and ports on the nodes when it asks for them; both follow from its uid."""
+    """Give the service a cluster IP, and node ports if its type has them; both are derived from its uid."""
     spec = dict(manifest["spec"])
     if spec["type"] != "ExternalName":
         spec = filled(spec, clusterIP=_address(manifest["metadata"]["uid"]))
@@ -39,7 +39,7 @@ def _create_service(manifest: Manifest) -> Manifest:
 
 
 def _update_service(new: Manifest, old: Manifest) -> Manifest:
-    """An address stays with the service that has it."""
+    """Keep the service's cluster IP and what belongs to it when an update leaves them out."""
     spec, before = dict(new["spec"]), old["spec"]
     for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
         if not spec.get(key) and before.get(key) and spec["type"] != "ExternalName":
@@ -80,7 +80,7 @@ def _check_service_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _read_policy(manifest: Manifest) -> Manifest:
-    """A policy with egress rules is about both directions; ports are TCP."""
+    """Fill in defaults: egress rules make a policy apply to both directions; ports are TCP."""
     spec = dict(manifest.get("spec") or {})
     if not spec.get("policyTypes"):
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
@@ -101,7 +101,7 @@ def _read_ingress(manifest: Manifest) -> Manifest:
 
 
 def _check_ingress(manifest: Manifest) -> list[StatusCause]:
-    """It routes something, and every backend is a Service or a resource."""
+    """Check that an ingress has a rule or a default backend, and that paths are absolute."""
     spec = manifest.get("spec") or {}
     if not spec.get("rules") and not spec.get("defaultBackend"):
         text = "either `defaultBackend` or `rules` must be specified"

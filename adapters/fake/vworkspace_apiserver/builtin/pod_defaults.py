@@ -1,4 +1,4 @@
-"""What a server fills into a pod spec, wherever one stands."""
+"""The defaults of a pod spec, in pods and in the templates of workloads."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,12 +10,12 @@ _MODE: Final = 0o644
 
 
 def filled(fields: Fields, **defaults: Any) -> dict[str, Any]:
-    """`fields` with what is absent taken from `defaults`; a default of None is none."""
+    """Return `fields` with absent keys taken from `defaults`; a default of None is left out."""
     return {**{key: value for key, value in defaults.items() if value is not None}, **fields}
 
 
 def pod_template(template: Fields, *, restart_policy: str | None = "Always") -> dict[str, Any]:
-    """A template with a completed spec; metadata is always there."""
+    """Return a pod template with `metadata` and all defaults of its spec."""
     return {
         **filled(template, metadata={}),
         "spec": pod_spec(template.get("spec") or {}, restart_policy=restart_policy),
@@ -23,7 +23,7 @@ def pod_template(template: Fields, *, restart_policy: str | None = "Always") -> 
 
 
 def pod_spec(spec: Fields, *, restart_policy: str | None = "Always", service_links: bool = False) -> dict[str, Any]:
-    """A complete pod spec. `restart_policy` is None where the user has to choose one (Jobs)."""
+    """Return a pod spec with its defaults. `restart_policy` is None where the user has to choose one (Jobs)."""
     out = filled(
         spec,
         restartPolicy=restart_policy,
@@ -65,7 +65,7 @@ def _container(container: Any, *, ephemeral: bool) -> Any:
 
 
 def _pull_policy(image: str) -> str:
-    """Always for `latest` and for no tag, else IfNotPresent."""
+    """Return Always for the tag `latest` and for no tag, else IfNotPresent."""
     name, at, _ = image.partition("@")
     tag = name.rpartition(":")[2] if ":" in name.rpartition("/")[2] else ""
     return "IfNotPresent" if at or tag not in ("", "latest") else "Always"

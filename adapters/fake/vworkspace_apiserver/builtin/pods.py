@@ -1,4 +1,4 @@
-"""Pod."""
+"""The kind Pod."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,7 +23,7 @@ _CHANGEABLE: Final = (
 
 
 def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[StatusCause]:
-    """What every pod needs: at least one container, each with an image."""
+    """Check what every pod needs: at least one container, each with an image."""
     causes = []
     containers = spec.get("containers") or []
     if not containers:
@@ -47,7 +47,7 @@ def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a pod that is written once."""
+    """Return the part of a pod's spec that an update may not change."""
     out = {key: value for key, value in spec.items() if key not in ("activeDeadlineSeconds", "tolerations")}
     for key in ("containers", "initContainers"):
         if key in out:
@@ -64,7 +64,9 @@ def _create(manifest: Manifest) -> Manifest:
 
 
 def _quality(spec: Mapping[str, Any]) -> str:
-    """Quality of service: all limited to what they request, some requesting, none."""
+    """Return the quality-of-service class: Guaranteed if every limit equals its request, BestEffort without any, else
+    Burstable.
+    """
     resources = [container.get("resources") or {} for container in spec.get("containers") or ()]
     if all(not (requirements.get("limits") or requirements.get("requests")) for requirements in resources):
         return "BestEffort"

@@ -1,4 +1,4 @@
-"""Role, ClusterRole and their bindings."""
+"""The kinds Role, ClusterRole and their bindings."""
 
 from collections.abc import Mapping
 from typing import Any, Final

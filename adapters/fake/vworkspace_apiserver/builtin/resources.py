@@ -1,4 +1,4 @@
-"""The built-in resources as they are served: the built-in definitions with what only serving needs.
+"""The built-in resources: the built-in definitions with what only serving needs.
 
 Events are one table under two APIs, as in a real server: what is written as `events.k8s.io/v1` is read as
 `v1` by `kubectl describe`, and the other way round.
@@ -20,7 +20,7 @@ from vworkspace_core.apimachinery.resources import EVENT
 _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(
     ("", plural) for plural in ("persistentvolumeclaims", "persistentvolumes", "pods", "serviceaccounts", "services")
 )
-"""Kinds whose DELETE answers the object as it was."""
+"""Kinds whose DELETE answers with the deleted object instead of a Status."""
 
 
 _EVENT_FIELDS: Final = (
@@ -30,11 +30,11 @@ _EVENT_FIELDS: Final = (
     "reportingComponent",
     "source",
 )
-"""By what else Events can be selected; `kubectl events --for` does."""
+"""Further field selectors of core Events; `kubectl events --for` uses them."""
 
 
 def builtin_resources() -> tuple[Resource, ...]:
-    """Every resource that is served without a CRD."""
+    """Return every resource that is served without a CRD."""
     return (*(_resource(definition) for definition in BUILTIN_DEFINITIONS), *review_resources())
 
 

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim, PersistentVolume, StorageClass and PodDisruptionBudget."""
+"""The kinds PersistentVolumeClaim, PersistentVolume, StorageClass and PodDisruptionBudget."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -21,7 +21,7 @@ def _read_claim(manifest: Manifest) -> Manifest:
 
 
 def _create_claim(manifest: Manifest) -> Manifest:
-    """Pending, and protected from deletion while a pod uses it."""
+    """Make a claim Pending, and protect it from deletion while a pod uses it."""
     meta = manifest["metadata"]
     finalizers = meta.get("finalizers") or []
     held = finalizers if _PROTECTION in finalizers else [*finalizers, _PROTECTION]

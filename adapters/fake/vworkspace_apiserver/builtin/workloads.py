@@ -1,4 +1,4 @@
-"""Deployment, StatefulSet and DaemonSet."""
+"""The kinds Deployment, StatefulSet and DaemonSet."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -65,7 +65,7 @@ def _daemon_set(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(manifest: Manifest) -> list[StatusCause]:
-    """The selector selects the template's own pods, and these are sound."""
+    """Check that the selector selects the template's own pods, and that the template is valid."""
     spec = manifest.get("spec") or {}
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
@@ -105,7 +105,7 @@ _SET_CHANGES: Final = (
 
 
 def _check_set_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Of a StatefulSet only what rolls out may change."""
+    """Check that an update changes only the fields of a StatefulSet that can be rolled out."""
     now = {key: value for key, value in new["spec"].items() if key not in _SET_CHANGES}
     before = {key: value for key, value in old["spec"].items() if key not in _SET_CHANGES}
     if equal(now, before):

@@ -1,4 +1,4 @@
-"""Answers in the form a client asked for."""
+"""Responses in the form that the client's Accept header selects."""
 
 import gzip
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ from vworkspace_apiserver.model.resources import Resource
 
 JSON: Final = AcceptedForm(AnswerForm.OBJECT)
 _COMPRESS_FROM: Final = 128 * 1024
-"""Bytes from which an answer is compressed, as a real server does."""
+"""The size in bytes from which kube-apiserver compresses an answer."""
 
 
 def document(content: Any, wanted: AcceptedForm = JSON, *, status: int = 200) -> Response:
-    """A JSON (or YAML) document."""
+    """Return a JSON (or YAML) document as a response."""
     return _response(encode(content), wanted, status)
 
 
 def failed(failure: ApiFailure) -> Response:
-    """A refusal: a Status, or plain text where a real server sends that (W-38)."""
+    """Return a refusal: a Status, or plain text where kube-apiserver sends plain text (W-38)."""
     if failure.plain:
         return Response(f"{failure.message}\n", failure.status, media_type="text/plain; charset=utf-8")
     response = document(status_body(failure), status=failure.status)
@@ -44,7 +44,7 @@ def object_answer(
     *,
     warnings: tuple[str, ...] = (),
 ) -> Response:
-    """One object, as itself, a Table or only its metadata. `warnings` come before the reply's own."""
+    """Return one object: in full, as a Table, or its metadata only. `warnings` come before the reply's own."""
     if wanted.form is AnswerForm.OBJECT:
         response = _response(reply.raw, wanted, reply.status)
     else:
@@ -60,7 +60,7 @@ def warn(response: Response, text: str) -> None:
 
 
 def list_answer(listed: Listed, wanted: AcceptedForm, include: str, now: datetime) -> Response:
-    """A list, as itself, a Table or a list of metadata."""
+    """Return a list: in full, as a Table, or as a list of metadata."""
     match wanted.form:
         case AnswerForm.TABLE:
             content: Any = table(listed.resource, listed.objects(), listed.metadata(), include, now)
@@ -77,13 +77,13 @@ def list_answer(listed: Listed, wanted: AcceptedForm, include: str, now: datetim
 
 
 def shown(manifest: Mapping[str, Any], resource: Resource, wanted: AcceptedForm, include: str, now: datetime) -> Any:
-    """One object in the form that is wanted; a Status stays a Status."""
+    """Return one object in the accepted form; a Status remains a Status."""
     if manifest.get("kind") == "Status":
         return manifest
     match wanted.form:
         case AnswerForm.TABLE:
             version = {"resourceVersion": manifest["metadata"].get("resourceVersion", "")}
-            rows = (manifest,) if "name" in manifest["metadata"] else ()  # a bookmark is no row
+            rows = (manifest,) if "name" in manifest["metadata"] else ()  # a bookmark gets no row
             return table(resource, rows, version, include, now)
         case AnswerForm.PARTIAL | AnswerForm.PARTIAL_LIST:
             return partial(manifest)
@@ -92,7 +92,7 @@ def shown(manifest: Mapping[str, Any], resource: Resource, wanted: AcceptedForm,
 
 
 def compressed(response: Response) -> Response:
-    """The same answer with a gzipped body, when it is large enough to be worth it."""
+    """Return the response with a gzipped body if it is large enough, else unchanged."""
     body = bytes(response.body)
     if len(body) < _COMPRESS_FROM:
         return response
@@ -109,6 +109,6 @@ def _response(raw: bytes, wanted: AcceptedForm, status: int) -> Response:
 
 
 def _quoted(text: str) -> str:
-    """Text as it may stand between the quotes of a Warning header: one line of latin-1."""
+    """Return text that is valid between the quotes of a Warning header: one line of latin-1."""
     plain = " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
     return plain.encode("latin-1", "replace").decode("latin-1")

@@ -40,7 +40,7 @@ from vworkspace_apiserver.server import ApiServer
 from vworkspace_apiserver.storage.watch_stream import Line
 
 _OPEN: Final = ("/healthz", "/livez", "/readyz")
-"""Paths, with what is below them, that answer without a token."""
+"""Paths that are answered without a token, including all paths below them."""
 _VERBS: Final = {
     "POST": RequestVerb.CREATE,
     "PUT": RequestVerb.UPDATE,
@@ -51,10 +51,10 @@ _DISCOVERY: Final = frozenset({AnswerForm.DISCOVERY})
 
 
 class HttpHandler:
-    """ASGI application. One per `ApiServer`.
+    """The ASGI application of one `ApiServer`.
 
-    `tokens` maps bearer tokens to callers; without it every caller is the administrator. `bookmark_interval`
-    is in seconds. `services` is where admission webhooks behind in-cluster services are found.
+    `tokens` maps bearer tokens to callers; without it every caller is the administrator. `bookmark_interval` is in
+    seconds. `services` maps in-cluster services to the URLs at which admission webhooks are called.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class HttpHandler:
         self._bookmark_interval = bookmark_interval
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; lifespan and websocket scopes are not for us."""
+        """Answer one HTTP request. Other scopes (lifespan, websocket) raise NotImplementedError."""
         if scope["type"] != "http":
             raise NotImplementedError(f"an API server has no {scope['type']} scope")
         request = Request(scope, receive)
@@ -84,7 +84,7 @@ class HttpHandler:
                 self._log(request, failure.status)
             response = failed(failure)
         except RecursionError:
-            # A real server takes a few thousand levels; what walks objects here is recursive.
+            # kube-apiserver accepts a few thousand levels; the code that walks objects here is recursive.
             response = failed(bad_request("the object is nested too deeply: this server takes some 200 levels"))
         if response is not None:
             if wants_gzip(request.headers.get("accept-encoding", "")):
@@ -92,7 +92,7 @@ class HttpHandler:
             await response(scope, receive, send)
 
     async def _respond(self, request: Request, send: Send) -> Response | None:
-        """The answer to a request; None when it has been sent already (a watch)."""
+        """Return the response to a request; None if it has been sent already (a watch)."""
         path = request.scope["path"]
         if path.startswith(_OPEN):
             return PlainTextResponse("ok")
@@ -127,7 +127,7 @@ class HttpHandler:
         return None if known is None else Caller(known.user, known.groups, agent)
 
     def _log(self, request: Request, status: int) -> None:
-        """Write the audit log of what never came to an object: 401, discovery, a body that cannot be read."""
+        """Write the audit log of a request that named no object: 401, discovery, an unreadable body."""
         verb = _VERBS.get(request.method, RequestVerb.GET)
         self._server.gate.elsewhere(verb, request.method, request.scope["path"], self._known(request), status)
 
@@ -136,7 +136,7 @@ class HttpHandler:
         return RequestTarget(resource, path.namespace, path.name, path.subresource)
 
     def _meta(self, request: Request, path: ResourcePath | None) -> Response:
-        """Everything that is not about objects: discovery, OpenAPI, the version."""
+        """Answer requests that are not about objects: discovery, OpenAPI, the version."""
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
         registry = self._server.registry

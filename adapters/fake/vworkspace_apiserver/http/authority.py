@@ -1,4 +1,4 @@
-"""Making certificates for a server that speaks TLS: an authority of its own, made when it starts, kept nowhere."""
+"""Certificates for a server that speaks TLS: signed by a new authority at each start, stored nowhere."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from vworkspace_apiserver.http.certificates import Certificates
 
 LIFETIME: Final = timedelta(days=365)
 SKEW: Final = timedelta(hours=1)
-"""How far behind a client's clock may be."""
+"""The time by which certificates are predated, for clients whose clocks are slow."""
 
 
 def certificates_for(hosts: Sequence[str], now: datetime) -> Certificates:
-    """A new authority and a certificate of it for these names and addresses, valid for a year."""
+    """Make a new authority and a certificate for these names and addresses, valid for a year."""
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer, subject = _name("vworkspace-cluster-ca"), _name("vworkspace-cluster")
     authority = (

@@ -1,4 +1,4 @@
-"""Request bodies: size, compression, and JSON or YAML with the duplicate keys named."""
+"""Request bodies: size, compression, and JSON or YAML with a report of duplicate keys."""
 
 import json
 import zlib
@@ -11,7 +11,7 @@ import yaml
 from vworkspace_apiserver.model.failure import bad_request, too_large
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
-"""Bytes of a request body, compressed or not (W-37)."""
+"""The largest request body in bytes, compressed or not (W-37)."""
 
 
 @attrs.frozen
@@ -23,13 +23,13 @@ class Body:
 
 
 def check_size(size: int) -> None:
-    """Refuse a body that is too large."""
+    """Raise ApiFailure 413 for a body that is too large."""
     if size > BODY_LIMIT:
         raise too_large(f"Request entity too large: limit is {BODY_LIMIT}")
 
 
 def inflate(raw: bytes) -> bytes:
-    """Undo gzip. Raises ApiFailure 400 for what is no gzip, 413 for what is too large when inflated."""
+    """Decompress gzip. Raises ApiFailure 400 for any other data, 413 if the result is too large."""
     stream = zlib.decompressobj(wbits=31)
     try:
         plain = stream.decompress(raw, BODY_LIMIT + 1)
@@ -56,7 +56,7 @@ def read_yaml(raw: bytes) -> Body:
         try:
             value = json.loads(raw, object_pairs_hook=repeated.of_pairs)
             return Body(value, repeated.paths(value))
-        except ValueError:  # a flow mapping begins like JSON: the YAML reader has the last word
+        except ValueError:  # a YAML flow mapping begins like JSON: the YAML reader decides
             repeated = _Repeated()
     loader = _Loader(raw.decode("utf-8", "replace"))
     loader.repeated = repeated
@@ -70,13 +70,13 @@ def read_yaml(raw: bytes) -> Body:
 
 
 class _Repeated:
-    """Remembers which objects of a document had a key twice."""
+    """The repeated keys of a document, collected while it is parsed."""
 
     def __init__(self) -> None:
         self._keys: dict[int, list[str]] = {}
 
     def of_pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """The object of these pairs."""
+        """Return the object of these pairs, and remember which keys are repeated."""
         members = dict(pairs)
         if len(members) != len(pairs):
             seen: set[str] = set()
@@ -84,7 +84,7 @@ class _Repeated:
         return members
 
     def paths(self, value: Any) -> tuple[str, ...]:
-        """Paths of the repeated keys in the finished document."""
+        """Return the paths of the repeated keys in the finished document."""
         return tuple(self._walk(value, "")) if self._keys else ()
 
     def _walk(self, value: Any, path: str) -> Iterator[str]:
@@ -99,7 +99,7 @@ class _Repeated:
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes reads it: the values of JSON only, so no dates, and keys as text."""
+    """A YAML loader with Kubernetes' rules: only JSON values, so no dates, and keys as text."""
 
     repeated: _Repeated
 
@@ -113,7 +113,8 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _told(error: Exception) -> str:
-    """What is wrong, with the line, as the YAML library of a real server says it (both stem from libyaml)."""
+    """Return the parser's message with the line, as kube-apiserver's YAML library words it (both derive from libyaml).
+    """
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
         return " ".join(str(error).split())
     mark = error.context_mark or error.problem_mark

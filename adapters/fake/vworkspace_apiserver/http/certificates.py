@@ -1,4 +1,4 @@
-"""Certificates as data; `authority` makes them. A server without TLS does not wait for cryptography to load."""
+"""Certificates as data. `authority` makes them, apart, so that a server without TLS does not load cryptography."""
 
 import ssl
 import tempfile
@@ -9,14 +9,15 @@ import attrs
 
 @attrs.frozen
 class Certificates:
-    """What a server shows and what its clients trust, each as PEM."""
+    """The certificate and key of a server and the authority that its clients trust, each as PEM."""
 
     authority: bytes
     certificate: bytes
     key: bytes = attrs.field(repr=False)
 
     def server_context(self) -> ssl.SSLContext:
-        """TLS for a server with this certificate. The key lies in a file of our own only while it is read."""
+        """Return a TLS context with this certificate. The key is in a private temporary file only while it is loaded.
+        """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
         with tempfile.TemporaryDirectory(prefix="vworkspace-tls-") as folder:

@@ -1,4 +1,4 @@
-"""Bringing a request the answers of conversion webhooks: it is tried, what it lacks is asked for, it is tried again."""
+"""Requests that need conversion webhooks: try, fetch the missing conversions, try again."""
 
 import http.client
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from vworkspace_apiserver.model.records import encode
 from vworkspace_apiserver.server import ApiServer
 
 _ROUNDS = 50
-"""More than the versions of a kind: an apply compares its fields in each."""
+"""The most retries: more than a kind has versions, because an apply compares its fields in each version."""
 
 T = TypeVar("T")
 
@@ -22,7 +22,10 @@ T = TypeVar("T")
 async def converted(
     server: ApiServer, act: Callable[[], T], services: Services, answers: ConversionAnswers | None = None
 ) -> T:
-    """What `act` gives, which does nothing before it has every object that it needs. Raises ApiFailure."""
+    """Return what `act` returns once all conversions that it needs are known.
+
+    `act` changes nothing before that. Raises ApiFailure.
+    """
     known = ConversionAnswers() if answers is None else answers
     for _ in range(_ROUNDS):
         try:

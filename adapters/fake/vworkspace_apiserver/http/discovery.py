@@ -1,4 +1,4 @@
-"""Discovery documents, classic and aggregated, made from the registry."""
+"""Discovery documents, classic and aggregated, built from the registry."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 def version_info() -> dict[str, str]:
-    """`/version`: the behaviour is that of this release of Kubernetes."""
+    """Return `/version`: the release of Kubernetes whose behaviour is imitated."""
     return {
         "major": "1",
         "minor": "36",
@@ -27,26 +27,27 @@ def version_info() -> dict[str, str]:
 
 
 def api_versions(host: str) -> dict[str, Any]:
-    """`/api`: versions of the core group."""
+    """Return `/api`: the versions of the core group."""
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
 def api_groups(registry: Registry) -> dict[str, Any]:
-    """`/apis`: all groups but the core group."""
+    """Return `/apis`: all groups except the core group."""
     groups = [_group(registry, name) for name in _groups(registry) if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def api_group(registry: Registry, name: str) -> dict[str, Any]:
-    """`/apis/{group}`. Raises the plain-text 404 for a group that is not served."""
+    """Return `/apis/{group}`. Raises the plain-text 404 for a group that is not served (W-38)."""
     if not name or name not in _groups(registry):
         raise not_served()
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, name)}
 
 
 def api_resources(registry: Registry, group: str, version: str) -> dict[str, Any]:
-    """`/api/v1` and `/apis/{group}/{version}`. Raises the plain-text 404 for a version that is not served."""
+    """Return `/api/v1` or `/apis/{group}/{version}`. Raises the plain-text 404 for a version that is not served (W-38).
+    """
     resources = _served(registry, group, version)
     if not resources:
         raise not_served()
@@ -59,7 +60,7 @@ def api_resources(registry: Registry, group: str, version: str) -> dict[str, Any
 
 
 def aggregated(registry: Registry, *, core: bool, version: str) -> dict[str, Any]:
-    """`/api` (`core`) or `/apis` in one document; `version` is that of the document (`v2`)."""
+    """Return `/api` (`core`) or `/apis` in one document; `version` is that of the document (`v2`)."""
     groups = [name for name in _groups(registry) if (name == "") is core]
     return {
         "kind": "APIGroupDiscoveryList",
@@ -70,7 +71,7 @@ def aggregated(registry: Registry, *, core: bool, version: str) -> dict[str, Any
 
 
 def versions_of(registry: Registry, group: str) -> list[str]:
-    """Served versions of a group, the preferred one first."""
+    """Return the served versions of a group, the preferred one first."""
     versions = {resource.version for resource in registry if resource.group == group}
     return sorted(versions, key=_priority)
 
@@ -82,7 +83,7 @@ def _groups(registry: Registry) -> list[str]:
 
 
 def _priority(version: str) -> tuple[int, int, int, str]:
-    """Order of versions: v2, v1, v1beta2, v1beta1, v1alpha1, then anything else by name."""
+    """Return the sort key of a version: v2, v1, v1beta2, v1beta1, v1alpha1, then any other by name."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (3, 0, 0, version)

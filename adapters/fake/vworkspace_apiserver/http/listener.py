@@ -1,4 +1,4 @@
-"""What both embedded servers need to be HTTP servers: bind, tell when ready, serve, end cleanly."""
+"""The HTTP server under both embedded servers: bind, signal readiness, serve, end cleanly."""
 
 import asyncio
 import socket
@@ -10,9 +10,9 @@ import uvicorn
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening address; port 0 takes a free one. Raises OSError (with errno) when it cannot be had."""
+    """Return a listening socket; port 0 takes a free one. Raises OSError (with errno) if the address is unavailable."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's delay off only where the protocol is named; without that every answer takes 40 ms.
+    # asyncio disables Nagle's delay only if the protocol is explicit; with the delay every answer takes 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -24,7 +24,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(host: str, listener: socket.socket, scheme: str = "http") -> str:
-    """Base URL of what listens there."""
+    """Return the base URL of a listening socket."""
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}:{listener.getsockname()[1]}"
 
@@ -32,10 +32,12 @@ def url_of(host: str, listener: socket.socket, scheme: str = "http") -> str:
 async def serve_until_cancelled(
     config: uvicorn.Config, listener: socket.socket, *, ready: Callable[[], None], ending: Callable[[], None]
 ) -> None:
-    """Serve; `ready` is called once requests are taken, `ending` when it is over and open answers are to end.
+    """Serve until cancelled.
 
-    On cancellation connections close cleanly: uvicorn itself is shielded, since a cancelled one would leave
-    them behind.
+    `ready` is called once requests are accepted, `ending` when open answers are to end.
+
+    On cancellation connections close cleanly: uvicorn itself is shielded, since a cancelled uvicorn would leave them
+    open.
     """
     runner = _Runner(config, ready)
     serving = asyncio.ensure_future(runner.serve(sockets=[listener]))
@@ -50,17 +52,17 @@ async def serve_until_cancelled(
 
 
 class _Runner(uvicorn.Server):
-    """A uvicorn server that leaves signals to the program and says when it listens."""
+    """A uvicorn server that leaves signals to the program and reports when it listens."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
-        """Signals are the program's: it cancels us."""
+        """Install no signal handlers: the program handles signals and cancels this server."""
         return nullcontext()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then tell."""
+        """Listen, then call `ready`."""
         await super().startup(sockets)
         self._ready()

@@ -1,4 +1,4 @@
-"""Content negotiation: which form of an answer a client takes, and whether it takes it compressed."""
+"""Content negotiation: the form of answer that a client accepts, and whether it may be compressed."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -10,7 +10,7 @@ from vworkspace_apiserver.model.failure import ApiFailure
 
 
 class AnswerForm(Enum):
-    """The forms of one answer."""
+    """The forms in which an object, a list or discovery can be answered."""
 
     OBJECT = "object"
     TABLE = "Table"
@@ -21,7 +21,7 @@ class AnswerForm(Enum):
 
 @attrs.frozen
 class AcceptedForm:
-    """A form, the group's version it is wanted in, and whether in YAML instead of JSON."""
+    """A form, the version of its API group, and whether as YAML instead of JSON."""
 
     form: AnswerForm
     version: str = "v1"
@@ -43,12 +43,12 @@ _VERSIONS: Final = {AnswerForm.DISCOVERY: ("v2", "v2beta1")}
 
 
 def media_type(header: str) -> str:
-    """The bare media type of a Content-Type header."""
+    """Return the bare media type of a Content-Type header."""
     return header.partition(";")[0].strip().lower()
 
 
 def wanted_form(accept: str, forms: frozenset[AnswerForm]) -> AcceptedForm:
-    """The first acceptable form of an Accept header, out of those an endpoint has. Raises ApiFailure 406."""
+    """Return the first form of an Accept header that is among `forms`. Raises ApiFailure 406."""
     for kind, parameters in _clauses(accept or "*/*"):
         if kind not in {"application/json", "application/yaml", "application/*", "*/*"}:
             continue
@@ -63,7 +63,7 @@ def wanted_form(accept: str, forms: frozenset[AnswerForm]) -> AcceptedForm:
 
 
 def wants_gzip(accept_encoding: str) -> bool:
-    """Whether an answer may be compressed."""
+    """Report whether the client accepts a gzipped answer."""
     return any(part.partition(";")[0].strip() == "gzip" for part in accept_encoding.split(","))
 
 

@@ -1,4 +1,4 @@
-"""The resource API over HTTP: one request in, one call on the server, one answer out."""
+"""The resource API over HTTP: one request in, one call on the server, one response out."""
 
 import random
 from collections.abc import Mapping
@@ -31,27 +31,27 @@ from vworkspace_core.ports import PatchType
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 OBJECT_FORMS: Final = frozenset({AnswerForm.TABLE, AnswerForm.PARTIAL, AnswerForm.PARTIAL_LIST})
 _WATCH_SECONDS: Final = (1800.0, 3600.0)
-"""Between these a server ends a watch that names no timeout (W-19)."""
+"""The bounds in seconds of a watch without a timeout; kube-apiserver draws one at random between them (W-19)."""
 _OBJECT_TYPES: Final = ("application/json", "application/yaml", PROTOBUF)
 
 
 def wants_watch(request: Request, target: RequestTarget) -> bool:
-    """Whether a GET is a watch."""
+    """Report whether a GET is a watch."""
     return request.method == "GET" and not target.name and flag(request.query_params, "watch")
 
 
 def watch_timeout(seconds: float | None) -> float:
-    """How long a watch lives."""
+    """Return the seconds after which a watch ends."""
     return random.uniform(*_WATCH_SECONDS) if seconds is None else seconds
 
 
 def include_object(query: Mapping[str, str]) -> str:
-    """How much of each object the rows of a Table carry."""
+    """Return how much of each object the rows of a Table include."""
     return query.get("includeObject") or "Metadata"
 
 
 async def read_body(request: Request) -> bytes:
-    """The request's body, inflated. Raises ApiFailure 413 as soon as it is too large."""
+    """Return the request's body, decompressed. Raises ApiFailure 413 as soon as it is too large."""
     size, parts = 0, []
     async for part in request.stream():
         size += len(part)
@@ -64,7 +64,7 @@ async def read_body(request: Request) -> bytes:
 async def answer(
     server: ApiServer, request: Request, target: RequestTarget, caller: Caller, raw: bytes, services: Services
 ) -> Response:
-    """Perform a request that is no watch, with the consent of admission webhooks. Raises ApiFailure."""
+    """Perform a request that is no watch, calling admission webhooks where configured. Raises ApiFailure."""
     wanted = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
     call = _Call(server, request, target, caller, raw, wanted, services)
     match request.method:
@@ -83,7 +83,7 @@ async def answer(
 
 
 class _Call:
-    """One request with all that its handlers need."""
+    """One request with everything that its handlers need."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class _Call:
         return list_answer(listed, self._wanted, self._include, self._server.now())
 
     def _deletion(self) -> Any:
-        """The DeleteOptions, as typed clients send them, too."""
+        """Return the DeleteOptions, which typed clients send as protobuf."""
         if self._media == PROTOBUF and self._raw:
             return decode_object(self._raw)
         return read_yaml(self._raw).value if self._raw.strip() else {}
@@ -173,7 +173,7 @@ class _Call:
         )
 
     def _manifest(self, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
-        """The object of a POST or PUT."""
+        """Return the object of a POST or PUT, and the warnings about it."""
         if self._media not in ("", *_OBJECT_TYPES):
             raise unsupported_media_type(_OBJECT_TYPES)
         if self._media == PROTOBUF and not self._target.resource.custom:
@@ -185,7 +185,7 @@ class _Call:
         return self._checked(read_yaml(self._raw) if "yaml" in self._media else read_json(self._raw), validation)
 
     def _checked(self, body: Body, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
-        """The body's value, and what is to be said of keys that it repeats (S-14)."""
+        """Return the body's value, and warnings about keys that it repeats (S-14)."""
         texts = tuple(f'duplicate field "{path}"' for path in body.duplicates)
         if texts and validation is FieldValidation.STRICT:
             kind, version = self._target.resource.kind, self._target.resource.version

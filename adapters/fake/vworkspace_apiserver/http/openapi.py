@@ -1,4 +1,4 @@
-"""OpenAPI v3 per group and version, and as much of v2 as kubectl needs: made from the declared schemas."""
+"""OpenAPI v3 per group and version, and as much of v2 as kubectl needs, from the declared schemas."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from vworkspace_apiserver.model.resources import Resource
 from vworkspace_core.schema.objectmeta import OBJECT_META_OPENAPI
 
 OPENAPI_V2_ACCEPTED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""How clients ask for the protobuf form. No Content-Type can be spelled so: the answer's is a little different."""
+"""The Accept type for the protobuf form. `@` is invalid in a Content-Type, so the answer has the other spelling."""
 OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 OBJECT_META_NAME: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _INFO: Final = {"title": "Kubernetes", "version": "v1.36.2"}
@@ -26,7 +26,7 @@ _WRITE_QUERY: Final = ("dryRun", "fieldManager", "fieldValidation")
 
 
 def openapi_v3_index(registry: Registry) -> dict[str, Any]:
-    """`/openapi/v3`: where the document of each group and version is, with a hash of its content."""
+    """Return `/openapi/v3`: the URL of each group and version's document, with a hash of its content."""
     paths = {}
     for root in sorted({_root(resource) for resource in registry}):
         digest = hashlib.sha256(encode(_document(registry, root))).hexdigest()[:32].upper()
@@ -35,20 +35,23 @@ def openapi_v3_index(registry: Registry) -> dict[str, Any]:
 
 
 def openapi_v3(registry: Registry, root: str) -> dict[str, Any]:
-    """`/openapi/v3/{root}`, where root is `api/v1` or `apis/{group}/{version}`. Raises the plain-text 404."""
+    """Return `/openapi/v3/{root}`: `root` is `api/v1` or `apis/{group}/{version}`. Raises the plain-text 404 (W-38)."""
     if not any(_root(resource) == root for resource in registry):
         raise not_served()
     return _document(registry, root)
 
 
 def openapi_v2(registry: Registry) -> dict[str, Any]:
-    """`/openapi/v2`: every schema by name, without paths."""
+    """Return `/openapi/v2`: every schema by name, without paths."""
     definitions = {_schema_name(resource): _schema(resource) for resource in registry}
     return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": definitions}
 
 
 def openapi_v2_protobuf() -> bytes:
-    """`/openapi/v2` as kubectl asks for it (a gnostic message): no paths, no definitions, so it validates nothing."""
+    """Return `/openapi/v2` as kubectl requests it, a gnostic protobuf message.
+
+    It has no paths and no definitions, so kubectl validates nothing with it; without it kubectl would fail.
+    """
     info = text_field(1, _INFO["title"]) + text_field(2, _INFO["version"])
     return text_field(1, "2.0") + text_field(2, info) + text_field(8, b"")
 
@@ -100,7 +103,7 @@ def _operation(resource: Resource, method: str, verb: str) -> dict[str, Any]:
 
 
 def _patch_types(resource: Resource) -> tuple[str, ...]:
-    """What a PATCH may be; clients choose strategic merge where it is offered (S-11)."""
+    """Return the media types of PATCH; clients choose strategic merge where it is offered (S-11)."""
     return tuple(kind for kind in _PATCH_TYPES if not (resource.custom and "strategic" in kind))
 
 
@@ -109,7 +112,10 @@ def _gvk(resource: Resource) -> dict[str, str]:
 
 
 def _schema_name(resource: Resource) -> str:
-    """`test.example.v1.Widget` of group `example.test`, `io.k8s.api.core.v1.ConfigMap` of the core group."""
+    """Return a schema's name.
+
+    `test.example.v1.Widget` for the group `example.test`, `io.k8s.api.core.v1.ConfigMap` for the core group.
+    """
     if not resource.custom:
         group = (resource.group or "core").removesuffix(".k8s.io").split(".")[0]
         return f"io.k8s.api.{group}.{resource.version}.{resource.kind}"
@@ -136,7 +142,8 @@ def _schema(resource: Resource) -> dict[str, Any]:
 
 
 def _patchable(schema: Any) -> Any:
-    """A built-in schema with its merging lists marked as clients expect it: they make strategic patches by that."""
+    """Return a built-in schema with patch strategies on its merging lists; clients build strategic patches from them.
+    """
     if isinstance(schema, list):
         return [_patchable(item) for item in schema]
     if not isinstance(schema, Mapping):

@@ -1,7 +1,7 @@
-"""Which requests may come from a web page; none, where nobody has to prove who they are.
+"""Refusal of requests from web pages while the server needs no token.
 
-Whoever calls without a token is the administrator. A page in somebody's browser must not pass for that: neither by a
-name of its own that leads to this machine (DNS rebinding), nor by a request from its own origin.
+Without tokens every caller is the administrator. A page in a user's browser must not gain these rights: neither through
+a host name of its own that resolves to this machine (DNS rebinding), nor by a request from its own origin.
 """
 
 from ipaddress import ip_address
@@ -12,7 +12,9 @@ from vworkspace_apiserver.model.failure import ApiFailure
 
 
 def refuse_web_pages(request: Request) -> None:
-    """Raise ApiFailure 403 for a request of another origin, and for one that reached us by another name."""
+    """Raise ApiFailure 403 for a request from another origin, and for one whose Host is neither an address nor
+    localhost.
+    """
     host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
     if origin and origin.partition("://")[2] != host:
         raise _refused(f"a request from {origin} is taken with a token only")

@@ -1,4 +1,4 @@
-"""URL paths of the resource API, taken apart: `/apis/{group}/{version}/namespaces/{namespace}/{plural}/…`."""
+"""URL paths of the resource API, parsed: `/apis/{group}/{version}/namespaces/{namespace}/{plural}/…`."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 
 @attrs.frozen
 class ResourcePath:
-    """What a path names. An empty `plural` is the discovery document of the group and version."""
+    """The parts of a path. An empty `plural` means the discovery document of the group and version."""
 
     group: str
     version: str
@@ -20,7 +20,7 @@ class ResourcePath:
 
 
 def parse_path(path: str) -> ResourcePath | None:
-    """Take a path under `/api` or `/apis` apart; None when it has another form."""
+    """Parse a path under `/api` or `/apis`; return None for any other path."""
     parts = path.strip("/").split("/")
     match parts:
         case ["api", version, *rest]:

@@ -1,4 +1,4 @@
-"""Query strings as the server's options."""
+"""Query strings, parsed into the server's options."""
 
 from collections.abc import Mapping
 
@@ -7,12 +7,12 @@ from vworkspace_apiserver.storage.listing import ListOptions
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """A boolean of the query: present and not "false" or "0"."""
+    """Report whether a boolean parameter is set: present, and neither "false" nor "0"."""
     return name in query and query[name].lower() not in ("false", "0")
 
 
 def list_options(query: Mapping[str, str]) -> ListOptions:
-    """The options of a list, a watch or a delete of a collection. Raises ApiFailure 400 for what is no number."""
+    """Return the options of a list, a watch or a collection's delete. Raises ApiFailure 400 for a malformed number."""
     timeout = query.get("timeoutSeconds")
     return ListOptions(
         label_selector=query.get("labelSelector", ""),

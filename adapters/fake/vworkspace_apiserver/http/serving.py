@@ -1,4 +1,4 @@
-"""Running the HTTP handler: bind, tell when ready, serve, end cleanly."""
+"""The HTTP handler under uvicorn: bind, signal readiness, serve, end cleanly."""
 
 import asyncio
 import base64
@@ -18,7 +18,7 @@ from vworkspace_apiserver.model.records import GroupResource, StoredChange
 from vworkspace_apiserver.server import ApiServer
 
 _IDLE_SECONDS = 90
-"""How long a real kube-apiserver keeps an idle connection for its client's next request."""
+"""The seconds for which kube-apiserver keeps an idle connection open."""
 
 
 async def serve(
@@ -33,13 +33,13 @@ async def serve(
     services: Services | None = None,
     tls: Certificates | None = None,
 ) -> None:
-    """Serve until cancelled; `ready` is called with the URL when requests are taken.
+    """Serve until cancelled; `ready` is called with the URL once requests are accepted.
 
-    Port 0 takes a free one. Raises OSError (with errno) when the address cannot be bound. `tokens` maps bearer
-    tokens to callers; without it every caller is the administrator. `gc_delay` is how many seconds after a
-    write garbage is collected, None for a bare API server. `services` maps (namespace, name) of in-cluster
-    services to base URLs, for admission webhooks. `tls` is the certificate to show; without it the server
-    speaks plain HTTP. On cancellation open watches end cleanly before the connections close.
+    Port 0 takes a free one. Raises OSError (with errno) when the address cannot be bound. `tokens` maps bearer tokens
+    to callers; without it every caller is the administrator. `gc_delay` is how many seconds after a write garbage is
+    collected, None for an API server without a garbage collector. `services` maps (namespace, name) of in-cluster
+    services to base URLs, for admission webhooks. With `tls`, a certificate and its key, the server speaks HTTPS;
+    without it, plain HTTP. On cancellation open watches end cleanly before the connections close.
     """
     listener = bind(host, port)
     handler = HttpHandler(server, tokens=tokens, bookmark_interval=bookmark_interval, services=services)
@@ -59,7 +59,7 @@ async def serve(
 
 @contextmanager
 def _collecting(server: ApiServer, delay: float | None) -> Iterator[None]:
-    """Collect garbage `delay` seconds after a write, whoever writes: like a real controller, but quicker."""
+    """Run the garbage collector `delay` seconds after each write, sooner than the real controller would."""
     if delay is None:
         yield
         return
@@ -86,9 +86,9 @@ def _collecting(server: ApiServer, delay: float | None) -> Iterator[None]:
 
 
 def kubeconfig(url: str, token: str | None = None, *, authority: bytes | None = None) -> dict[str, Any]:
-    """A kubeconfig for the served address, with one cluster, user and context.
+    """Return a kubeconfig for the served address, with one cluster, user and context.
 
-    `authority` is the certificate, as PEM, of whom the server's own is signed by.
+    `authority` is the certificate, as PEM, of the authority that signed the server's certificate.
     """
     name = "vworkspace"
     trusted = {} if authority is None else {"certificate-authority-data": base64.b64encode(authority).decode()}

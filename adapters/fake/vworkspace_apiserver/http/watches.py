@@ -1,4 +1,4 @@
-"""A watch as a chunked answer: one JSON line per event, sent as soon as it happened."""
+"""A watch as a chunked response: one JSON line per event, sent as soon as the event occurs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ from vworkspace_apiserver.model.records import encode
 from vworkspace_apiserver.storage.watch_stream import Line, WatchStream
 
 RenderLine = Callable[[Line], bytes]
-"""One event as a line of the answer."""
+"""A function from one event to its line of the response."""
 
 
 async def send_watch(
@@ -26,11 +26,10 @@ async def send_watch(
     bookmark: Callable[[], None],
     bookmark_interval: float,
 ) -> None:
-    """Send `stream` until it ends, `timeout` seconds have passed or the client goes.
+    """Send `stream` until it ends, `timeout` seconds have passed or the client disconnects.
 
-    `take` gets the lines that are pending, in the version that was asked for; a refusal ends the stream. `bookmark`
-    queues a bookmark on the stream; it is called every `bookmark_interval` seconds and once more before a timeout ends
-    the stream.
+    `take` returns the pending lines, in the requested version; a refusal ends the stream. `bookmark` queues a bookmark
+    on the stream; it is called every `bookmark_interval` seconds and once more before a timeout ends the stream.
     """
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
@@ -93,7 +92,7 @@ def _repeat(
 
 
 def _last_line(stream: WatchStream) -> bytes:
-    """The ERROR line of a stream that failed (W-11)."""
+    """Return the ERROR line of a stream that failed (W-11)."""
     if stream.failure is None:
         return b""
     error: dict[str, Any] = {"type": "ERROR", "object": status_body(stream.failure)}

@@ -1,4 +1,4 @@
-"""Asking webhooks over HTTPS."""
+"""Calls of webhooks over HTTPS."""
 
 import http.client
 import json
@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 from vworkspace_apiserver.model.webhook_client import WebhookClient
 
 Services = Mapping[tuple[str, str], str]
-"""Where in-cluster services are found: (namespace, name) to a base URL."""
+"""The base URL of each in-cluster service, by (namespace, name)."""
 
 
 def post(webhook: WebhookClient, body: bytes, services: Services) -> Any:
-    """What a webhook answers to a review. Raises OSError, HTTPException and ValueError."""
+    """Send a review to a webhook and return its answer. Raises OSError, HTTPException and ValueError."""
     parts = urlsplit(_address(webhook, services))
     if parts.hostname is None:
         raise ValueError("the webhook's address names no host")
@@ -35,7 +35,10 @@ def post(webhook: WebhookClient, body: bytes, services: Services) -> Any:
 
 
 class _Secure(http.client.HTTPSConnection):
-    """Trusts the webhook's own authority; a service has to show a certificate for its name in the cluster."""
+    """A TLS connection that trusts the webhook's own authority.
+
+    An in-cluster service must present a certificate for its name in the cluster.
+    """
 
     def __init__(self, webhook: WebhookClient, host: str, port: int) -> None:
         self._trust = ssl.create_default_context(cadata=webhook.ca or None)
@@ -43,7 +46,7 @@ class _Secure(http.client.HTTPSConnection):
         self._shown = host if webhook.service is None else "{1}.{0}.svc".format(*webhook.service)
 
     def connect(self) -> None:
-        """Connect to the address, and greet whoever it is to be."""
+        """Connect to the address, and verify the certificate for the name that the webhook should have."""
         http.client.HTTPConnection.connect(self)
         self.sock = self._trust.wrap_socket(self.sock, server_hostname=self._shown)
 

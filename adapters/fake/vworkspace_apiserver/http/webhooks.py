@@ -1,4 +1,4 @@
-"""Asking admission webhooks over HTTPS, in threads, between deciding a write and storing it."""
+"""Calls of admission webhooks over HTTPS, in threads, after a write is prepared and before it is stored."""
 
 import http.client
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,15 +29,15 @@ T = TypeVar("T")
 
 
 class WithAnswers(Protocol):
-    """Does something on the server, and brings the conversions that it turns out to need."""
+    """A function that runs an action on the server and fetches the conversions that it turns out to need."""
 
     def __call__(self, act: Callable[[], T]) -> Awaitable[T]:
-        """What the act gives."""
+        """Return what `act` returns."""
         ...
 
 
 async def perform(server: ApiServer, call: WriteCall, services: Services) -> Reply:
-    """A write with the consent of the webhooks it concerns. Raises ApiFailure."""
+    """Perform a write if all webhooks that match it agree. Raises ApiFailure."""
     call, answers = attrs.evolve(call, defers=True), ConversionAnswers()
 
     async def with_answers(act: Callable[[], T]) -> T:
@@ -59,7 +59,7 @@ async def perform(server: ApiServer, call: WriteCall, services: Services) -> Rep
 
 @attrs.frozen
 class DeleteCall:
-    """A DELETE of one object or, without a name, of what the selector chooses."""
+    """A DELETE of one object or, without a name, of all objects that the selector matches."""
 
     target: RequestTarget
     selector: ListOptions
@@ -67,7 +67,7 @@ class DeleteCall:
     caller: Caller
 
     def requests(self, server: ApiServer) -> list[AdmissionAttributes]:
-        """One request for every object that would go."""
+        """Return one admission request for each object that would be deleted."""
         resource = self.target.resource
         selection = selection_of(self.target, self.selector)
         records = [
@@ -92,7 +92,7 @@ class DeleteCall:
 
 
 async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) -> None:
-    """Ask the webhooks that a DELETE concerns. Raises ApiFailure when one denies it."""
+    """Call the webhooks that match a DELETE. Raises ApiFailure when one denies it."""
     answers = ConversionAnswers()
     for request in await converted(server, partial(call.requests, server), services, answers):
         for webhook in await converted(server, partial(server.webhooks, request), services, answers):
@@ -103,9 +103,10 @@ async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) 
 async def _consented(
     server: ApiServer, prepared: Prepared, services: Services, with_answers: "WithAnswers"
 ) -> tuple[Prepared, tuple[str, ...]]:
-    """The write after every webhook has agreed, with the patches of the mutating ones in it, and their warnings.
+    """Return the write after every webhook has agreed, with the patches of mutating webhooks, and all warnings.
 
-    The object is validated between the two, as a real server does: a default may be what makes it whole.
+    The object is validated between mutating and validating webhooks, as in kube-apiserver: a patch may add what is
+    required.
     """
     warnings: list[str] = []
     for mutating in (True, False):
@@ -133,7 +134,10 @@ def _mutated(server: ApiServer, prepared: Prepared, webhook: Webhook, response: 
 
 
 async def _ask(webhook: Webhook, request: AdmissionAttributes, services: Services) -> Mapping[str, Any]:
-    """What a webhook answers. Raises ApiFailure when it denies or, unless its policy is to ignore that, fails."""
+    """Return a webhook's response.
+
+    Raises ApiFailure when it denies the request, and when it fails unless its failurePolicy is Ignore.
+    """
     uid = str(uuid4())
     body = encode(request.review(uid, webhook.version))
     try:

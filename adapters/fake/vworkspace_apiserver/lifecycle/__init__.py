@@ -1,1 +1,1 @@
-"""What happens to objects without a request: garbage collection, ends of namespaces and definitions."""
+"""Changes that no request makes: garbage collection, termination of namespaces and of CRDs."""

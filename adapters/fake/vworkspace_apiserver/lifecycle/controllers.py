@@ -1,6 +1,7 @@
-"""The controllers that a bare API server lacks, run on demand: garbage collection and namespace deletion.
+"""The controllers that an API server alone does not have, run on demand: garbage collection and namespace deletion.
 
-They act through the server like any client, under their own names, so that the audit log shows them.
+They write through the server like any client, under the names that they have in a kube-controller-manager, so that the
+audit log shows them.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,25 +26,25 @@ NAMESPACE_CONTROLLER: Final = Caller("system:serviceaccount:kube-system:namespac
 
 
 class Writes(Protocol):
-    """The writes that controllers need of the server."""
+    """The server's writes that the controllers use."""
 
     def delete(self, target: RequestTarget, options: DeleteOptions, caller: Caller) -> Reply:
-        """DELETE of one object."""
+        """Delete one object."""
         ...
 
     def patch(
         self, target: RequestTarget, patch: Any, patch_type: PatchType, options: WriteOptions, caller: Caller
     ) -> Reply:
-        """PATCH of one object."""
+        """Patch one object."""
         ...
 
     def update(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller) -> Reply:
-        """PUT of one object or subresource."""
+        """Replace one object or subresource (PUT)."""
         ...
 
 
 class Controllers:
-    """Runs the garbage collector and the namespace controller until both are idle."""
+    """The garbage collector and the namespace controller, run until both are idle."""
 
     def __init__(self, store: Store, registry: Registry, namespaces: Namespaces, server: Writes) -> None:
         self._store = store
@@ -54,11 +55,11 @@ class Controllers:
 
     @property
     def idle(self) -> bool:
-        """Whether a run would do nothing."""
+        """True if a run would do nothing."""
         return self._collector.idle and self._namespaces.idle
 
     def run(self) -> int:
-        """Work until nothing is left; returns how many objects and namespaces were looked at."""
+        """Run until nothing is left to do; return how many objects and namespaces were examined."""
         looked = 0
         while not self.idle:
             looked += self._collector.run(self)
@@ -68,7 +69,10 @@ class Controllers:
         return looked
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Where an owner would live: in the dependent's namespace, or in none for a cluster-scoped kind."""
+        """Return where an owner would be: in the dependent's namespace, or in none if its kind is cluster-scoped.
+
+        None if the kind is unknown, or namespaced while the dependent is not.
+        """
         resource = self._registry.of_kind(reference["apiVersion"], reference["kind"])
         namespace = dependent[1][0]
         if resource is None or (resource.namespaced and not namespace):
@@ -76,25 +80,25 @@ class Controllers:
         return (resource.storage, (namespace if resource.namespaced else "", reference["name"]))
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
-        """Delete garbage as it was seen."""
+        """Delete a garbage object, unless it has changed since `record` was read."""
         options = DeleteOptions(uid=record.uid, resource_version=str(record.version), propagation=propagation)
         self._try(lambda target: self._server.delete(target, options, GARBAGE_COLLECTOR), node)
 
     def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
-        """Take owner references or finalizers off an object."""
+        """Change the owner references or finalizers of an object, unless it has changed since `record` was read."""
         patch = {"metadata": {"uid": record.uid, "resourceVersion": str(record.version), **metadata}}
         self._try(
             lambda target: self._server.patch(target, patch, PatchType.MERGE, WriteOptions(), GARBAGE_COLLECTOR), node
         )
 
     def _try(self, act: Callable[[RequestTarget], Reply], node: Node) -> None:
-        """Act on a node. What admission or validation refuses stays as it is; the audit log has the refusal."""
+        """Run a write on an object. What admission or validation refuses is skipped; the audit log has the refusal."""
         where, (namespace, name) = node
         with suppress(ApiFailure):
             act(RequestTarget(self._registry.of_group(*where)[0].as_stored(), namespace or None, name))
 
     def _empty(self, namespace: str) -> None:
-        """Delete what is in a terminating namespace; when nothing is left, let the namespace go."""
+        """Delete the objects in a terminating namespace; when none are left, finalize the namespace."""
         empty = True
         for resource in self._namespaced():
             for record in list(self._store.scan(resource.storage, namespace)):
@@ -107,7 +111,7 @@ class Controllers:
             self._server.update(target, {"spec": {}}, WriteOptions(), NAMESPACE_CONTROLLER)
 
     def _namespaced(self) -> list[Resource]:
-        """One resource for every table of namespaced objects."""
+        """Return one resource for each table of namespaced objects."""
         return [
             resource.as_stored() for resource in {one.storage: one for one in self._registry if one.namespaced}.values()
         ]

@@ -1,8 +1,8 @@
-"""CustomResourceDefinitions at work: what one says is served as soon as it is written.
+"""CustomResourceDefinitions in effect: what a CRD declares is served as soon as it is written.
 
-The parts of a real API server that do this (naming, establishing, finalizing) are controllers inside it,
-so they run here whatever controllers are switched on: a definition is established within the request that
-creates it, and its deletion removes the objects first, then itself (`ending_definitions`).
+In kube-apiserver the controllers that do this (naming, establishing, finalizing) are part of the server, so they always
+run here: a CRD is established within the request that creates it, and its deletion first removes its objects, then
+itself (`ending_definitions`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,11 +20,11 @@ from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.schema.node import SchemaError
 
 DeleteAll = Callable[[Resource], None]
-"""Deletes every object of a resource, as a client would."""
+"""A function that deletes every object of a resource, as a client would."""
 
 
 class CustomDefinitions:
-    """Keeps the registry in step with the CRD objects in the store."""
+    """The synchronization of the registry with the CRD objects in the store."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class CustomDefinitions:
         store.observe(self._on_change)
 
     def settle(self, where: GroupResource, delete_all: DeleteAll) -> None:
-        """Catch up after a write at `where`: a definition changed, or an object of a dying one."""
+        """Catch up after a write at `where`: either a CRD changed, or an object whose CRD is being deleted."""
         while self._touched:
             name, _ = self._touched.popitem()
             self._sync(name, delete_all)
@@ -69,7 +69,7 @@ class CustomDefinitions:
     def _serve(self, record: Record) -> None:
         crd = record.object()
         generation = (record.uid, crd["metadata"].get("generation", 1))
-        self._dying.pop((crd["spec"]["group"], crd["spec"]["names"]["plural"]), None)  # a snapshot brings it back
+        self._dying.pop((crd["spec"]["group"], crd["spec"]["names"]["plural"]), None)  # a snapshot may restore it
         if self._generations.get(record.key[1]) == generation:
             return
         known = record.key[1] in self._generations
@@ -93,11 +93,11 @@ class CustomDefinitions:
         self._store.put(DEFINITIONS, in_progress(record.object(), self._now()))
         for resource in self._registry.of_group(*where)[:1]:
             delete_all(resource.as_stored())
-        if where in self._dying:  # the deletes settle too, and may have finished it
+        if where in self._dying:  # the deletes call `settle`, too, and may have finished it
             self._finish(where)
 
     def _finish(self, where: GroupResource) -> None:
-        """Let a dying definition go when its last object is gone."""
+        """Remove a CRD that is being deleted once its last object is gone."""
         key: ObjectKey = ("", self._dying[where])
         record = self._store.get(DEFINITIONS, key)
         if record is None or self._store.count(where):
@@ -112,7 +112,7 @@ class CustomDefinitions:
             self._withdraw(key[1])
 
     def _withdraw(self, name: str) -> None:
-        """Stop serving a definition that is gone: its watches end, its paths answer 404 (W-20)."""
+        """Stop serving a CRD that is gone: its watches end, its paths answer 404 (W-20)."""
         self._generations.pop(name, None)
         plural, _, group = name.partition(".")
         for resource in self._registry.of_group(group, plural):
@@ -124,9 +124,10 @@ class CustomDefinitions:
 
 
 def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[Resource, ...], str]:
-    """What the definition serves; nothing, and why, when its schema got past validation and is still unusable.
+    """Return the resources that a CRD serves; none, and the reason, if its schema passed validation and is still
+    unusable.
 
-    A schema is anybody's JSON: whatever shape it has, it must not take the server down with it.
+    A schema can be any JSON that a client sends: none may crash the server.
     """
     try:
         return resources_of_crd(crd, conversions), ""
@@ -135,7 +136,7 @@ def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[R
 
 
 def _established(crd: Mapping[str, Any], now: str, problem: str) -> dict[str, Any]:
-    """The definition as its controllers leave it: named and, without a `problem`, established."""
+    """Return the CRD with the status that its controllers write: named and, without a `problem`, established."""
     spec, status = crd["spec"], crd.get("status") or {}
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
     stored = status.get("storedVersions") or []
@@ -151,7 +152,7 @@ def _established(crd: Mapping[str, Any], now: str, problem: str) -> dict[str, An
 
 
 def _conditions(old: Sequence[Mapping[str, Any]], now: str, problem: str) -> list[dict[str, Any]]:
-    """The conditions as they are now; those that did not change keep their time."""
+    """Return the current conditions; unchanged ones keep their transition time."""
     wanted = [
         ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
         ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),

@@ -1,6 +1,6 @@
-"""How a CustomResourceDefinition ends: held until its objects are gone, and meanwhile without new ones.
+"""The deletion of a CustomResourceDefinition: held until its objects are gone, while no new ones are accepted.
 
-As a kube-apiserver does it: the finalizer comes with the deletion, the generation stays, and a condition tells.
+As in kube-apiserver the deletion adds the finalizer, the generation stays, and a condition reports progress.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from vworkspace_core.apimachinery.timestamps import format_time
 
 DEFINITIONS: Final[GroupResource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
-"""Finalizer that holds a definition until its objects are gone."""
+"""The finalizer that holds a CRD until its objects are gone."""
 
 
 def admit(store: Store, target: RequestTarget) -> None:
-    """Refuse a create of an object whose definition is going (403)."""
+    """Raise ApiFailure 403 for a create of an object whose CRD is being deleted."""
     resource = target.resource
     record = store.get(DEFINITIONS, ("", f"{resource.plural}.{resource.group}"))
     if record is not None and record.deleting:
@@ -28,7 +28,7 @@ def admit(store: Store, target: RequestTarget) -> None:
 
 
 def condemned(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The definition when its deletion has been asked for."""
+    """Return the CRD as its deletion request leaves it: with a finalizer, and Terminating as pending."""
     finalizers = [name for name in crd["metadata"].get("finalizers") or () if name != CLEANUP]
     meta = {**crd["metadata"], "deletionTimestamp": format_time(now), "finalizers": [*finalizers, CLEANUP]}
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
@@ -36,7 +36,7 @@ def condemned(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def in_progress(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The definition while its objects go."""
+    """Return the CRD while its objects are being deleted."""
     return _terminating(crd, now, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
 
 

@@ -1,7 +1,7 @@
-"""The garbage collector: dependents follow their owners (W-32, W-32b).
+"""The garbage collector: dependents are deleted after their owners (W-32, W-32b).
 
-An index over the owner references is kept up to date with every write, and a list of what a write may have
-made garbage; a run looks at these objects only. What to do with one dependent is a pure decision (`decide_dependent`).
+Each write updates an index of owner references and a list of objects that may have become garbage; a run examines these
+objects only. `decide_dependent` is the pure decision for one dependent.
 """
 
 from collections.abc import Mapping
@@ -15,30 +15,30 @@ from vworkspace_apiserver.model.records import GroupResource, ObjectKey, Record,
 from vworkspace_apiserver.storage.store import Store
 
 Node = tuple[GroupResource, ObjectKey]
-"""Where an object lives."""
+"""The table and the key of an object."""
 
 
 class OwnerState(Enum):
-    """What one owner reference points at."""
+    """The state of the object that an owner reference points at."""
 
     SOLID = "solid"
-    """The owner is there, or cannot be looked up."""
+    """The owner exists, or its kind is unknown."""
     WAITING = "waiting"
     """The owner is being deleted in the foreground and waits for its dependents."""
     GONE = "gone"
-    """No such object, or another one of that name."""
+    """No object of that name exists, or one with another uid."""
 
 
 @attrs.frozen
 class DropReferences:
-    """The dependent stays, with the references to these owner uids removed."""
+    """The decision to keep a dependent and remove its references to these owner uids."""
 
     uids: frozenset[str]
 
 
 @attrs.frozen
 class DeleteDependent:
-    """The dependent is garbage. `propagation` is what becomes of its own dependents."""
+    """The decision to delete a dependent. `propagation` applies to its own dependents."""
 
     propagation: str
 
@@ -47,7 +47,7 @@ Verdict = DropReferences | DeleteDependent | None
 
 
 def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
-    """What becomes of a dependent, given the state of each owner by uid; None leaves it alone."""
+    """Decide about a dependent, given the state of each owner by uid; None leaves it unchanged."""
     lost = frozenset(uid for uid, state in owners.items() if state is not OwnerState.SOLID)
     if not lost:
         return None
@@ -61,14 +61,14 @@ def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ..
 
 
 class Hands(Protocol):
-    """What the collector does to objects, and how it finds owners; the server is behind it."""
+    """The collector's access to objects, which the server provides."""
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Where the referenced owner would live; None when that cannot be told (unknown kind)."""
+        """Return where the referenced owner would be; None if that is unknown (unknown kind)."""
         ...
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
-        """Delete the object as it was seen."""
+        """Delete the object, unless it has changed since `record` was read."""
         ...
 
     def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
@@ -77,7 +77,7 @@ class Hands(Protocol):
 
 
 class Collector:
-    """Keeps the graph of owners and dependents and works off what may be garbage."""
+    """The graph of owners and dependents, and the queue of objects that may be garbage."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -88,15 +88,15 @@ class Collector:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is left to look at."""
+        """True if no object is queued."""
         return not self._suspects
 
     def suspect(self, node: Node) -> None:
-        """Look at this object in the next run."""
+        """Queue an object for the next run."""
         self._suspects[node] = None
 
     def run(self, hands: Hands) -> int:
-        """Work until nothing is left to look at; returns how many objects were looked at."""
+        """Run until the queue is empty; return how many objects were examined."""
         looked = 0
         while self._suspects:
             node = next(iter(self._suspects))
@@ -159,7 +159,7 @@ class Collector:
                 pass
 
     def _in_circle(self, record: Record) -> bool:
-        """Whether a dependent of this dependent already waits for its own: each would wait for the other."""
+        """Report whether a dependent of this dependent already waits for its own: the two would wait for each other."""
         dependents = (self._store.get(*node) for node in self._dependents.get(record.uid, ()))
         return any(
             dependent is not None and dependent.deleting and FOREGROUND in dependent.finalizers

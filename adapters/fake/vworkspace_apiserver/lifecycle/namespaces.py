@@ -1,4 +1,4 @@
-"""Namespaces: what may be created in them, and how they end (NamespaceLifecycle, S-19)."""
+"""Namespaces: what may be created in them, and how they are deleted (NamespaceLifecycle, S-19)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,19 +12,19 @@ from vworkspace_core.apimachinery.manifest import get_path
 
 NAMESPACES: Final[GroupResource] = ("", "namespaces")
 SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
-"""What every API server creates for itself."""
+"""The namespaces that every API server creates."""
 _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 
 
 def immortal(target: RequestTarget) -> ApiFailure | None:
-    """Why this namespace may not be deleted, if it is one that may not."""
+    """Return the refusal to delete this namespace, if it is one that may not be deleted."""
     if target.resource.storage == NAMESPACES and target.name in _IMMORTAL:
         return forbidden("", "namespaces", target.name, "this namespace may not be deleted")
     return None
 
 
 def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
-    """PUT on `/finalize`: the finalizers in `spec`, and nothing else, become those of the body."""
+    """Compute a PUT on `/finalize`: only the finalizers in `spec` are taken from the body."""
     wanted = get_path(body, "spec", "finalizers")
     spec = {key: value for key, value in (live.get("spec") or {}).items() if key != "finalizers"}
     if wanted:
@@ -33,7 +33,7 @@ def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
 
 
 class Namespaces:
-    """Which namespaces take new content, and which have to be emptied."""
+    """The namespaces that accept new objects, and those that have to be emptied."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -53,14 +53,14 @@ class Namespaces:
             raise namespace_terminating(target.resource.group, target.resource.plural, target.name, namespace)
 
     def take_suspects(self) -> list[str]:
-        """Terminating namespaces in which something changed since the last call."""
+        """Return the terminating namespaces in which something changed since the last call."""
         suspects = [name for name in self._suspects if name in self._terminating]
         self._suspects.clear()
         return suspects
 
     @property
     def idle(self) -> bool:
-        """Whether no terminating namespace has to be looked at."""
+        """True if no terminating namespace has to be examined."""
         return not self._suspects
 
     def _on_change(self, where: GroupResource, change: StoredChange) -> None:

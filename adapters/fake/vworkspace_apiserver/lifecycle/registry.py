@@ -1,4 +1,4 @@
-"""Which resources are served: the built-in ones and, from the moment they are written, those of CRDs."""
+"""The served resources: the built-in ones and, from the moment a CRD is written, those it declares."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,7 +7,7 @@ from vworkspace_apiserver.model.resources import Resource
 
 
 class Registry:
-    """The served resources by path and by kind. `generation` moves with every change of the set."""
+    """The served resources by path and by kind. `generation` counts the changes of the set."""
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
         self.generation = 0
@@ -32,17 +32,17 @@ class Registry:
         self.generation += 1
 
     def at(self, group: str, version: str, plural: str) -> Resource:
-        """The resource of a URL path. Raises the plain-text 404 (W-38)."""
+        """Return the resource of a URL path. Raises the plain-text 404 (W-38)."""
         resource = self._by_path.get((group, version, plural))
         if resource is None:
             raise not_served()
         return resource
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
-        """The resource an owner reference or a manifest means, if it is served."""
+        """Return the resource that an owner reference or a manifest names, if it is served."""
         group, _, version = api_version.rpartition("/")
         return self._by_kind.get((group, version, kind))
 
     def of_group(self, group: str, plural: str) -> list[Resource]:
-        """Every served version of one resource."""
+        """Return every served version of one resource."""
         return [resource for resource in self if (resource.group, resource.plural) == (group, plural)]

@@ -1,1 +1,1 @@
-"""The words of the embedded API server: calls, replies, refusals, definitions of kinds."""
+"""The value types of the embedded API server: calls, replies, refusals, definitions of kinds."""

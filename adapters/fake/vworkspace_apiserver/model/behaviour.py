@@ -1,4 +1,4 @@
-"""What distinguishes one kind from another in the life of its objects, as data and pure functions.
+"""The behaviour that distinguishes one kind from another, as data and pure functions.
 
 Custom resources all share `CUSTOM`; every built-in kind has its own.
 """
@@ -15,27 +15,27 @@ Manifest = Mapping[str, Any]
 
 
 class Generation(Enum):
-    """When `metadata.generation` moves (S-72)."""
+    """The changes that increment `metadata.generation` (S-72)."""
 
     NEVER = auto()
     """The kind has no generation."""
     SPEC = auto()
-    """With every change of the spec."""
+    """Every change of the spec."""
     CONTENT = auto()
-    """With every change outside metadata, as for custom resources."""
+    """Every change outside metadata, as for custom resources."""
 
 
 class NameRule(Enum):
-    """Which names objects may have."""
+    """The rule for names of objects."""
 
     SUBDOMAIN = auto()
-    """DNS subdomain: lower case, dots, at most 253 characters."""
+    """A DNS subdomain: lower case, dots, at most 253 characters."""
     LABEL = auto()
-    """DNS label: lower case, no dots, at most 63 characters."""
+    """A DNS label: lower case, no dots, at most 63 characters."""
     SERVICE = auto()
-    """DNS label that begins with a letter."""
+    """A DNS label that begins with a letter."""
     SEGMENT = auto()
-    """Anything that can stand in a URL path (RBAC)."""
+    """Any text that can be a segment of a URL path (RBAC)."""
 
 
 def _same(manifest: Manifest) -> Manifest:
@@ -56,13 +56,13 @@ def _sound_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 @attrs.frozen(eq=False)
 class Behaviour:
-    """Hooks of one kind; each has a default that does nothing.
+    """The hooks of one kind; each has a default that does nothing.
 
-    `read` completes a decoded body (defaults that depend on other fields, `stringData`), before ownership is
-    tracked. `on_create` and `on_update` set what the server itself decides (labels of a Job, what `status`
-    keeps), after it. `check`, `check_update` and, for that subresource, `check_status` are the rules that no schema
-    expresses. `skeleton` holds the structs that exist before creation, whose `.` nobody owns therefore (S-22).
-    `orphans`: a DELETE that says nothing of dependents leaves them alone.
+    `read` completes a decoded body (defaults that depend on other fields, `stringData`), before ownership is tracked.
+    `on_create` and `on_update` set what the server decides (labels of a Job, what `status` keeps), after it. `check`,
+    `check_update` and, for that subresource, `check_status` are the rules that no schema expresses. `skeleton` holds
+    the structs that exist before creation, so that no manager owns their `.` (S-22). `orphans`: a DELETE without a
+    propagation policy orphans the dependents.
     """
 
     skeleton: Manifest = attrs.field(factory=dict)
@@ -79,4 +79,5 @@ class Behaviour:
 
 
 CUSTOM: Final = Behaviour()
-"""Custom resources: a PUT needs a resourceVersion, every change outside metadata moves the generation."""
+"""The behaviour of custom resources: a PUT needs a resourceVersion, each change outside metadata increments generation.
+"""

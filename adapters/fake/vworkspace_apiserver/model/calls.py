@@ -1,4 +1,4 @@
-"""Who calls, with which verb, about what: the part of a request that is the same for every verb."""
+"""Caller, verb, target and options: the parts of a request that all verbs share."""
 
 from enum import StrEnum
 from typing import Final
@@ -10,9 +10,9 @@ from vworkspace_apiserver.model.requests import FieldValidation
 from vworkspace_apiserver.model.resources import Resource
 
 FOREGROUND: Final = "foregroundDeletion"
-"""Finalizer of an owner whose dependents go first (W-32)."""
+"""The finalizer of an owner that waits until its dependents are deleted (W-32)."""
 ORPHAN: Final = "orphan"
-"""Finalizer of an owner whose dependents stay (W-32)."""
+"""The finalizer of an owner whose dependents are kept (W-32)."""
 
 
 class RequestVerb(StrEnum):
@@ -29,7 +29,7 @@ class RequestVerb(StrEnum):
 
     @property
     def writes(self) -> bool:
-        """Whether a request with this verb may change something."""
+        """True if a request with this verb may change an object."""
         return self not in {RequestVerb.GET, RequestVerb.LIST, RequestVerb.WATCH}
 
 
@@ -48,12 +48,12 @@ class Caller:
 
 
 ADMIN: Final = Caller()
-"""May do everything; what an API server without authorization takes every caller for."""
+"""The caller who may do everything; without authorization every caller is treated as this one."""
 
 
 @attrs.frozen
 class RequestTarget:
-    """What a request is about. `namespace` None with a namespaced resource means all namespaces."""
+    """The object or collection of a request. `namespace` None with a namespaced resource means all namespaces."""
 
     resource: Resource
     namespace: str | None = None
@@ -62,7 +62,7 @@ class RequestTarget:
 
     @property
     def key(self) -> ObjectKey:
-        """Where the object lives in its table."""
+        """The key of the object in its table."""
         return (self.namespace or "", self.name)
 
     @property
@@ -101,4 +101,4 @@ class DeleteOptions:
 
 
 PLAIN_DELETE: Final = DeleteOptions()
-"""A delete without preconditions, with the kind's own propagation."""
+"""A delete without preconditions, with the kind's default propagation."""

@@ -1,7 +1,7 @@
-"""Conversion webhooks of CRDs without I/O: what they are asked, and what their answers mean.
+"""Conversion webhooks of CRDs without I/O: the reviews to send, and what the answers mean.
 
-A server inside a process asks a function, at once. An HTTP handler cannot wait in the middle of a write: it is told
-what is missing by `ConversionNeeded`, asks, and tries the same request again with the answers.
+A server inside a process calls a function, at once. An HTTP handler cannot wait in the middle of a write:
+`ConversionNeeded` names the objects to convert, the handler calls the webhook and repeats the request with the answers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,23 +21,23 @@ Manifest = Mapping[str, Any]
 _GROUP: Final = "apiextensions.k8s.io"
 _KIND: Final = "ConversionReview"
 _SECONDS: Final = 30.0
-"""How long a real server waits for an answer."""
+"""The seconds that kube-apiserver waits for an answer."""
 _FREE: Final = ("labels", "annotations")
-"""Metadata that a conversion may change."""
+"""The metadata that a conversion may change."""
 _SEEN: Final = ("name", "namespace", "uid", "labels", "annotations")
-"""Metadata that a conversion may rest on. The rest is put back whatever it answers."""
+"""The metadata that a conversion may depend on. All other metadata is restored after the conversion."""
 
 
 @attrs.frozen
 class ConversionWebhook:
-    """Whom to ask about the objects of one kind, in which version of the review."""
+    """The webhook that converts the objects of one kind, and the version of the review that it understands."""
 
     client: WebhookClient
     review_version: str
 
 
 def conversion_webhook(spec: Manifest) -> ConversionWebhook | None:
-    """The webhook of a CRD's `spec`; None where conversion changes the apiVersion only."""
+    """Return the webhook of a CRD's `spec`; None if conversion changes the apiVersion only."""
     conversion = spec.get("conversion") or {}
     if conversion.get("strategy") != "Webhook":
         return None
@@ -47,11 +47,11 @@ def conversion_webhook(spec: Manifest) -> ConversionWebhook | None:
 
 
 AskWebhook = Callable[[ConversionWebhook, Manifest], Any]
-"""Sends a review and returns what came back. Raises OSError or ValueError for what is no answer."""
+"""A function that sends a review and returns the answer. Raises OSError or ValueError without a usable one."""
 
 
 class ConversionNeeded(Exception):
-    """A request goes on when these objects are known in another version: ask, and try it again."""
+    """The interruption of a request until these objects are converted: convert them and repeat the request."""
 
     def __init__(self, webhook: ConversionWebhook, objects: Sequence[Manifest], api_version: str) -> None:
         super().__init__(f"{len(objects)} objects are needed in {api_version}")
@@ -60,12 +60,12 @@ class ConversionNeeded(Exception):
         self.api_version = api_version
 
     def review(self, uid: str) -> dict[str, Any]:
-        """What to ask."""
+        """Return the ConversionReview to send."""
         return review_of(self.webhook, self.objects, self.api_version, uid)
 
 
 def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
-    """One review for what several objects of a list wait for."""
+    """Merge the needs of several objects into one review."""
     first = needs[0]
     of_first = [one for one in needs if (one.webhook, one.api_version) == (first.webhook, first.api_version)]
     objects = [manifest for one in of_first for manifest in one.objects]
@@ -73,7 +73,7 @@ def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
 
 
 def for_each(records: Iterable[Any], act: Callable[[Any], Any]) -> list[Any]:
-    """What `act` makes of each. Raises one ConversionNeeded for all that are missing."""
+    """Return the results of `act` for each record. Raises one ConversionNeeded for all missing conversions."""
     made, needs = [], []
     for record in records:
         try:
@@ -86,19 +86,19 @@ def for_each(records: Iterable[Any], act: Callable[[Any], Any]) -> list[Any]:
 
 
 class ConversionAnswers:
-    """What a webhook said in the course of one request."""
+    """The conversions that webhooks have returned in the course of one request."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], Manifest] = {}
 
     def learn(self, need: ConversionNeeded, answer: Any, uid: str) -> None:
-        """Remember an answer. Raises ApiFailure for one that a real server refuses."""
+        """Remember an answer. Raises ApiFailure for an answer that kube-apiserver refuses."""
         converted = converted_objects(need.objects, answer, need.api_version, uid, need.webhook.review_version)
         for manifest, result in zip(need.objects, converted, strict=True):
             self._known[need.api_version, _key(manifest)] = result
 
     def of(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
-        """What the webhook made of an object. Raises ConversionNeeded."""
+        """Return the converted object. Raises ConversionNeeded if it is not known yet."""
         known = self._known.get((api_version, _key(manifest)))
         if known is None:
             raise ConversionNeeded(webhook, [manifest], api_version)
@@ -111,10 +111,10 @@ def _key(manifest: Manifest) -> bytes:
 
 
 class Conversions:
-    """Who converts: the function of a server without a wire, or the answers that a handler brings."""
+    """Conversion by webhook: through a function (in process), or with answers that the HTTP handler supplies."""
 
     def __init__(self, ask: AskWebhook | None, check: Callable[[Manifest], Sequence[StatusCause]]) -> None:
-        """`check` tells what is wrong with labels and annotations."""
+        """Set `check`, which returns what is wrong with labels and annotations."""
         self._ask = ask
         self._check = check
         self._answers: ConversionAnswers | None = None
@@ -122,7 +122,7 @@ class Conversions:
 
     @contextmanager
     def answered_by(self, answers: ConversionAnswers) -> Iterator[None]:
-        """Take these answers, and raise ConversionNeeded for what they lack."""
+        """Use these answers within the block, and raise ConversionNeeded for what they lack."""
         self._answers = answers
         try:
             yield
@@ -130,7 +130,7 @@ class Conversions:
             self._answers = None
 
     def convert(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
-        """An object in another version. Raises ApiFailure, and ConversionNeeded where answers are brought."""
+        """Convert an object. Raises ApiFailure, and ConversionNeeded within `answered_by`."""
         if self._answers is not None:
             converted = self._answers.of(webhook, manifest, api_version)
         else:
@@ -157,7 +157,7 @@ class Conversions:
 
 
 def review_of(webhook: ConversionWebhook, objects: Sequence[Manifest], api_version: str, uid: str) -> dict[str, Any]:
-    """The ConversionReview that asks for objects in another version."""
+    """Return the ConversionReview that asks for objects in another version."""
     request = {"uid": uid, "desiredAPIVersion": api_version, "objects": list(objects)}
     return {"apiVersion": f"{_GROUP}/{webhook.review_version}", "kind": _KIND, "request": request}
 
@@ -165,7 +165,7 @@ def review_of(webhook: ConversionWebhook, objects: Sequence[Manifest], api_versi
 def converted_objects(
     objects: Sequence[Manifest], answer: Any, api_version: str, uid: str, review_version: str
 ) -> Sequence[Manifest]:
-    """The objects of an answer, in the order of those asked about. Raises ApiFailure as a real server words it."""
+    """Return the objects of an answer, in the order of the request. Raises ApiFailure in kube-apiserver's words."""
     first = objects[0]
     response = _response(first, answer, uid, review_version)
     result = response.get("result")
@@ -182,7 +182,7 @@ def converted_objects(
 
 
 def failed(manifest: Manifest, why: str) -> ApiFailure:
-    """The refusal of a request whose objects could not be converted."""
+    """Return the refusal of a request whose objects could not be converted."""
     return internal(f"{_named(manifest)} failed: {why}")
 
 
@@ -206,7 +206,7 @@ def _response(first: Manifest, answer: Any, uid: str, review_version: str) -> Ma
 
 
 def _check(manifest: Manifest, converted: Any, api_version: str, index: int) -> None:
-    """Kind, version and identity are those that were asked for."""
+    """Check that a converted object has the requested version and the original's kind and identity."""
     if not isinstance(converted, Mapping):
         raise internal(f"{_named(manifest)} failed: the object at index {index} is no JSON object")
     at = f"{_named(manifest)} returned invalid"
@@ -246,7 +246,7 @@ def _go_type(value: Any) -> str:
 
 
 def with_own_metadata(manifest: Manifest, converted: Manifest) -> dict[str, Any]:
-    """The converted object with the metadata of the original: only labels and annotations may be others."""
+    """Return the converted object with the original's metadata: only labels and annotations may differ."""
     meta = {key: value for key, value in (manifest.get("metadata") or {}).items() if key not in _FREE}
     said = converted["metadata"]
     kept = {key: said[key] for key in _FREE if said.get(key) is not None}

@@ -1,7 +1,7 @@
-"""One served version of one kind: everything the API server knows about it.
+"""The definition of one served version of one kind: everything the API server knows about it.
 
-Definitions are immutable values. Those of custom resources come from `definitions_of_crd`, those of built-in
-kinds from `vworkspace_apiserver.builtin`.
+Definitions are immutable values. `definitions_of_crd` makes those of custom resources, `vworkspace_apiserver.builtin`
+those of built-in kinds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _NOT_STATUS: Final[FieldSet] = {"f:metadata": {}, "f:spec": {}}
 
 @attrs.frozen
 class ScalePaths:
-    """Where the scale subresource finds its numbers, as dotted paths (`spec.replicas`)."""
+    """The dotted paths from which the scale subresource reads its numbers (`spec.replicas`)."""
 
     spec_replicas: str
     status_replicas: str
@@ -58,7 +58,7 @@ class Definition:
     storage: bool = True
     deprecated: bool = False
     versions: KindVersions | None = attrs.field(default=None, repr=False)
-    """Where a CRD declares several versions: all of them."""
+    """All versions of a CRD that declares several."""
 
     @property
     def api_version(self) -> str:
@@ -72,7 +72,7 @@ class Definition:
 
     @property
     def built_in(self) -> bool:
-        """Whether the kind is compiled into a real server: such kinds take strategic merge patches (S-11)."""
+        """True if the kind is built into kube-apiserver: such kinds take strategic merge patches (S-11)."""
         return self.behaviour is not CUSTOM
 
     @property
@@ -81,7 +81,7 @@ class Definition:
         return ("status",) * self.status_subresource + ("scale",) * (self.scale is not None)
 
     def reset_fields(self, subresource: str) -> FieldSet:
-        """Fields that writes to this endpoint cannot change, so that nobody owns them through it (S-26)."""
+        """Return the fields that writes to this endpoint cannot change, and which are not owned through it (S-26)."""
         if not self.status_subresource:
             return EMPTY
         if subresource == "status":
@@ -89,20 +89,20 @@ class Definition:
         return EMPTY if subresource else _STATUS
 
     def schema_of(self, api_version: str) -> Schema:
-        """The schema of one of the served versions."""
+        """Return the schema of one of the served versions."""
         return self.schema if self.versions is None else self.versions.schemas[api_version]
 
     def in_version(self, manifest: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
-        """`manifest` in another served version. Raises ApiFailure, ConversionNeeded and UntypedError."""
+        """Convert `manifest` to another served version. Raises ApiFailure, ConversionNeeded and UntypedError."""
         return manifest if self.versions is None else self.versions.typed(manifest, api_version)
 
     def empty(self) -> dict[str, Any]:
-        """The object before its creation."""
+        """Return the object as it is before its creation: its type and the structs of the skeleton."""
         return {"apiVersion": self.api_version, "kind": self.kind.kind, **self.behaviour.skeleton}
 
 
 def definitions_of_crd(crd: Mapping[str, Any], conversions: Conversions | None = None) -> tuple[Definition, ...]:
-    """One definition per served version of a CustomResourceDefinition; `conversions` are of use with several versions.
+    """Return one definition per served version of a CRD; `conversions` matters only with several versions.
 
     Raises SchemaError with the problems of all versions.
     """
@@ -118,7 +118,7 @@ def definitions_of_crd(crd: Mapping[str, Any], conversions: Conversions | None =
 
 
 def _schemas(spec: Mapping[str, Any]) -> dict[str, Schema]:
-    """The schemas of all versions by apiVersion. Raises SchemaError with the problems of all."""
+    """Return the schemas of all versions by apiVersion. Raises SchemaError with the problems of all."""
     schemas: dict[str, Schema] = {}
     problems: list[SchemaProblem] = []
     for index, version in enumerate(spec["versions"]):
@@ -169,7 +169,7 @@ def _of_version(
 
 @lru_cache(maxsize=64)
 def _compiled(openapi: bytes) -> Schema:
-    """The schema of this JSON. Worlds of a test or a simulation come by the hundred, all with the same definitions."""
+    """Compile the schema in this JSON. Cached, because a test run makes hundreds of servers with the same CRDs."""
     return with_type_meta(compile_schema(msgspec.json.decode(openapi)))
 
 

@@ -1,7 +1,7 @@
-"""From the server's refusals to the core's errors, for the handler without a wire.
+"""The translation of the server's refusals into the core's errors, for the in-process `KubeApi`.
 
-Judged by what the wire would carry (status, reason, causes), so that a caller sees the same error
-through HTTP and in process.
+It depends only on what HTTP would carry (status, reason, causes), so that a caller sees the same error through HTTP and
+in process.
 """
 
 from typing import Final
@@ -27,11 +27,11 @@ from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import SECRET
 
 _CONTENT_ERRORS: Final = ("failed to create typed patch object", "etcdserver: request is too large")
-"""Messages of 500s that only another content can cure (S-15, W-37)."""
+"""The beginnings of messages of 500s that a retry cannot cure, only another content (S-15, W-37)."""
 
 
 def core_error(failure: ApiFailure, asked: str, kind: Kind) -> OperatorError:
-    """The core's error for `failure` of a request described by `asked` on an object of `kind`."""
+    """Return the core's error for `failure` of a request described by `asked` on an object of `kind`."""
     said = f"{asked}: {failure.message}"
     match failure.status:
         case 401:
@@ -63,13 +63,13 @@ def _conflict(failure: ApiFailure, said: str) -> OperatorError:
 
 
 def _field_conflict(cause: FailureCause) -> FieldConflict:
-    """The manager is quoted in the message: `conflict with "helm" with subresource "status" using v1` (S-79)."""
+    """Parse the manager out of the message: `conflict with "helm" with subresource "status" using v1` (S-79)."""
     quoted = cause.message.removeprefix('conflict with "')
     return FieldConflict(quoted.partition('"')[0], cause.field, cause.message)
 
 
 def _invalid(failure: ApiFailure, said: str, asked: str, kind: Kind) -> Invalid:
-    """A refusal quotes the refused value; of a Secret only the fields are named."""
+    """Build the error of a refusal. The server quotes refused values; for a Secret only the fields are kept."""
     if kind != SECRET:
         return Invalid(said, tuple(StatusCause(cause.field, cause.message, cause.reason) for cause in failure.causes))
     fields = ", ".join(cause.field for cause in failure.causes) or "not said which field"

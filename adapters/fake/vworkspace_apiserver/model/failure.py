@@ -1,9 +1,8 @@
-"""How the API server says no: one exception, rendered on the wire as a `Status` object.
+"""Refusals of the API server: one exception, rendered over HTTP as a `Status` object.
 
-Wording, reasons and details follow what a real kube-apiserver answers, since clients tell failures
-apart by them: a 409 with `FieldManagerConflict` causes is a conflict of ownership, one without causes
-is a stale write (facts S-77), a 500 that begins with "failed to create typed patch object" is the
-caller's mistake (S-15).
+Messages, reasons and details are kube-apiserver's, since clients tell failures apart by them: a 409 with
+`FieldManagerConflict` causes is a conflict of ownership, one without causes is a stale write (S-77), a 500 that begins
+with "failed to create typed patch object" is the caller's mistake (S-15).
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,19 +22,21 @@ class FailureCause:
     reason: str = "FieldValueInvalid"
 
     def render(self) -> dict[str, str]:
-        """The entry as JSON; an absent field or reason has no key."""
+        """An entry of `details.causes`. `reason` is one of the API's words (`FieldValueInvalid`,
+        `FieldManagerConflict`).
+        """
         parts = {"reason": self.reason, "message": self.message, "field": self.field}
         return {key: value for key, value in parts.items() if value}
 
 
 class ApiFailure(Exception):
-    """A request the API server refuses.
+    """A request that the API server refuses.
 
-    `status` is the HTTP status, `reason` the machine word (empty for the 500s that have none),
-    `details` what `Status.details` holds besides the causes (name, group, kind, uid, retryAfterSeconds);
-    None where a real server sends no details at all. `plain` marks the answers that are `text/plain`
-    instead of a Status (an unknown group or resource, W-38). `continue_token` is the way out that a
-    410 on a list offers (W-05). `audited` is set when the audit log has the request.
+    `status` is the HTTP status, `reason` the machine word (empty for the 500s that have none), `details` what
+    `Status.details` holds except the causes (name, group, kind, uid, retryAfterSeconds); None where kube-apiserver
+    sends no details at all. `plain` marks the answers that are `text/plain` instead of a Status (an unknown group or
+    resource, W-38). `continue_token` is the token that a 410 on a list offers for continuing (W-05). `audited` is set
+    when the audit log has the request.
     """
 
     audited = False
@@ -62,12 +63,12 @@ class ApiFailure(Exception):
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds for the `Retry-After` header, when the failure names them."""
+        """Seconds for the `Retry-After` header, if the failure has them."""
         return None if self.details is None else self.details.get("retryAfterSeconds")
 
 
 def status_body(failure: ApiFailure) -> dict[str, Any]:
-    """The `Status` object a client reads."""
+    """Return the `Status` object that the client receives."""
     body: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -86,23 +87,23 @@ def status_body(failure: ApiFailure) -> dict[str, Any]:
 
 
 def resource_of(group: str, plural: str) -> str:
-    """`widgets.example.test`, or the bare plural for the core group."""
+    """Return `widgets.example.test`, or the bare plural for the core group."""
     return f"{plural}.{group}" if group else plural
 
 
 def not_found(group: str, plural: str, name: str) -> ApiFailure:
-    """404 on one object (or on a namespace that a write needs)."""
+    """Build the 404 for one object (or for a namespace that a write needs)."""
     details = {"name": name, "group": group, "kind": plural}
     return ApiFailure(404, "NotFound", f'{resource_of(group, plural)} "{name}" not found', details=details)
 
 
 def not_served() -> ApiFailure:
-    """404 on a group, version or resource the server does not know: plain text, no Status (W-38)."""
+    """Build the 404 for a group, version or resource that is not served: plain text, no Status (W-38)."""
     return ApiFailure(404, "NotFound", "404 page not found", plain=True)
 
 
 def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> ApiFailure:
-    """409: a create met an object of that name (W-35), perhaps one that is being deleted."""
+    """Build the 409 for a create of an existing name (W-35), even of an object that is being deleted."""
     details = {"name": name, "group": group, "kind": plural}
     message = f'{resource_of(group, plural)} "{name}" already exists'
     if is_going:
@@ -111,19 +112,19 @@ def already_exists(group: str, plural: str, name: str, *, is_going: bool = False
 
 
 def stale(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiFailure:
-    """409 without causes: a resourceVersion or uid no longer holds. `why` is the server's own half sentence."""
+    """Build the 409 without causes: a resourceVersion or uid does not match. `why` ends the message."""
     details = {"name": name, "group": group, "kind": plural}
     message = f'Operation cannot be fulfilled on {resource_of(group, plural)} "{name}": {why}'
     return ApiFailure(409, "Conflict", message, details=details)
 
 
 def field_conflict(message: str, causes: Iterable[FailureCause]) -> ApiFailure:
-    """409 of server-side apply: other managers hold the fields named by `causes` (S-77: no name, no kind)."""
+    """Build the 409 of server-side apply: other managers own the fields in `causes` (S-77: no name, no kind)."""
     return ApiFailure(409, "Conflict", message, causes=causes)
 
 
 def invalid(group: str, kind: str, name: str, causes: Iterable[FailureCause]) -> ApiFailure:
-    """422: the content breaks a rule of the kind; `causes` name the fields."""
+    """Build the 422 for content that breaks a rule of the kind; `causes` name the fields."""
     field_causes = tuple(causes)
     texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in field_causes]
     listed = texts[0] if len(set(texts)) == 1 else "[" + ", ".join(dict.fromkeys(texts)) + "]"
@@ -133,51 +134,51 @@ def invalid(group: str, kind: str, name: str, causes: Iterable[FailureCause]) ->
 
 
 def bad_request(message: str) -> ApiFailure:
-    """400: the request itself is malformed."""
+    """Build the 400 for a malformed request."""
     return ApiFailure(400, "BadRequest", message)
 
 
 def forbidden(group: str, plural: str, name: str, why: str, causes: Iterable[FailureCause] = ()) -> ApiFailure:
-    """403: `why` is the server's half sentence after "is forbidden:"."""
+    """Build the 403; `why` follows "is forbidden:" in the message."""
     details = {"name": name, "group": group, "kind": plural}
     target = f'{resource_of(group, plural)} "{name}"' if name else resource_of(group, plural)
     return ApiFailure(403, "Forbidden", f"{target} is forbidden: {why}", causes=causes, details=details)
 
 
 def namespace_terminating(group: str, plural: str, name: str, namespace: str) -> ApiFailure:
-    """403 on a create in a dying namespace, with the cause that tells it from a missing permission (S-19)."""
+    """Build the 403 for a create in a terminating namespace; its cause tells it from a missing permission (S-19)."""
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     cause = FailureCause("metadata.namespace", f"namespace {namespace} is being terminated", "NamespaceTerminating")
     return forbidden(group, plural, name, why, (cause,))
 
 
 def unauthorized() -> ApiFailure:
-    """401: the credential is not accepted."""
+    """Build the 401 for a credential that is not accepted."""
     return ApiFailure(401, "Unauthorized", "Unauthorized")
 
 
 def method_not_allowed(why: str = "the server does not allow this method on the requested resource") -> ApiFailure:
-    """405: the resource has no such verb."""
+    """Build the 405 for a verb that the resource does not have."""
     return ApiFailure(405, "MethodNotAllowed", why, details={})
 
 
 def unsupported_media_type(accepted: Iterable[str]) -> ApiFailure:
-    """415: the body is in a form this endpoint does not read."""
+    """Build the 415 for a body in a media type that the endpoint does not read."""
     types = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {types}"
     return ApiFailure(415, "UnsupportedMediaType", message)
 
 
 def expired(message: str, continue_token: str = "") -> ApiFailure:
-    """410: a resourceVersion or continue token from before the history the server keeps (W-05, W-06, W-11)."""
+    """Build the 410 for a resourceVersion or continue token older than the kept history (W-05, W-06, W-11)."""
     return ApiFailure(410, "Expired", message, continue_token=continue_token)
 
 
 def too_large(message: str) -> ApiFailure:
-    """413: the request body is over the limit."""
+    """Build the 413 for a request body over the limit."""
     return ApiFailure(413, "RequestEntityTooLarge", message)
 
 
 def internal(message: str) -> ApiFailure:
-    """500 without a reason, as a real server sends for what its storage or merge refuses (S-15, W-37)."""
+    """Build the 500 without a reason that kube-apiserver sends when its storage or merge refuses (S-15, W-37)."""
     return ApiFailure(500, "", message)

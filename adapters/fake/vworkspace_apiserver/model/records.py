@@ -1,8 +1,8 @@
-"""What the store keeps: objects as JSON bytes, and changes as pairs of them.
+"""The records of the store: objects as JSON bytes, and changes as pairs of them.
 
-An object is encoded once, when it is written. Every reader decodes a copy of its own, the HTTP handler sends
-the bytes as they are, and the history shares them. Beside the bytes stand the few facts that selectors,
-paging and garbage collection need on every object, so that they never decode.
+An object is encoded once, when it is written. Every reader decodes a copy of its own, the HTTP handler sends the bytes
+unchanged, and the history shares them. A record also has the few facts that selectors, paging and garbage collection
+need of every object, so that they never decode.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from vworkspace_core.ports import WatchEventType
 from vworkspace_core.schema.node import Schema
 
 GroupResource = tuple[str, str]
-"""(group, plural): where objects live; the served versions of a kind share one place."""
+"""The (group, plural) of the table of a kind; all served versions of a kind share one table."""
 
 ObjectKey = tuple[str, str]
-"""(namespace, name); the namespace is empty for cluster-scoped objects. Its order is the order of lists."""
+"""The (namespace, name) of an object; the namespace is empty for cluster-scoped objects. Lists are in its order."""
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder()
@@ -32,9 +32,9 @@ decode = _decoder.decode
 class Record:
     """One stored version of one object.
 
-    `owners` maps the uid of each owner reference to whether it blocks the owner's foreground deletion.
-    `lacks_status` tells that readers see a default status that no write has stored yet. `schema` is what found it
-    valid, None where nothing did. `api_version` is the one that it is stored in.
+    `owners` maps the uid of each owner reference to whether it blocks the owner's foreground deletion. `lacks_status`
+    means that readers see a default status that no write has stored yet. `schema` is the schema by which the object was
+    found valid, None if it was not validated. `api_version` is the one in which it is stored.
     """
 
     key: ObjectKey
@@ -50,7 +50,7 @@ class Record:
     api_version: str = ""
 
     def object(self) -> dict[str, Any]:
-        """A private copy of the object."""
+        """Return a private copy of the object."""
         copy: dict[str, Any] = decode(self.raw)
         return copy
 
@@ -76,7 +76,7 @@ def record_of(
 
 
 def owners_of(meta: Mapping[str, Any]) -> Mapping[str, bool]:
-    """Uids of the owner references, each with whether it blocks the owner's foreground deletion."""
+    """Return the uids of the owner references, each with whether it blocks the owner's foreground deletion."""
     references = meta.get("ownerReferences")
     if not references:
         return {}
@@ -84,7 +84,7 @@ def owners_of(meta: Mapping[str, Any]) -> Mapping[str, bool]:
 
 
 def with_version(record: Record, version: int) -> Record:
-    """The object with another resourceVersion: the last state of what was deleted at `version` (W-17)."""
+    """Return the record with another resourceVersion: the last state of an object deleted at `version` (W-17)."""
     manifest = record.object()
     manifest["metadata"]["resourceVersion"] = str(version)
     return attrs.evolve(record, raw=encode(manifest))
@@ -100,7 +100,7 @@ class StoredChange:
 
 
 def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, Record] | None:
-    """What a watch shows of a change, given whether its selector matches the state before and after (W-18)."""
+    """Return the watch event of a change, given whether the selector matches the state before and after (W-18)."""
     match (was, now):
         case (False, True) if change.after is not None:
             return WatchEventType.ADDED, change.after

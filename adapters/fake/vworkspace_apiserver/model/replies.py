@@ -1,4 +1,4 @@
-"""What the server answers when it does not refuse."""
+"""Successful answers of the server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,14 +18,14 @@ class Reply:
     warnings: tuple[str, ...] = ()
 
     def object(self) -> dict[str, Any]:
-        """A private copy of the answer."""
+        """Return a private copy of the answer."""
         copy: dict[str, Any] = decode(self.raw)
         return copy
 
 
 @attrs.frozen
 class ListedPage:
-    """Selected records of one page, the version they are of, and what comes after them."""
+    """The selected records of one page, the resourceVersion of the list, and what is needed to continue it."""
 
     records: tuple[Record, ...]
     version: int
@@ -41,7 +41,7 @@ class Listed:
     page: ListedPage
 
     def metadata(self) -> dict[str, Any]:
-        """The list's own metadata."""
+        """Return the list's own metadata."""
         meta: dict[str, Any] = {"resourceVersion": str(self.page.version)}
         if self.page.continue_token or self.resource.custom:
             meta["continue"] = self.page.continue_token
@@ -50,21 +50,21 @@ class Listed:
         return meta
 
     def raws(self) -> list[bytes]:
-        """Every object's bytes, in the version that was asked for."""
+        """Return every object's bytes, in the requested version."""
         return [self.resource.render(record) for record in self.page.records]
 
     def objects(self) -> list[Mapping[str, Any]]:
-        """Private copies of the objects."""
+        """Return private copies of the objects."""
         return [decode(raw) for raw in self.raws()]
 
     def raw(self) -> bytes:
-        """The whole list object as JSON."""
+        """Return the whole list object as JSON."""
         head = encode({"kind": self.resource.list_kind, "apiVersion": self.resource.api_version})[:-1]
         return b"".join((head, b',"metadata":', encode(self.metadata()), b',"items":[', b",".join(self.raws()), b"]}"))
 
 
 def deleted_status(resource: Resource, name: str, uid: str) -> Reply:
-    """The Status of an object that is gone (W-31)."""
+    """Return the Status that answers the deletion of an object (W-31)."""
     details = {"name": name, "group": resource.group, "kind": resource.plural, "uid": uid}
     body = {
         "kind": "Status",

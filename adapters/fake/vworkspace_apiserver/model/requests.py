@@ -1,4 +1,4 @@
-"""What a write asks for and what it yields: the values that pass between the handlers and the pipeline.
+"""Write requests and their outcomes: the values that pass between the handlers and the pipeline.
 
 The pipeline (`pipeline.py`) is a set of pure functions; time, fresh uids and generated names are arguments:
 
@@ -7,7 +7,7 @@ The pipeline (`pipeline.py`) is a set of pure functions; time, fresh uids and ge
     patch(definition, live, patch, patch_type, write)  JSON, merge and strategic merge patch
     apply(definition, live_or_None, body, write)       server-side apply
 
-Each returns an `WriteOutcome` or raises `ApiFailure`. `write.subresource` is empty, `status` or `scale`.
+Each returns a `WriteOutcome` or raises `ApiFailure`. `write.subresource` is empty, `status` or `scale`.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from vworkspace_core.schema.node import Schema
 
 
 class FieldValidation(StrEnum):
-    """What happens to fields the schema does not know, on everything but apply (W-36)."""
+    """The treatment of fields that the schema does not declare, in all writes except apply (W-36)."""
 
     IGNORE = "Ignore"
     WARN = "Warn"
@@ -30,15 +30,14 @@ class FieldValidation(StrEnum):
 
 @attrs.frozen
 class WriteRequest:
-    """One write request besides its body.
+    """A write request without its body.
 
-    `name` and `namespace` come from the URL (`name` is empty on POST; `namespace` is empty for
-    cluster-scoped kinds). `manager` is the field manager, already defaulted from the User-Agent (S-53).
-    `now` is RFC 3339 in whole seconds, UTC. `uid` and `generated_name` are what a created object gets;
-    `generated_name` matters only for a body with `generateName` and no name (W-35). With `defers` an object that
-    does not keep to its schema is not refused at once: mutating webhooks are asked before it is validated.
-    `settled` tells that the live object was found valid by the schema of this request and stored in its form: what
-    the new state shares with it needs no second look.
+    `name` and `namespace` come from the URL (`name` is empty on POST; `namespace` is empty for cluster-scoped kinds).
+    `manager` is the field manager, already defaulted from the User-Agent (S-53). `now` is RFC 3339 in whole seconds,
+    UTC. `uid` and `generated_name` are what a created object gets; `generated_name` matters only for a body with
+    `generateName` and no name (W-35). With `defers` an object that violates its schema is not refused at once: mutating
+    webhooks are called before it is validated. `settled` means that the live object was validated by the schema of this
+    request and is stored in its form: the parts that the new state shares with it are not validated again.
     """
 
     manager: str
@@ -56,15 +55,14 @@ class WriteRequest:
 
 @attrs.frozen
 class WriteOutcome:
-    """What a write yields.
+    """The outcome of a write.
 
-    `object` is the object to store; its `resourceVersion` is the live one (absent on create), the store
-    sets the next. `changed` is False for a no-op: `object` then equals the live object in everything,
-    managedFields and times included, and the store writes nothing (S-65). `created` tells 201 from 200.
-    `warnings` are the texts for `Warning: 299` headers. `lacks_status` tells that the status in `object` is a
-    default, which readers see and no write has stored: the next write stores it, also when it changes nothing.
-    `refusal` is what is wrong with the object, of a write that defers it. `schema` is what found it valid; None where
-    nothing did.
+    `object` is the object to store; its `resourceVersion` is the live one (absent on create), the store sets the next.
+    `changed` is False for a no-op: `object` then equals the live object in everything, managedFields and times
+    included, and the store writes nothing (S-65). `created` distinguishes 201 from 200. `warnings` are the texts for
+    `Warning: 299` headers. `lacks_status` means that the status in `object` is a default, which readers see and no
+    write has stored: the next write stores it, even if it changes nothing. `refusal` is what is wrong with the object,
+    in a write that defers validation. `schema` is the schema by which it was found valid; None if it was not validated.
     """
 
     object: Mapping[str, Any]

@@ -13,17 +13,17 @@ from vworkspace_core.apimachinery.manifest import Kind
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 Conversion = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Turns an object of one version of a kind into one of another."""
+"""A function that converts an object between two versions of a kind."""
 
 
 def unchanged(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The conversion between a version and itself."""
+    """Return the object unchanged: the conversion of a version to itself."""
     return manifest
 
 
 @attrs.frozen
 class Column:
-    """One printer column beside the name. `path` is a JSONPath like `.spec.size`; `type` an OpenAPI type or `date`."""
+    """A printer column. `path` is a JSONPath like `.spec.size`, `type` an OpenAPI type or `date`."""
 
     name: str
     type: str
@@ -37,10 +37,9 @@ class Column:
 class Resource:
     """One served version of a kind.
 
-    `definition` is what the pipeline validates and merges by. `storage` is the table its objects live in,
-    which all versions share; `to_stored` and `to_served` convert between the stored version and this one, and
-    are `unchanged` where they are the same. `returns_deleted` tells kinds whose DELETE answers the object
-    instead of a Status.
+    `definition` is what the pipeline validates and merges by. `storage` is the table of its objects, which all versions
+    share; `to_stored` and `to_served` convert between the stored version and this one, and are `unchanged` where they
+    are the same. `returns_deleted` is true for kinds whose DELETE answers with the object instead of a Status.
     """
 
     definition: Definition
@@ -70,7 +69,7 @@ class Resource:
 
     @property
     def plural(self) -> str:
-        """Path segment."""
+        """The plural name, a segment of URL paths."""
         return self.definition.kind.plural
 
     @property
@@ -80,12 +79,12 @@ class Resource:
 
     @property
     def namespaced(self) -> bool:
-        """Whether the objects live in namespaces."""
+        """True if the objects are in namespaces."""
         return self.definition.kind.namespaced
 
     @property
     def custom(self) -> bool:
-        """Whether a CRD defines the resource."""
+        """True if a CRD defines the resource."""
         return not self.definition.built_in
 
     @property
@@ -105,29 +104,30 @@ class Resource:
 
     @property
     def converts(self) -> bool:
-        """Whether an object may be stored in another version: reading it may raise ApiFailure or ConversionNeeded."""
+        """True if objects may be stored in another version: reading one may then raise ApiFailure or ConversionNeeded.
+        """
         return self.definition.versions is not None
 
     def require(self, records: Iterable[Record]) -> None:
-        """Raise one ConversionNeeded for all of the records that are not known in this version."""
+        """Raise one ConversionNeeded for all of the records whose conversion to this version is not known yet."""
         if self.converts:
             for_each(records, self.render)
 
     def render(self, record: Record) -> bytes:
-        """A stored object as bytes of this version."""
+        """Return a stored object as bytes of this version."""
         return record.raw if self.to_served is unchanged else encode(self.to_served(decode(record.raw)))
 
     def as_stored(self) -> "Resource":
-        """The same without conversion, for what looks at metadata only."""
+        """Return the resource without conversion, for callers that read metadata only."""
         return attrs.evolve(self, to_stored=unchanged, to_served=unchanged) if self.converts else self
 
     def live(self, record: Record) -> Mapping[str, Any]:
-        """A private copy of a stored object in this version."""
+        """Return a private copy of a stored object in this version."""
         return self.to_served(record.object())
 
 
 def resource_of(definition: Definition, **more: Any) -> Resource:
-    """The resource that serves a definition; `more` are further fields of `Resource`."""
+    """Return the resource that serves a definition; `more` are further fields of `Resource`."""
     kind = definition.kind
     return Resource(
         definition=definition,
@@ -140,7 +140,7 @@ def resource_of(definition: Definition, **more: Any) -> Resource:
 
 
 def resources_of_crd(crd: Mapping[str, Any], conversions: Conversions) -> tuple[Resource, ...]:
-    """Every served version of a CustomResourceDefinition, all kept in its storage version. Raises SchemaError."""
+    """Return every served version of a CRD, all stored in its storage version. Raises SchemaError."""
     return tuple(map(_resource_in, definitions_of_crd(crd, conversions)))
 
 

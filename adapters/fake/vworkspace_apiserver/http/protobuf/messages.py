@@ -1,7 +1,7 @@
 """The messages that kubectl sends as protobuf: `create` of plain kinds and the access reviews.
 
-Typed clients encode built-in kinds this way. A kind that is not described here is answered with 415, which
-tells its name; everything in a file (`kubectl apply -f`, `create -f`) comes as JSON anyway.
+Typed clients encode built-in kinds this way. A kind that is not described here is answered with 415, whose message
+names it; manifests from files (`kubectl apply -f`, `create -f`) are sent as JSON.
 """
 
 from base64 import b64encode
@@ -23,7 +23,7 @@ Read = Callable[[Any], Any]
 
 @attrs.frozen
 class Member:
-    """One field of a message: its JSON name, how to read it, and whether it collects several."""
+    """One field of a message: its JSON name, how to decode it, and whether it is repeated or a map."""
 
     name: str
     read: Read
@@ -71,7 +71,7 @@ def _texts(name: str) -> Member:
 
 
 def _message(**numbers: Member) -> Read:
-    """A message by the numbers of its fields (`f1`, `f2`, …)."""
+    """Return a decoder of a message, given its fields by their numbers (`f1`, `f2`, …)."""
     members = {int(number[1:]): member for number, member in numbers.items()}
 
     def read(value: Any) -> dict[str, Any]:
@@ -180,7 +180,7 @@ _DELETE_OPTIONS: Final = _message(
     f4=Member("propagationPolicy", _text),
     f5=_texts("dryRun"),
 )
-"""One message, whatever group a client names for it."""
+"""The same message in every API group."""
 
 _KINDS: Final[Mapping[tuple[str, str], Read]] = {
     ("v1", "Namespace"): _message(f1=_METADATA, f2=Member("spec", _message(f1=_texts("finalizers")))),
@@ -222,7 +222,8 @@ _KINDS: Final[Mapping[tuple[str, str], Read]] = {
 
 
 def decode_object(raw: bytes) -> dict[str, Any]:
-    """The JSON form of a protobuf body. Raises ApiFailure 400 for what is none, 415 for a kind not known here."""
+    """Return the JSON form of a protobuf body. Raises ApiFailure 400 for other data, 415 for a kind not described here.
+    """
     if not raw.startswith(_MAGIC):
         raise bad_request("the object provided is no Kubernetes protobuf message")
     envelope = dict(fields_of(raw[len(_MAGIC) :]))

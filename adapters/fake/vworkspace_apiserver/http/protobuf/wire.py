@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from vworkspace_apiserver.model.failure import bad_request
 
 Field = tuple[int, int | bytes]
-"""Field number and value: an int for varints, bytes for everything length-delimited."""
+"""A field's number and value: an int for varints, bytes for everything length-delimited."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def fields_of(message: bytes) -> Iterator[Field]:
-    """The fields of a message in the order they stand. Raises ApiFailure 400 for what is no message."""
+    """Yield the fields of a message in their order. Raises ApiFailure 400 for malformed data."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -31,7 +31,7 @@ def fields_of(message: bytes) -> Iterator[Field]:
 
 
 def text_field(number: int, value: str | bytes) -> bytes:
-    """One length-delimited field, encoded."""
+    """Encode one length-delimited field."""
     raw = value.encode() if isinstance(value, str) else value
     return _encoded(number << 3 | _BYTES) + _encoded(len(raw)) + raw
 

@@ -1,4 +1,4 @@
-"""The tables of built-in kinds whose cells are computed: what kubectl users know by heart."""
+"""The tables of built-in kinds whose cells are computed, with the columns that kubectl's users know."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -17,7 +17,10 @@ Cells = Callable[[Manifest, datetime], list[Any]]
 
 @attrs.frozen
 class TableOf:
-    """Columns beside the name, and how to fill them. Not `named`: the rows do not begin with a name."""
+    """The columns of a kind's table and the function that computes their cells.
+
+    With `named` the column of the name precedes them.
+    """
 
     columns: tuple[Column, ...]
     cells: Cells
@@ -25,7 +28,7 @@ class TableOf:
 
 
 def _columns(*names: str) -> tuple[Column, ...]:
-    """Columns by name; one that begins with `+` shows only in the wide form."""
+    """Return columns by their names; a name with the prefix `+` is shown only in the wide form."""
     return tuple(
         Column(name.lstrip("+"), "string", "", description=name.lstrip("+"), priority=int(name.startswith("+")))
         for name in names
@@ -128,7 +131,10 @@ def _claim(manifest: Manifest, now: datetime) -> list[Any]:
 
 
 def _event(manifest: Manifest, now: datetime) -> list[Any]:
-    """Of either events API: the older one says `message` and `involvedObject`, the newer `note` and `regarding`."""
+    """Return the cells of an Event of either API.
+
+    The core API has `message` and `involvedObject`, the newer API `note` and `regarding`.
+    """
     about = manifest.get("involvedObject") or manifest.get("regarding") or {}
     last = (
         get_path(manifest, "series", "lastObservedTime")
@@ -163,4 +169,4 @@ BUILTIN_TABLES: Final[Mapping[GroupResource, TableOf]] = {
     ("coordination.k8s.io", "leases"): TableOf(_columns("Holder", "Age"), _lease),
     ("apiextensions.k8s.io", "customresourcedefinitions"): TableOf(_columns("Created At"), _definition),
 }
-"""By where the objects live. Kinds that are not here show their name and when they were created."""
+"""The tables by storage resource. Kinds without one show their name and their creation time."""

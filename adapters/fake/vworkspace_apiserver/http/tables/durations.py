@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 
 def human_duration(span: timedelta) -> str:
-    """A span in at most two units, the more exact the shorter it is (as Kubernetes prints ages)."""
+    """Format a span in at most two units, more exact the shorter it is, as Kubernetes prints ages."""
     seconds = int(span.total_seconds())
     if seconds < -1:
         return "<invalid>"
@@ -30,7 +30,7 @@ def human_duration(span: timedelta) -> str:
 
 
 def age(since: str | None, now: datetime) -> str:
-    """How long ago an API timestamp was."""
+    """Format the time since an API timestamp."""
     if not since:
         return "<unknown>"
     try:

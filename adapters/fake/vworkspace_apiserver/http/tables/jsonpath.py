@@ -1,4 +1,4 @@
-"""The JSONPaths that printer columns use: fields, indexes, wildcards and filters by equality."""
+"""The subset of JSONPath in printer columns: fields, indexes, wildcards and filters by equality."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ _STEP: Final = re.compile(
 
 
 def find(path: str, value: Any) -> list[Any]:
-    """Everything that `path` (`.status.conditions[?(@.type=="Ready")].status`) finds in `value`.
+    """Return everything that `path` (`.status.conditions[?(@.type=="Ready")].status`) selects in `value`.
 
-    A path this subset cannot read finds nothing, like one that leads nowhere.
+    A path outside this subset selects nothing, like a path to an absent field.
     """
     matches = [value]
     for step in _steps(path):

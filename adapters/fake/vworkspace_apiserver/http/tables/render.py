@@ -1,4 +1,4 @@
-"""Tables: what `kubectl get` shows, made by the server from printer columns."""
+"""The Tables that `kubectl get` shows, rendered by the server from printer columns."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ from vworkspace_apiserver.model.records import encode
 from vworkspace_apiserver.model.resources import Column, Resource
 
 INCLUDE: Final = ("Metadata", "None", "Object")
-"""What `includeObject` may ask of each row; `Metadata` when it does not ask."""
+"""The values of `includeObject`, which sets how much of each object a row includes; the default is `Metadata`."""
 
 _NAME: Final = {
     "name": "Name",
@@ -30,7 +30,7 @@ _CREATED: Final = (Column("Created At", "string", ".metadata.creationTimestamp")
 
 
 def table_columns(resource: Resource) -> list[dict[str, Any]]:
-    """`columnDefinitions` of a resource's tables."""
+    """Return the `columnDefinitions` of a resource's tables."""
     own = BUILTIN_TABLES.get(resource.storage)
     definitions = [_definition(column) for column in (own.columns if own else _columns(resource))]
     return [_NAME, *definitions] if own is None or own.named else definitions
@@ -39,7 +39,7 @@ def table_columns(resource: Resource) -> list[dict[str, Any]]:
 def table(
     resource: Resource, manifests: Iterable[Mapping[str, Any]], metadata: Mapping[str, Any], include: str, now: datetime
 ) -> dict[str, Any]:
-    """A Table of `manifests`; `metadata` is that of the list, `include` one of `INCLUDE`."""
+    """Return a Table of `manifests`; `metadata` is that of the list, `include` one of `INCLUDE`."""
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -50,7 +50,7 @@ def table(
 
 
 def partial(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Only the metadata of an object."""
+    """Return an object's metadata as a PartialObjectMetadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": manifest["metadata"]}
 
 
@@ -84,7 +84,7 @@ def _definition(column: Column) -> dict[str, Any]:
 
 
 def _cell(column: Column, manifest: Mapping[str, Any], now: datetime) -> Any:
-    """One value as the column's type allows; null where there is none (or one of another type)."""
+    """Return the cell's value in the column's type; None if it is absent or of another type."""
     matches = find(column.path, manifest)
     value = matches[0] if matches else None
     match column.type:
