@@ -67,8 +67,9 @@ class InProcessKube:
         resource_version: str = "",
         metadata_only: bool = False,
     ) -> ListPage:
-        """Read one page. A continue token implies its resourceVersion, so `resource_version` is not sent with it
-        (W-04).
+        """Read one page.
+
+        A continue token implies its resourceVersion, so `resource_version` is not sent with it (W-04).
         """
         options = ListOptions(
             label_selector=label_selector,

@@ -1,8 +1,8 @@
-"""The API server in memory: every verb as a plain method that answers at once or raises `ApiFailure`.
+"""The API server in memory: every verb as a plain method that returns at once or raises `ApiFailure`.
 
-Synchronous and deterministic: time comes from `now`, uids and name suffixes from `seed`, nothing else from
-outside. What to store is decided by the pipeline (pure functions); the server finds the live object, asks
-the pipeline, stores what it says, and tells the watches. Two handlers stand on it: `inprocess` and `http`.
+Synchronous and deterministic: its only inputs are `now` for the time and `seed` for uids and name suffixes. The
+pipeline (pure functions) decides what to store; the server finds the live object, runs the pipeline, stores the result
+and notifies the watches. Two handlers use it: `inprocess` and `http`.
 
     server = ApiServer(now=clock.now)
     config_maps = server.registry.at("", "v1", "configmaps")
@@ -56,7 +56,7 @@ from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.ports import PatchType
 
 _ITSELF: Final = Caller("system:apiserver", ("system:masters",), "kube-apiserver/v1.36.2")
-"""As whom the server writes what is its own: the system namespaces, the removal of a definition's objects."""
+"""The caller of the server's own writes: the system namespaces, the deletion of a CRD's objects."""
 
 T = TypeVar("T", Reply, Listed)
 
@@ -64,13 +64,13 @@ T = TypeVar("T", Reply, Listed)
 class ApiServer:
     """One API server with its objects. All methods raise `ApiFailure` and nothing else.
 
-    `collects` runs garbage collection and namespace deletion within every write; without it they wait for
-    `run_gc`, and a server on which nobody calls that is a bare kube-apiserver. With `rbac` the roles and
-    bindings in the store decide what callers may do; without it they may do everything. `window` is how many
-    changes the history holds, `audit_limit` how many requests the audit log.
+    `collects` runs garbage collection and namespace deletion within every write; without it they wait for `run_gc`, and
+    without calls of that the server is like a kube-apiserver without a controller manager. With `rbac` the roles and
+    bindings in the store decide what callers may do; without it they may do everything. `window` is how many changes
+    the history holds, `audit_limit` how many requests the audit log.
 
-    Admission webhooks are asked by the HTTP handler; whoever calls the methods here goes past them. Conversion webhooks
-    of CRDs are asked by `ask`; the HTTP handler asks them itself.
+    Only the HTTP handler calls admission webhooks; calls of the methods here bypass them. Conversion webhooks of CRDs
+    are called through `ask`, except by the HTTP handler, which calls them itself.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ApiServer:
 
     @property
     def authorize(self) -> Authorize | None:
-        """Who may do what; None lets everybody do everything."""
+        """The function that authorizes requests; None allows everything."""
         return self.gate.authorize
 
     @authorize.setter
@@ -115,7 +115,7 @@ class ApiServer:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def get(self, target: RequestTarget, caller: Caller = ADMIN) -> Reply:
-        """Read one object, or its whole through a subresource."""
+        """Read one object; through a subresource, the whole object."""
         return self.gate.answer(RequestVerb.GET, target, caller, lambda: self._reader.get(target))
 
     def list(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> Listed:
@@ -131,7 +131,7 @@ class ApiServer:
         )
 
     def resource(self, kind: Kind) -> Resource:
-        """The served resource of a kind. Raises the plain-text 404 when it is not served."""
+        """Return the served resource of a kind. Raises the plain-text 404 if it is not served (W-38)."""
         return self.registry.at(kind.group, kind.version, kind.plural)
 
     # --- writing -------------------------------------------------------------------------------------------------
@@ -139,13 +139,13 @@ class ApiServer:
     def create(
         self, target: RequestTarget, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN
     ) -> Reply:
-        """POST."""
+        """Create an object (POST)."""
         return self.perform(WriteCall(RequestVerb.CREATE, target, body, options, caller))
 
     def update(
         self, target: RequestTarget, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN
     ) -> Reply:
-        """PUT."""
+        """Replace an object (PUT)."""
         return self.perform(WriteCall(RequestVerb.UPDATE, target, body, options, caller))
 
     def patch(
@@ -156,15 +156,15 @@ class ApiServer:
         options: WriteOptions = PLAIN_WRITE,
         caller: Caller = ADMIN,
     ) -> Reply:
-        """JSON, merge or strategic merge patch."""
+        """Send a JSON, merge or strategic merge patch."""
         return self.perform(WriteCall(RequestVerb.PATCH, target, patch, options, caller, patch_type))
 
     def apply(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller = ADMIN) -> Reply:
-        """Server-side apply. A caller without `create` may apply only to what exists (S-18)."""
+        """Apply an object server-side. A caller without `create` may apply only to existing objects (S-18)."""
         return self.perform(WriteCall(RequestVerb.PATCH, target, body, options, caller))
 
     def perform(self, call: WriteCall) -> Reply:
-        """One write, decided and stored."""
+        """Decide one write and store it; answer an access review."""
         if call.target.resource.storage in REVIEWS:
             kind = call.target.resource.kind
             return self.gate.answer(
@@ -179,7 +179,7 @@ class ApiServer:
         )
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Decide a write without storing it, so that admission webhooks can be asked; `commit` stores it."""
+        """Decide a write without storing it, so that admission webhooks can be called; `commit` stores it."""
         try:
             self.gate.admit(call.verb, call.target, call.caller)
             return self._decide(call)
@@ -192,18 +192,18 @@ class ApiServer:
         self.gate.refused(call.verb, call.target, call.caller, call.options, failure)
 
     def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
-        """A prepared write with a webhook's JSON patch in its object, which the webhook saw in `version`."""
+        """Return a prepared write with a webhook's JSON patch applied to its object in `version`."""
         return self._writer.mutated(prepared, patch, version)
 
     def commit(self, prepared: Prepared) -> Reply | None:
-        """Store a prepared write; None when what it was decided against has changed since: prepare it again."""
+        """Store a prepared write; None if the live object has changed since, and the write must be prepared again."""
         if not self._writer.is_current(prepared):
             return None
         call = prepared.call
         return self._write(call.verb, call.target, call.options, call.caller, lambda: self._writer.commit(prepared))
 
     def delete(self, target: RequestTarget, options: DeleteOptions = PLAIN_DELETE, caller: Caller = ADMIN) -> Reply:
-        """DELETE of one object."""
+        """Delete one object."""
         how = WriteOptions(dry_run=options.dry_run)
         return self._write(RequestVerb.DELETE, target, how, caller, lambda: self._remover.delete(target, options))
 
@@ -214,7 +214,7 @@ class ApiServer:
         options: DeleteOptions = PLAIN_DELETE,
         caller: Caller = ADMIN,
     ) -> Listed:
-        """DELETE of everything that the selectors choose."""
+        """Delete every object that the selectors match."""
         how = WriteOptions(dry_run=options.dry_run)
 
         def act() -> Listed:
@@ -224,11 +224,11 @@ class ApiServer:
 
     @property
     def has_webhooks(self) -> bool:
-        """Whether any admission webhook is configured."""
+        """True if any admission webhook is configured."""
         return any(self.store.count(where) for where in CONFIGURATIONS)
 
     def webhooks(self, request: AdmissionAttributes) -> tuple[Webhook, ...]:
-        """The admission webhooks that must agree to a write."""
+        """Return the admission webhooks that must agree to a write."""
         configurations = [
             (index == 0, record.object())
             for index, where in enumerate(CONFIGURATIONS)
@@ -241,13 +241,13 @@ class ApiServer:
     # --- controllers ---------------------------------------------------------------------------------------------
 
     def run_gc(self) -> int:
-        """Collect garbage and empty terminating namespaces until nothing is left; returns how much was looked at."""
+        """Collect garbage and empty terminating namespaces; return how many objects were examined."""
         return self._controllers.run()
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Hold what a snapshot of the store holds, as after a restore of etcd: watches end, versions come again.
+        """Replace all objects by a snapshot's, as a restore of etcd does: watches end, resourceVersions repeat.
 
-        A watch from a version that is not reached again yet is accepted, and silent until then (W-15).
+        A watch from a version above the restored one is accepted, and silent until the version is reached again (W-15).
         """
         self.streams.end()
         self.store.restore(snapshot)
@@ -255,13 +255,13 @@ class ApiServer:
 
     @property
     def idle(self) -> bool:
-        """Whether `run_gc` would do nothing."""
+        """True if `run_gc` would do nothing."""
         return self._controllers.idle
 
     def _write(
         self, verb: RequestVerb, target: RequestTarget, options: WriteOptions, caller: Caller, act: Callable[[], T]
     ) -> T:
-        """Write, then let follow what a write sets in motion: definitions are served, garbage is collected."""
+        """Write, then run what the write triggers: CRDs are served, garbage is collected."""
         answer = self.gate.answer(verb, target, caller, act, options)
         if not options.dry_run:
             self._definitions.settle(target.resource.storage, self._delete_all)
@@ -283,7 +283,7 @@ class ApiServer:
         return self._writer.prepare(call)
 
     def _delete_all(self, resource: Resource) -> None:
-        """Delete every object of a resource whose definition is going."""
+        """Delete every object of a resource whose CRD is being deleted."""
         self.delete_collection(RequestTarget(resource), caller=_ITSELF)
 
     def _create_system_namespaces(self) -> None:

@@ -20,8 +20,9 @@ REVIEWS: Final[frozenset[GroupResource]] = frozenset((kind.group, kind.plural) f
 """The review resources: a POST to them is answered, and nothing is stored."""
 
 OPEN_REVIEWS: Final = REVIEWS - {("authorization.k8s.io", "subjectaccessreviews")}
-"""Reviews of the caller itself, open to every caller as by the ClusterRole `system:basic-user`. Reviews of others need
-a right.
+"""Reviews of the caller itself, open to every caller as by the ClusterRole `system:basic-user`.
+
+Reviews of others need a right.
 """
 
 

@@ -47,7 +47,9 @@ class Reviewer:
 
 
 def _subject_of(body: Mapping[str, Any]) -> Caller:
-    """Return the caller a SubjectAccessReview is about. Raises ApiFailure 422 if it names none, as kube-apiserver does.
+    """Return the caller a SubjectAccessReview is about.
+
+    Raises ApiFailure 422 if it names none, as kube-apiserver does.
     """
     user, groups = str(get_path(body, "spec", "user") or ""), get_path(body, "spec", "groups") or ()
     if not user and not groups:

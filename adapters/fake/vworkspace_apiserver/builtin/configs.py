@@ -16,8 +16,7 @@ from vworkspace_core.schema.equality import equal
 Manifest = Mapping[str, Any]
 
 MAX_DATA: Final = 1_048_576
-"""The most bytes that the data of a ConfigMap or Secret may have in total; more is 422, as measured on kube-apiserver.
-"""
+"""The most bytes that the data of a ConfigMap or Secret may have in total (more is 422, as on kube-apiserver)."""
 
 _KEY_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")
 _KEY_TEXT: Final = (

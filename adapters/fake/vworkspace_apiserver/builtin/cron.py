@@ -1,4 +1,4 @@
-"""Schedules of CronJobs as kube-apiserver validates them: robfig/cron v3's standard syntax, in its messages.
+"""Schedules of CronJobs as kube-apiserver validates them (W-39): robfig/cron v3's standard syntax, in its messages.
 
 Five fields, `@daily` and its like, `@every 1h30m`. A time zone belongs into `timeZone`; `TZ=` in a schedule is accepted
 only where the stored object has it already.

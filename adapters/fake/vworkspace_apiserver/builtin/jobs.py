@@ -123,7 +123,9 @@ _SCHEDULING: Final = ("affinity", "nodeSelector", "tolerations", "schedulingGate
 
 
 def _fixed(template: Mapping[str, Any], suspended: Any) -> Any:
-    """Return the immutable part of a job's template: all of it, or all except scheduling before the job's first start.
+    """Return the immutable part of a job's template.
+
+    That is all of it, or all except scheduling until a suspended job has started for the first time.
     """
     if not suspended:
         return template

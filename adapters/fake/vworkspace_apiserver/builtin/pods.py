@@ -64,8 +64,9 @@ def _create(manifest: Manifest) -> Manifest:
 
 
 def _quality(spec: Mapping[str, Any]) -> str:
-    """Return the quality-of-service class: Guaranteed if every limit equals its request, BestEffort without any, else
-    Burstable.
+    """Return the quality-of-service class.
+
+    Guaranteed if every request equals its limit, BestEffort without requests and limits, else Burstable.
     """
     resources = [container.get("resources") or {} for container in spec.get("containers") or ()]
     if all(not (requirements.get("limits") or requirements.get("requests")) for requirements in resources):

@@ -113,7 +113,9 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _told(error: Exception) -> str:
-    """Return the parser's message with the line, as kube-apiserver's YAML library words it (both derive from libyaml).
+    """Return the parser's message with the line, in the words of kube-apiserver's YAML library.
+
+    Both libraries derive from libyaml.
     """
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
         return " ".join(str(error).split())

@@ -16,7 +16,9 @@ class Certificates:
     key: bytes = attrs.field(repr=False)
 
     def server_context(self) -> ssl.SSLContext:
-        """Return a TLS context with this certificate. The key is in a private temporary file only while it is loaded.
+        """Return a TLS context with this certificate.
+
+        The key is in a private temporary file only while it is loaded.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])

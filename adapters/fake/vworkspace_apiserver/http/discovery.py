@@ -46,7 +46,9 @@ def api_group(registry: Registry, name: str) -> dict[str, Any]:
 
 
 def api_resources(registry: Registry, group: str, version: str) -> dict[str, Any]:
-    """Return `/api/v1` or `/apis/{group}/{version}`. Raises the plain-text 404 for a version that is not served (W-38).
+    """Return `/api/v1` or `/apis/{group}/{version}`.
+
+    Raises the plain-text 404 for a version that is not served (W-38).
     """
     resources = _served(registry, group, version)
     if not resources:

@@ -142,8 +142,7 @@ def _schema(resource: Resource) -> dict[str, Any]:
 
 
 def _patchable(schema: Any) -> Any:
-    """Return a built-in schema with patch strategies on its merging lists; clients build strategic patches from them.
-    """
+    """Return a built-in schema with patch strategies on its merging lists, for clients' strategic patches."""
     if isinstance(schema, list):
         return [_patchable(item) for item in schema]
     if not isinstance(schema, Mapping):

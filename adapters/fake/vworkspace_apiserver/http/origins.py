@@ -12,9 +12,7 @@ from vworkspace_apiserver.model.failure import ApiFailure
 
 
 def refuse_web_pages(request: Request) -> None:
-    """Raise ApiFailure 403 for a request from another origin, and for one whose Host is neither an address nor
-    localhost.
-    """
+    """Raise ApiFailure 403 for a request of another origin, or to a Host that is neither an address nor localhost."""
     host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
     if origin and origin.partition("://")[2] != host:
         raise _refused(f"a request from {origin} is taken with a token only")

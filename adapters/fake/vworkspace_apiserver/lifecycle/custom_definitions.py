@@ -124,8 +124,7 @@ class CustomDefinitions:
 
 
 def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[Resource, ...], str]:
-    """Return the resources that a CRD serves; none, and the reason, if its schema passed validation and is still
-    unusable.
+    """Return the resources that a CRD serves; none, and the reason, if its valid schema turns out to be unusable.
 
     A schema can be any JSON that a client sends: none may crash the server.
     """

@@ -79,5 +79,7 @@ class Behaviour:
 
 
 CUSTOM: Final = Behaviour()
-"""The behaviour of custom resources: a PUT needs a resourceVersion, each change outside metadata increments generation.
+"""The behaviour of custom resources.
+
+A PUT needs a resourceVersion, and each change outside metadata increments the generation (S-72, S-74).
 """

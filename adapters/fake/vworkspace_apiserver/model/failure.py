@@ -22,9 +22,7 @@ class FailureCause:
     reason: str = "FieldValueInvalid"
 
     def render(self) -> dict[str, str]:
-        """An entry of `details.causes`. `reason` is one of the API's words (`FieldValueInvalid`,
-        `FieldManagerConflict`).
-        """
+        """Return the entry as JSON; an empty field or reason has no key."""
         parts = {"reason": self.reason, "message": self.message, "field": self.field}
         return {key: value for key, value in parts.items() if value}
 

@@ -104,7 +104,9 @@ class Resource:
 
     @property
     def converts(self) -> bool:
-        """True if objects may be stored in another version: reading one may then raise ApiFailure or ConversionNeeded.
+        """True if objects may be stored in another version.
+
+        Reading one may then raise ApiFailure or ConversionNeeded.
         """
         return self.definition.versions is not None
 

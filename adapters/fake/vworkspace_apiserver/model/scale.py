@@ -1,4 +1,4 @@
-"""The scale subresource: an `autoscaling/v1` Scale that stands for the replicas of another object."""
+"""The scale subresource: an `autoscaling/v1` Scale with the replica counts of another object."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ Manifest = Mapping[str, Any]
 
 
 def scale_of(definition: Definition, live: Manifest) -> dict[str, Any]:
-    """The Scale of an object whose kind has the subresource."""
+    """Return the Scale of an object whose kind has the subresource."""
     paths = definition.scale
     if paths is None:
         raise ValueError(f"{definition.kind.kind} has no scale subresource")
@@ -28,7 +28,7 @@ def scale_of(definition: Definition, live: Manifest) -> dict[str, Any]:
 
 
 def replicas_of(scale: Manifest) -> int:
-    """The number of replicas that a Scale asks for. Raises 400 for what is none."""
+    """Return the number of replicas that a Scale sets. Raises 400 for an invalid Scale."""
     spec = scale.get("spec") or {}
     replicas = spec.get("replicas", 0) if isinstance(spec, Mapping) else None
     if scale.get("kind") != "Scale" or not isinstance(replicas, int) or isinstance(replicas, bool):
@@ -37,7 +37,7 @@ def replicas_of(scale: Manifest) -> int:
 
 
 def scaled(definition: Definition, replicas: int, live: Manifest | None = None) -> dict[str, Any]:
-    """`live` with that many replicas; without it, a configuration that says nothing else."""
+    """Return `live` with `replicas` set; without `live`, a configuration that sets nothing else."""
     paths = definition.scale
     if paths is None:
         raise ValueError(f"{definition.kind.kind} has no scale subresource")

@@ -1,4 +1,4 @@
-"""All versions of one custom kind, and how its objects get from one to another."""
+"""All versions of one custom kind, and the conversion of its objects between them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ Manifest = Mapping[str, Any]
 class KindVersions:
     """The schemas of every declared version by apiVersion, served or not; objects are stored in `storage`.
 
-    Without a `webhook` a conversion changes the apiVersion, and nothing else.
+    Without a `webhook` a conversion changes nothing except the apiVersion.
     """
 
     schemas: Mapping[str, Schema] = attrs.field(repr=False)
@@ -28,7 +28,7 @@ class KindVersions:
     conversions: Conversions = attrs.field(repr=False)
 
     def convert(self, manifest: Manifest, api_version: str) -> Manifest:
-        """`manifest` in another version, without what that does not know. Raises ApiFailure, ConversionNeeded."""
+        """Return `manifest` in another version, without fields unknown there. Raises ApiFailure, ConversionNeeded."""
         if manifest["apiVersion"] == api_version:
             return manifest
         pruned, _ = self._known(manifest, api_version)
@@ -36,7 +36,7 @@ class KindVersions:
         return known
 
     def typed(self, manifest: Manifest, api_version: str) -> Manifest:
-        """The same, as ownership is compared. Raises also UntypedError for fields that are unknown there."""
+        """Convert for comparing ownership: as `convert`, but raise UntypedError for fields unknown in `api_version`."""
         if manifest["apiVersion"] == api_version:
             return manifest
         known, unknown = self._known(manifest, api_version)
@@ -49,17 +49,17 @@ class KindVersions:
         for version, word in ((api_version, "to"), (given, "from")):
             if version not in self.schemas:
                 raise internal(f"request to convert CR {word} an invalid group/version: {version}")
-        if self.webhook is None or len(manifest) == 2:  # an empty object is never asked about
+        if self.webhook is None or len(manifest) == 2:  # kube-apiserver sends no empty object to the webhook
             converted: Manifest = {**manifest, "apiVersion": api_version}
         else:
             converted = self.conversions.convert(self.webhook, manifest, api_version)
         return prune(self.schemas[api_version], dict(converted))
 
     def read(self, stored: Manifest, api_version: str) -> Manifest:
-        """A stored object in a version: what lacks a value gets the default of the version it is stored in."""
+        """Return a stored object in a version, with the defaults of the version in which it is stored."""
         schema = self.schemas.get(stored["apiVersion"])
         return self.convert(stored if schema is None else apply_defaults(schema, dict(stored)), api_version)
 
     def written(self, manifest: Manifest) -> Manifest:
-        """An object as it is stored."""
+        """Return an object in the version in which it is stored."""
         return self.convert(manifest, self.storage)

@@ -1,4 +1,4 @@
-"""How the server reaches a webhook: the `clientConfig` of admission webhooks and of conversions."""
+"""The address of a webhook: the `clientConfig` of admission webhooks and of conversions."""
 
 from base64 import b64decode
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen
 class WebhookClient:
-    """An address, or the path behind a service (namespace, name); `ca` is the PEM bundle that it is trusted by."""
+    """A URL, or a service (namespace, name) with a path; `ca` is the PEM bundle that signs its certificate."""
 
     url: str
     service: tuple[str, str] | None
@@ -18,7 +18,7 @@ class WebhookClient:
 
 
 def client_of(config: Mapping[str, Any], timeout: float) -> WebhookClient:
-    """The client of a `clientConfig`; `timeout` is in seconds."""
+    """Return the client of a `clientConfig`; `timeout` is in seconds."""
     service = config.get("service")
     where = (service["namespace"], service["name"]) if service else None
     path = f":{service.get('port', 443)}{service.get('path') or '/'}" if service else ""

@@ -1,6 +1,7 @@
-"""Server-side apply: `apply` merges and decides who owns what, `track_update` records every other write.
+"""Server-side apply: `apply` merges and assigns ownership, `track_update` records the ownership of other writes.
 
-Field sets (`fieldset`) are the JSON of `fieldsV1` itself. Merging, comparing and removing see values through a
-schema (`typed`); `ownership` settles what a write takes from others; `managers` reads and writes the entries.
-The rules are numbered S-15 to S-81 in the facts that the tests name.
+Field sets (`fieldset`) are the JSON of `fieldsV1` itself. Merging, comparing and removing interpret values by a schema
+(`typed`); `ownership` computes what a write takes from other managers; `managers` reads and writes the entries. The
+rules S-15 to S-81 are in docs/spec/api-server.md. They are those of kubernetes-sigs/structured-merge-diff and of
+kubernetes/apimachinery's managedfields package.
 """

@@ -1,7 +1,7 @@
-"""Server-side apply and the tracking of other writes: who owns which field afterwards, and what the object is.
+"""Server-side apply and the tracking of other writes: the resulting object, and the owner of each field.
 
-Pure functions over plain objects, which are never changed. Defaults, validation and the rules of metadata
-come after them, in the pipeline.
+Pure functions over plain objects, which are never changed. Defaults, validation and the rules for metadata follow in
+the pipeline.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,17 +42,17 @@ class TypedPatchError(OperatorError):
 
 
 class Kindred(Versioned, Protocol):
-    """What server-side apply needs to know of a kind; `Definition` is one."""
+    """The properties of a kind that server-side apply needs; `Definition` has them."""
 
     @property
     def kind_name(self) -> str:
         """`kind` of the objects."""
 
     def reset_fields(self, subresource: str) -> FieldSet:
-        """Fields that writes to this endpoint cannot change."""
+        """Return the fields that writes to this endpoint cannot change."""
 
     def empty(self) -> Mapping[str, Any]:
-        """The object before its creation; built-in kinds have structs that exist from the start."""
+        """Return the object before its creation; built-in kinds have structs that exist from the start."""
 
 
 def apply(
@@ -67,9 +67,8 @@ def apply(
 ) -> dict[str, Any]:
     """Merge `config` into `live` on behalf of `manager`; `live` is None for an object that does not exist.
 
-    The result carries the new managedFields. When no value changes it is `live` with managedFields updated,
-    which are the live ones where nothing about ownership changed either (S-65, S-66). Raises Conflict
-    (S-30, S-78) and TypedPatchError.
+    The result has the new managedFields. If no value changes, it is `live` with updated managedFields, which equal the
+    live ones if ownership does not change either (S-65, S-66). Raises Conflict (S-30, S-78) and TypedPatchError.
     """
     fit(definition, config)
     rules = _rules(definition, subresource)
@@ -101,7 +100,7 @@ def fit(definition: Kindred, config: Mapping[str, Any]) -> None:
 
 
 def _named(definition: Kindred, manifest: Mapping[str, Any]) -> str:
-    """An object as such failures name it: `namespace/name; group/version, Kind=Kind`."""
+    """Return an object's name as these failures print it: `namespace/name; group/version, Kind=Kind`."""
     metadata = manifest.get("metadata")
     meta = metadata if isinstance(metadata, Mapping) else {}
     version = definition.api_version if "/" in definition.api_version else f"/{definition.api_version}"
@@ -116,7 +115,7 @@ def _merged(
     key: ManagerKey,
     force: bool,
 ) -> tuple[Any, dict[ManagerKey, ManagedFieldsEntry]]:
-    """The object after merging and dropping, and everybody's entries."""
+    """Return the object after merging and dropping fields, and the entries of all managers."""
     new = merge(rules.schema, live, config)
     owned = recursive_difference(field_set(rules.schema, config), rules.ignored)
     last = managers.get(key)
@@ -134,7 +133,7 @@ def _merged(
 
 
 def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -> ManagedFieldsEntry:
-    """The applier's entry: its old one when it still says the same."""
+    """Return the applier's entry: its last entry if the fields are the same, else one that keeps its time."""
     if last is None:
         return ManagedFieldsEntry(owned, api_version)
     fields = without_metadata(owned)
@@ -144,10 +143,10 @@ def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -
 
 
 def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable[ManagedFieldsEntry]) -> Any:
-    """`merged` without what the applier owned and no longer sends, unless others own it (S-37 to S-44).
+    """Return `merged` without the fields that the applier owned and omits now, unless others own them (S-37 to S-44).
 
-    An item that nobody owns as a whole goes with everything in it (S-41); a field below something that stays
-    and that the applier did not own stays too (S-43). What is owned is looked for in the version it is said in.
+    An item that no manager owns as a whole is removed with everything in it (S-41). A field that the applier did not
+    own stays if its parent stays (S-43). Each entry's fields are looked up in the entry's own version.
     """
     owned: dict[str, FieldSet] = {last.api_version: EMPTY}
     for entry in entries:
@@ -169,7 +168,7 @@ def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable
 
 
 def _without_unowned(schema: Schema, whole: Any, pruned: Any, everybody: FieldSet) -> Any:
-    """`whole` without what `pruned` lacks and nobody owns."""
+    """Return `whole` without the fields that `pruned` lacks and no manager owns."""
     kept = union(_named_set(schema, pruned), with_named_fields(schema, everybody))
     return remove(schema, whole, difference(_named_set(schema, whole), kept))
 
@@ -188,13 +187,13 @@ def track_update(
     now: str,
     managers: Managers | None = None,
 ) -> dict[str, Any]:
-    """`after` with managedFields that say what `manager` changed since `before` (None: it created the object).
+    """Return `after` with managedFields that record what `manager` changed since `before` (None: a new object).
 
-    Takes every changed field and removes it from others (S-47), adds nothing for what did not change (S-48),
-    and drops what is gone from everybody (S-49). `managers` are those to start from, by default those of
-    `before`; an existing object without any is not tracked until its first apply (S-54, S-68). An object whose
-    list items cannot be told apart changes no ownership: validation has its say on it. One that a conversion fills with
-    fields which the other version does not know loses all ownership, as on a real server.
+    The manager takes every changed field from the others (S-47), takes nothing that did not change (S-48), and removed
+    fields leave every set (S-49). `managers` are the entries to start from, by default those of `before`; an existing
+    object without entries is not tracked until its first apply (S-54, S-68). An object with list items that cannot be
+    distinguished changes no ownership, because validation will refuse it. An object that a conversion fills with fields
+    unknown to the other version loses all ownership, as on kube-apiserver.
     """
     rules = _rules(definition, subresource)
     held = current(rules, _managers_of(before) if managers is None else managers)
@@ -223,7 +222,7 @@ def _updated(
 
 
 def _adopt(definition: Kindred, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
-    """What exists before the first apply, and that its endpoint can change, is that of `before-first-apply` (S-54)."""
+    """Assign everything that the endpoint can change to `before-first-apply`, at the first apply (S-54)."""
     key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
     return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)
 
@@ -237,7 +236,7 @@ def _managers_of(live: Mapping[str, Any] | None) -> Managers:
 
 
 def _bare(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The object without managedFields, which own nothing and are owned by nobody."""
+    """Return the object without managedFields, which are no part of ownership."""
     meta = manifest.get("metadata")
     if not isinstance(meta, dict) or "managedFields" not in meta:
         return dict(manifest)
@@ -245,7 +244,7 @@ def _bare(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_managed_fields(manifest: Mapping[str, Any], managers: Managers) -> dict[str, Any]:
-    """`manifest` with the entries of `managers`, without the key when there are none (S-40)."""
+    """Return `manifest` with the entries of `managers`, without `managedFields` if there are none (S-40)."""
     out = _bare(manifest)
     if managers:
         out["metadata"] = {**(out.get("metadata") or {}), "managedFields": encode_managers(managers)}

@@ -1,6 +1,6 @@
-"""What changed between two values, as three sets of paths: removed, modified, added.
+"""The difference of two values as three sets of paths: removed, modified, added.
 
-This is what an update takes into ownership, and what an apply may conflict about.
+It is what an update takes into ownership, and what an apply may conflict about.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from vworkspace_core.schema.node import ANYTHING, MISSING, ListType, Schema
 
 @attrs.frozen
 class Comparison:
-    """Paths that only the old value has, that differ, and that only the new value has."""
+    """The paths that only the old value has, those that differ, and those that only the new value has."""
 
     removed: FieldSet = EMPTY
     modified: FieldSet = EMPTY
@@ -25,16 +25,16 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether the two values are the same."""
+        """True if the two values are the same."""
         return not (self.removed or self.modified or self.added)
 
     @property
     def changed(self) -> FieldSet:
-        """Modified and added together: what a writer takes, and what can conflict."""
+        """Modified and added paths together: what a writer takes, and what can conflict."""
         return union(self.modified, self.added)
 
     def without(self, ignored: FieldSet) -> "Comparison":
-        """Leave out `ignored` and everything below it."""
+        """Return the comparison without `ignored` and everything below it."""
         if not ignored:
             return self
         return Comparison(
@@ -52,7 +52,7 @@ def compare(schema: Schema, old: Any, new: Any) -> Comparison:
 
 
 class _Comparing:
-    """One walk over two values; `path` is where it stands."""
+    """One walk over two values; `_path` is the current position."""
 
     def __init__(self) -> None:
         self.removed: dict[str, Any] = {}
@@ -73,14 +73,14 @@ class _Comparing:
             self._mark_whole(old, new)
 
     def _other_shape(self, schema: Schema, old: Any, new: Any, form: str) -> None:
-        """A value that changed its shape: both readings count (a scalar became a map, say)."""
+        """Compare a value that changed its shape, say from scalar to map, in both shapes."""
         leaf = self._dispatch(schema, old, new, shape(schema, old))
         leaf = self._dispatch(schema, old, new, form) or leaf
         if leaf:
             self._leaf(old, new)
 
     def _dispatch(self, schema: Schema, old: Any, new: Any, form: str) -> bool:
-        """Compare what is below the value; True when the value is a leaf."""
+        """Compare what is below the value; return True if the value is a leaf."""
         if form == "scalar":
             return True
         if form == "list":
@@ -129,7 +129,7 @@ class _Comparing:
                 self._duplicates(element, inner, left, right)
 
     def _duplicates(self, element: str, inner: Schema, left: list[Any], right: list[Any]) -> None:
-        """Items that occur more than once are compared as one whole (S-61)."""
+        """Compare items that occur more than once as one whole (S-61)."""
         here = [*self._path, element]
         if len(left) > 1 and len(right) > 1:
             if not equal(left, right):

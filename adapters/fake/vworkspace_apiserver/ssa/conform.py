@@ -1,7 +1,7 @@
-"""Does an applied configuration fit the schema at all: the check whose failure is the 500 of S-15 to S-17.
+"""The check that an applied configuration fits the schema, whose failure is the 500 of S-15 to S-17.
 
-It is looser than validation: only shapes, unknown fields and list identities count here, and null passes
-everywhere. Wording follows what a real server sends, since operators tell permanent failures by it.
+It is looser than validation: only shapes, unknown fields and list identities count, and null is accepted everywhere.
+The messages are kube-apiserver's, since operators recognize permanent failures by them.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ _FITTING: Final[Mapping[type, frozenset[JsonType]]] = {
     int: _NUMERIC,
     float: _NUMERIC,
 }
-"""Types of a schema into which a scalar of this type fits, whatever else the schema says."""
+"""The schema types that accept a scalar of each Python type, whatever else the schema says."""
 
 
 def misfits(schema: Schema, value: Any, path: str = "") -> list[str]:
-    """Everything in `value` that does not fit, each as `path: what`."""
+    """Return everything in `value` that does not fit, each as `path: problem`."""
     if value is None:
         return []
     match shape(schema, value):
@@ -42,7 +42,7 @@ def misfits(schema: Schema, value: Any, path: str = "") -> list[str]:
 
 
 def misfit_text(problems: list[str]) -> str:
-    """One failure as it is, several one per line."""
+    """Return the message of the problems: a single one as it is, several with one per line."""
     return problems[0] if len(problems) == 1 else "\n  ".join(["errors:", *problems])
 
 
@@ -105,7 +105,7 @@ def _go_type(value: Any) -> str:
 
 
 def _go_syntax(value: Any) -> str:
-    """A value as Go's `%#v` prints it."""
+    """Format a value as Go's `%#v` does, for kube-apiserver's messages."""
     match value:
         case None:
             return "interface {}(nil)"
@@ -121,7 +121,7 @@ def _go_syntax(value: Any) -> str:
 
 
 def go_plain(value: Any) -> str:
-    """A value as Go's `%v` prints it."""
+    """Format a value as Go's `%v` does, for kube-apiserver's messages."""
     match value:
         case None:
             return "<nil>"

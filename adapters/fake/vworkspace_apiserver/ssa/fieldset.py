@@ -1,9 +1,9 @@
-"""Sets of field paths, in the form in which managedFields carry them.
+"""Sets of field paths, in the form of managedFields.
 
 A set is a tree of dicts, exactly the JSON of `fieldsV1`: each key is a path element, its value the subtree
 below it. An element belongs to the set itself when its subtree is empty or holds the key `.`:
 
-    {"f:spec": {"f:size": {}, "f:tags": {".": {}, 'v:"a"': {}}}}
+{"f:spec": {"f:size": {}, "f:tags": {".": {}, 'v:"a"': {}}}}
 
 holds `.spec.size`, `.spec.tags` and `.spec.tags[="a"]`, but not `.spec`. Sets are values: no function here
 changes its arguments, and results may share subtrees with them.
@@ -21,17 +21,17 @@ _LEAF: Final[FieldSet] = {}
 
 
 def is_member(node: FieldSet | None) -> bool:
-    """Whether the element that leads to `node` is itself in the set."""
+    """Report whether the path that leads to `node` is itself in the set."""
     return node is not None and (not node or MEMBER in node)
 
 
 def has(fields: FieldSet, element: str) -> bool:
-    """Whether the path of the one `element` is in the set."""
+    """Report whether the path of the single `element` is in the set."""
     return is_member(fields.get(element))
 
 
 def insert(fields: dict[str, Any], path: tuple[str, ...] | list[str]) -> None:
-    """Add `path` to a set under construction, made of fresh dicts."""
+    """Add `path` to a set under construction, whose dicts may be changed."""
     if not path:
         return
     for element in path[:-1]:
@@ -49,7 +49,7 @@ def insert(fields: dict[str, Any], path: tuple[str, ...] | list[str]) -> None:
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Paths in either."""
+    """Return the paths that are in either set."""
     if not left or left is right:
         return right
     if not right:
@@ -71,7 +71,7 @@ def _join(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Paths of `left` that are not in `right`; a path says nothing about those below it."""
+    """Return the paths of `left` that are not in `right`; a path in `right` does not remove paths below it."""
     if not left or not right:
         return left
     out: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def _without(node: FieldSet, other: FieldSet) -> FieldSet | None:
-    """`node` less `other`, None when nothing remains."""
+    """Return `node` without `other`, None if nothing remains."""
     below = difference(node, other) if node and other else {key: value for key, value in node.items() if key != MEMBER}
     stays = is_member(node) and not is_member(other)
     if not stays:
@@ -95,7 +95,7 @@ def _without(node: FieldSet, other: FieldSet) -> FieldSet | None:
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Paths in both."""
+    """Return the paths that are in both sets."""
     if left is right:
         return left
     out: dict[str, Any] = {}
@@ -117,7 +117,7 @@ def _common(node: FieldSet, other: FieldSet) -> FieldSet | None:
 
 
 def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Paths of `left` that are neither in `right` nor below a path in `right`."""
+    """Return the paths of `left` that are neither in `right` nor below a path in `right`."""
     if not left or not right:
         return left
     out: dict[str, Any] = {}
@@ -133,7 +133,7 @@ def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def normalized(fields: FieldSet) -> FieldSet:
-    """The same set with keys in wire order and no redundant `.`."""
+    """Return the same set with its keys sorted as in managedFields, and without redundant `.`."""
     return {key: _normal(fields[key]) for key in sorted(fields)}
 
 

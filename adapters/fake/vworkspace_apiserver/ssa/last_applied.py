@@ -1,7 +1,7 @@
-"""From client-side to server-side apply: the manager `kubectl` and its last-applied annotation.
+"""The migration from client-side to server-side apply: the manager `kubectl` and its last-applied annotation.
 
-What `kubectl apply` wrote before it learnt server-side apply stands in an annotation. The manager named
-`kubectl` may take over what it wrote then without conflict, and keeps the annotation up to date.
+Client-side `kubectl apply` keeps what it last wrote in an annotation. A server-side apply by the manager `kubectl` may
+take over these fields without conflict, and updates the annotation.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def apply_as(
     force: bool = False,
     now: str,
 ) -> dict[str, Any]:
-    """Server-side apply; for the manager `kubectl` with its client-side past. Raises as `apply` does."""
+    """Apply server-side; as the manager `kubectl`, take over what client-side apply wrote. Raises as `apply` does."""
 
     def run(*, forced: bool) -> dict[str, Any]:
         return apply(definition, live, config, manager=manager, subresource=subresource, force=forced, now=now)
@@ -50,7 +50,7 @@ def apply_as(
 
 
 def _written_before(definition: Kindred, live: Manifest | None) -> FieldSet:
-    """Fields of the last-applied configuration that still have its values."""
+    """Return the fields of the last-applied configuration that still have its values."""
     text = _annotations(live or {}).get(LAST_APPLIED)
     if live is None or not text:
         return EMPTY
@@ -70,7 +70,7 @@ def _written_before(definition: Kindred, live: Manifest | None) -> FieldSet:
 
 
 def _annotated(manifest: dict[str, Any], config: Manifest) -> dict[str, Any]:
-    """Bring an existing annotation up to date with what is applied now."""
+    """Update the annotation, if there is one, to the configuration applied now."""
     annotations = _annotations(manifest)
     if not annotations.get(LAST_APPLIED):
         return manifest

@@ -1,4 +1,4 @@
-"""Field managers of one object: reading and writing `metadata.managedFields`.
+"""The field managers of one object, read from and written to `metadata.managedFields`.
 
 An entry is identified by manager, operation and subresource, and for updates by apiVersion too (S-63).
 """
@@ -18,19 +18,19 @@ ANCIENT: Final = "ancient-changes"
 
 
 class ManagedFieldsOperation(StrEnum):
-    """How a manager wrote."""
+    """The `operation` of an entry: how its manager wrote."""
 
     APPLY = "Apply"
     UPDATE = "Update"
 
 
 class ManagedFieldsError(ValueError):
-    """managedFields that a client wrote and that cannot be read."""
+    """An error in managedFields that a client sent."""
 
 
 @attrs.frozen(order=True)
 class ManagerKey:
-    """Identity of an entry. `api_version` is empty for appliers."""
+    """The identity of an entry. `api_version` is empty for appliers (S-63)."""
 
     manager: str
     operation: ManagedFieldsOperation
@@ -38,7 +38,7 @@ class ManagerKey:
     api_version: str = ""
 
     def identifier(self) -> str:
-        """The key as a real server sorts by it: a JSON text (S-78: managers sorted)."""
+        """Return the JSON text by which kube-apiserver sorts entries and conflicts (S-78: managers sorted)."""
         parts = {"manager": self.manager, "operation": self.operation.value}
         if self.api_version:
             parts["apiVersion"] = self.api_version
@@ -55,9 +55,9 @@ class ManagerKey:
 
 @attrs.frozen
 class ManagedFieldsEntry:
-    """What one manager owns. `api_version` is the version it wrote in, `time` empty where it has none (S-66).
+    """The fields that one manager owns. `api_version` is the version it wrote in, `time` is empty without one (S-66).
 
-    `wire` is the entry as it was read, while nothing about it has changed.
+    `wire` is the entry as it was read, as long as it has not changed.
     """
 
     fields: FieldSet
@@ -66,7 +66,7 @@ class ManagedFieldsEntry:
     wire: Mapping[str, Any] | None = attrs.field(default=None, eq=False, repr=False)
 
     def owning(self, fields: FieldSet) -> "ManagedFieldsEntry":
-        """The same entry with other fields; itself when they are the same."""
+        """Return the entry with other fields; itself if they are the same."""
         return (
             self
             if fields is self.fields or fields == self.fields
@@ -74,7 +74,7 @@ class ManagedFieldsEntry:
         )
 
     def at(self, time: str) -> "ManagedFieldsEntry":
-        """The same entry with another time."""
+        """Return the entry with another time."""
         return self if time == self.time else ManagedFieldsEntry(self.fields, self.api_version, time)
 
 
@@ -82,13 +82,13 @@ Managers: TypeAlias = Mapping[ManagerKey, ManagedFieldsEntry]
 
 
 def key_of(manager: str, operation: ManagedFieldsOperation, subresource: str, api_version: str) -> ManagerKey:
-    """The identity under which a write is recorded; an empty manager is `unknown` (S-53)."""
+    """Return the identity under which a write is recorded; an empty manager is `unknown` (S-53)."""
     version = api_version if operation is ManagedFieldsOperation.UPDATE else ""
     return ManagerKey(manager or "unknown", operation, subresource, version)
 
 
 def is_reset(managed_fields: Any, *, built_in: bool) -> bool:
-    """Whether a client asks to strip all ownership: `[{}]`, and `[]` on built-in kinds (S-68)."""
+    """Report whether a client asks to strip all ownership: `[{}]`, and `[]` on built-in kinds (S-68)."""
     if managed_fields == [{}]:
         return True
     return built_in and managed_fields == []
@@ -99,7 +99,7 @@ def decode_managers(
 ) -> dict[ManagerKey, ManagedFieldsEntry]:
     """Read managedFields. `trusted` ones were written by `encode_managers`; others are checked.
 
-    Raises ManagedFieldsError for what a client got wrong.
+    Raises ManagedFieldsError for malformed ones.
     """
     entries: dict[ManagerKey, ManagedFieldsEntry] = {}
     for raw in managed_fields or ():
@@ -142,7 +142,10 @@ def _canonical(fields: Any) -> FieldSet:
 
 
 def encode_managers(managers: Managers) -> list[Mapping[str, Any]]:
-    """managedFields in wire order: Apply before Update, then time, manager, apiVersion, subresource (S-64)."""
+    """Return managedFields in the API's order.
+
+    Apply precedes Update, then time, manager, apiVersion and subresource decide (S-64).
+    """
     rows = sorted(
         managers.items(),
         key=lambda row: (

@@ -1,8 +1,7 @@
-"""Merging an applied configuration into the live value.
+"""The merge of an applied configuration into the live value.
 
-Maps merge key by key, sets and map lists item by item, everything else is taken from the configuration as a
-whole. Items keep the order of the configuration; items only the live list has stay where they were between
-them (S-56).
+Maps merge key by key, sets and map lists item by item; any other value is taken whole from the configuration. Items
+have the order of the configuration; items that only the live list has stay in their places between them (S-56).
 """
 
 from typing import Any
@@ -12,7 +11,7 @@ from vworkspace_core.schema.node import ANYTHING, MISSING, ListType, Schema
 
 
 def merge(schema: Schema, live: Any, config: Any) -> Any:
-    """`live` with `config` merged into it; either may be MISSING.
+    """Return `live` with `config` merged into it; either may be MISSING.
 
     Parts that the configuration does not change are those of `live`, by identity.
     """
@@ -62,7 +61,7 @@ def _merge_lists(schema: Schema, live: Any, config: Any) -> Any:
 
 
 class _Items:
-    """The merge of two lists of named items."""
+    """The merge of two lists whose items have identities."""
 
     def __init__(self, schema: Schema, left: list[Any], right: list[Any]) -> None:
         self._inner = items_schema(schema)
@@ -70,7 +69,7 @@ class _Items:
         self._right = [(element_of(schema, item), item) for item in right]
         self._old: dict[str, Any] = {}
         for element, item in self._left:
-            # An item that the live list holds twice is not merged with, but replaced (S-61).
+            # An item that the live list has twice is replaced instead of merged (S-61).
             self._old[element] = None if element in self._old else item
         self._new = {element for element, _ in self._right}
 

@@ -1,4 +1,4 @@
-"""What a write does to the field sets of everybody else, and which conflicts it meets."""
+"""The effect of a write on the field sets of other managers, and its conflicts with them."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias
@@ -14,7 +14,7 @@ from vworkspace_core.apimachinery.errors import Conflict, FieldConflict
 from vworkspace_core.schema.node import Schema
 
 Clashes: TypeAlias = Mapping[ManagerKey, FieldSet]
-"""Fields that a write wants and others hold, by holder."""
+"""The fields that a write would change and others own, by owner."""
 
 NEVER_OWNED: Final[FieldSet] = {
     "f:apiVersion": {},
@@ -35,36 +35,36 @@ NEVER_OWNED: Final[FieldSet] = {
 
 
 class UntypedError(ValueError):
-    """An object that a conversion made, with fields that its version does not know."""
+    """An error for an object whose conversion has fields that its version does not know."""
 
 
 class Versioned(Protocol):
-    """A kind in its versions: what somebody owns is said in the version that was written in."""
+    """A kind with its versions: ownership is recorded in the version in which a manager wrote."""
 
     @property
     def schema(self) -> Schema:
-        """The compiled schema of the version in which the request speaks."""
+        """The compiled schema of the request's version."""
 
     @property
     def api_version(self) -> str:
-        """`group/version` of the request."""
+        """The `group/version` of the request."""
 
     @property
     def served_versions(self) -> frozenset[str]:
-        """Every `group/version` in which the kind is served."""
+        """All apiVersions (`group/version`) in which the kind is served."""
 
     def schema_of(self, api_version: str) -> Schema:
-        """The schema of one of the served versions."""
+        """Return the schema of one of the served versions."""
 
     def in_version(self, manifest: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
-        """An object in another served version. Raises UntypedError."""
+        """Return an object in another served version. Raises UntypedError."""
 
 
 @attrs.frozen
 class Rules:
-    """What ownership needs to know of a kind.
+    """The rules of ownership for one kind and endpoint.
 
-    `ignored` are the fields that the endpoint resets, whose changes count for nobody (S-26).
+    `ignored` are the fields that the endpoint resets; changes of them give no ownership (S-26).
     """
 
     kind: Versioned
@@ -72,7 +72,7 @@ class Rules:
 
     @property
     def schema(self) -> Schema:
-        """That of the version of the request."""
+        """The compiled schema of the request's version."""
         return self.kind.schema
 
     @property
@@ -81,14 +81,14 @@ class Rules:
         return self.kind.api_version
 
     def compare(self, old: Any, new: Any, api_version: str) -> Comparison:
-        """What changed between two objects, as another version has them."""
+        """Compare two objects after converting both to `api_version`."""
         kind = self.kind
         before, after = (kind.in_version(manifest, api_version) for manifest in (old, new))
         return compare(kind.schema_of(api_version), before, after).without(self.ignored)
 
 
 def current(rules: Rules, managers: Mapping[ManagerKey, ManagedFieldsEntry]) -> dict[ManagerKey, ManagedFieldsEntry]:
-    """Entries that still count: of served versions (S-71), and as they count under today's schema (S-60)."""
+    """Return the entries that are still valid: of served versions (S-71), adapted to the present schema (S-60)."""
     return {
         key: entry.owning(reconcile_fields(rules.kind.schema_of(entry.api_version), entry.fields))
         for key, entry in managers.items()
@@ -105,9 +105,9 @@ def settle(
     *,
     force: bool,
 ) -> tuple[dict[ManagerKey, ManagedFieldsEntry], Comparison]:
-    """Take what changed between `old` and `new` from everybody but `writer`.
+    """Take what changed between `old` and `new` from every manager except `writer`.
 
-    Returns the remaining entries (the writer's as it was) and what changed. Raises Conflict unless `force`.
+    Returns the remaining entries (the writer's unchanged) and what changed. Raises Conflict unless `force`.
     """
     changes = compare(rules.schema, old, new).without(rules.ignored)
     if changes.same:
@@ -134,7 +134,7 @@ def settle(
 
 
 class Clash(Conflict):
-    """The 409 of server-side apply, with the fields at stake by the manager that holds them."""
+    """The 409 of server-side apply, with the conflicting fields by the manager that owns them."""
 
     def __init__(self, message: str, conflicts: tuple[FieldConflict, ...], clashes: Clashes) -> None:
         super().__init__(message, conflicts)
@@ -142,7 +142,7 @@ class Clash(Conflict):
 
 
 def conflict(clashes: Clashes) -> Clash:
-    """The conflict in the server's words (S-78, S-79)."""
+    """Build the conflict with kube-apiserver's message and causes (S-78, S-79)."""
     by_manager = sorted(clashes.items(), key=lambda clash: clash[0].identifier())
     conflicts = [(key, path_text(path)) for key, fields in by_manager for path in iterate(fields)]
     causes = tuple(FieldConflict(key.manager, path, f"conflict with {key}") for key, path in conflicts)
@@ -157,5 +157,5 @@ def conflict(clashes: Clashes) -> Clash:
 
 
 def without_metadata(fields: FieldSet) -> FieldSet:
-    """`fields` less what nobody can own."""
+    """Return `fields` without those that no manager can own."""
     return difference(fields, NEVER_OWNED)

@@ -1,7 +1,7 @@
-"""Path elements: how a field, a set item or a map list item is named, and how a path is printed.
+"""Path elements: the names of fields, set items and map list items, and the printed form of paths.
 
-`f:name` is a field or map key, `k:{…}` a list item by its keys, `v:…` a set item by its value, `i:0` a list
-index. Numbers are written in one way only, so that equal items have equal names.
+`f:name` is a field or map key, `k:{…}` a list item by its keys, `v:…` a set item by its value, `i:0` a list index.
+Numbers have one spelling only, so that equal items have equal names.
 """
 
 from collections.abc import Iterator
@@ -17,21 +17,21 @@ _ORDER: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 
 
 class PathError(ValueError):
-    """A path element that cannot be read."""
+    """An error for a malformed path element."""
 
 
 def field(name: str) -> str:
-    """Element of a struct field or map key."""
+    """Return the element of a struct field or map key."""
     return "f:" + name
 
 
 def valued(value: Any) -> str:
-    """Element of an item of a set."""
+    """Return the element of an item of a set."""
     return "v:" + _encoder.encode(_plain(value)).decode()
 
 
 def keyed(keys: dict[str, Any]) -> str:
-    """Element of an item of a map list."""
+    """Return the element of an item of a map list."""
     return "k:" + _encoder.encode({name: _plain(value) for name, value in keys.items()}).decode()
 
 
@@ -40,7 +40,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_element(text: str) -> str:
-    """The canonical form of an element that a client wrote. Raises PathError."""
+    """Return the canonical form of an element that a client sent. Raises PathError."""
     kind, colon, rest = text.partition(":")
     if text == ".":
         return text
@@ -62,7 +62,7 @@ def parse_element(text: str) -> str:
 
 
 def element_text(element: str) -> str:
-    """One element as it stands in messages: `.name`, `[key="value"]`, `[="value"]`, `[0]` (S-80)."""
+    """Format one element as in messages: `.name`, `[key="value"]`, `[="value"]`, `[0]` (S-80)."""
     kind, rest = element[0], element[2:]
     if kind == "f":
         return "." + rest
@@ -73,12 +73,12 @@ def element_text(element: str) -> str:
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """A whole path as it stands in messages; keys are not quoted, so it cannot be parsed back (S-80)."""
+    """Format a whole path as in messages; keys are not quoted, so it cannot be parsed back (S-80)."""
     return "".join(map(element_text, path))
 
 
 def iterate(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every path of the set: at each level first the members, then what lies below, both in wire order."""
+    """Yield every path of the set: at each level first its members, then the paths below, both sorted."""
     elements = sorted((element for element in fields if element != "."), key=_rank)
     for element in elements:
         if is_member(fields[element]):

@@ -1,4 +1,4 @@
-"""Removing fields from a value, and completing a set of paths by the named fields above them."""
+"""The removal of fields from a value, and the completion of a set of paths by the named fields above them."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from vworkspace_core.schema.node import ANYTHING, ListType, Schema
 
 
 def remove(schema: Schema, value: Any, fields: FieldSet) -> Any:
-    """`value` without `fields`. A map or list that loses its last member stays, empty (S-42)."""
+    """Return `value` without `fields`. A map or list that loses its last member remains, empty (S-42)."""
     match shape(schema, value):
         case "scalar":
             return value
@@ -47,7 +47,7 @@ def _remove_members(schema: Schema, value: Any, fields: FieldSet) -> Any:
 
 
 def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
-    """`fields` with every declared struct field that leads to a path in it added."""
+    """Return `fields` with every declared struct field that leads to one of its paths added."""
     out: dict[str, Any] = {}
     for element, node in fields.items():
         if element == MEMBER or not node:
@@ -60,7 +60,7 @@ def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
 
 
 def _below(schema: Schema | None, element: str) -> tuple[Schema | None, bool]:
-    """Schema under a path element, and whether the element is a declared field."""
+    """Return the schema under a path element, and whether the element is a declared field."""
     if schema is None:
         return None, False
     if element.startswith("f:"):

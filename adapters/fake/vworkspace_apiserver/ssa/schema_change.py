@@ -1,4 +1,4 @@
-"""Ownership after a schema changed: who owned parts of what is now one value owns the whole (S-60)."""
+"""Ownership after a change of the schema: the owner of parts of a value that became atomic owns the whole (S-60)."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from vworkspace_core.schema.node import JsonType, ListType, Schema
 
 
 def reconcile_fields(schema: Schema, fields: FieldSet) -> FieldSet:
-    """`fields` as they count under `schema`; the same object when nothing needs to change.
+    """Return `fields` as they apply under `schema`; the same object if nothing changes.
 
-    From granular to atomic, an owner of children becomes the owner of the whole. From atomic to granular
+    When a value became atomic, an owner of its children becomes an owner of the whole. When a value became granular,
     nothing is done: the owner keeps the parent only.
     """
     changed: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""Values seen through a schema: what is a leaf, what is a list item's name, which fields a value has.
+"""Values interpreted by a schema: what is a leaf, how a list item is named, which fields a value has.
 
-Server-side apply knows three shapes: scalars (always leaves), lists and maps (leaves when atomic). A schema
-node without a type takes whatever shape the value has.
+Server-side apply knows three shapes: scalars (always leaves), lists and maps (leaves when atomic). Under a schema node
+without a type a value has the shape of its own type.
 """
 
 from collections.abc import Iterator
@@ -26,28 +26,28 @@ _BY_TYPE: Final = {
 
 
 class ItemError(ValueError):
-    """A list item that cannot be named: it lacks its keys, or is no scalar in a set."""
+    """An error for a list item without an identity: it lacks its keys, or is no scalar in a set."""
 
 
 def shape(schema: Schema, value: Any) -> str:
-    """The shape in which `value` is handled: the schema's, or the value's own where the schema has none."""
+    """Return the shape of `value`: the schema's, or that of the value's own type if the schema has none."""
     return _BY_TYPE.get(schema.type) or shape_of(value)
 
 
 def shape_of(value: Any) -> str:
-    """The shape of a value by itself; null passes for a map."""
+    """Return the shape of a value without a schema; null counts as a map."""
     if value is None or isinstance(value, dict):
         return MAP
     return LIST if isinstance(value, list) else SCALAR
 
 
 def items_schema(schema: Schema) -> Schema:
-    """Schema of list items."""
+    """Return the schema of list items."""
     return schema.items if schema.items is not None else ANYTHING
 
 
 def element_of(schema: Schema, item: Any) -> str:
-    """Path element of an item of the set or map list `schema`. Raises ItemError."""
+    """Return the path element of an item of the set or map list `schema`. Raises ItemError."""
     if schema.list_type is ListType.MAP:
         return _keyed_element(schema, item)
     if item is None:
@@ -82,18 +82,18 @@ def _keyed_element(schema: Schema, item: Any) -> str:
 
 
 def named_items(schema: Schema, items: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Every item of a set or map list with its path element."""
+    """Yield every item of a set or map list with its path element."""
     for item in items:
         yield element_of(schema, item), item
 
 
 def field_set(schema: Schema, value: Any) -> FieldSet:
-    """The fields that an applier of `value` owns (S-20, S-21)."""
+    """Return the fields that an applier of `value` owns (S-20, S-21)."""
     return _fields(schema, value)[0]
 
 
 def _fields(schema: Schema, value: Any) -> tuple[dict[str, Any], bool]:
-    """The paths below a value, and whether the value's own path is among its fields."""
+    """Return the paths below a value, and whether the value's own path is a field, too."""
     match shape(schema, value):
         case "scalar":
             return {}, True
@@ -108,7 +108,7 @@ def _fields(schema: Schema, value: Any) -> tuple[dict[str, Any], bool]:
 
 
 def _item_fields(schema: Schema, items: list[Any]) -> dict[str, Any]:
-    """Items of a set or map list; one that occurs twice counts as a whole (S-61)."""
+    """Return the fields of a set's or map list's items; an item that occurs twice is one field as a whole (S-61)."""
     out: dict[str, Any] = {}
     seen: set[str] = set()
     inner = items_schema(schema)

@@ -1,1 +1,1 @@
-"""What the embedded API server keeps, and how it is listed and watched."""
+"""The storage of the embedded API server: objects, their history, lists and watches."""

@@ -1,4 +1,4 @@
-"""Lists: which version to read, from where, how many, and the token to go on with (W-01 to W-06)."""
+"""Lists: the version to read, where to start, how many objects, and the token to continue (W-01 to W-06)."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
@@ -21,12 +21,12 @@ _EXPIRED_TOKEN: Final = (
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
 _INCONSISTENT: Final = -1
-"""resourceVersion of a token that goes on at whatever is current."""
+"""The resourceVersion in a token that continues with the current state."""
 
 
 @attrs.frozen
 class ListOptions:
-    """The query of a list or watch, as it came. Empty text and zero mean "not given"."""
+    """The query of a list or watch, as received. Empty text and zero mean "not given"."""
 
     label_selector: str = ""
     field_selector: str = ""
@@ -40,12 +40,15 @@ class ListOptions:
 
 
 EVERYTHING: Final = ListOptions()
-"""The list or watch without any options."""
+"""The options of a list or watch without a query."""
 
 
 @attrs.frozen
 class ReadPlan:
-    """`version` None reads the current state; `after` is the last key of the previous page."""
+    """The version, start and size of one page.
+
+    `version` None reads the current state; `after` is the last key before the page.
+    """
 
     version: int | None
     after: ObjectKey | None
@@ -54,7 +57,7 @@ class ReadPlan:
 
 @attrs.frozen
 class Selection:
-    """Which objects a list, a watch or a delete of a collection is about."""
+    """The objects that a list, a watch or a collection's delete selects."""
 
     namespace: str | None
     labels: LabelSelector
@@ -62,7 +65,7 @@ class Selection:
     read_field: Callable[[Record, str], str]
 
     def matches(self, record: Record) -> bool:
-        """Whether this state of an object is selected."""
+        """Report whether this state of an object is selected."""
         if self.namespace is not None and record.key[0] != self.namespace:
             return False
         if self.labels and not self.labels.matches(record.labels):
@@ -70,14 +73,17 @@ class Selection:
         return all(term.holds(self.read_field(record, term.path)) for term in self.fields)
 
     def of(self, records: Iterable[Record]) -> list[Record]:
-        """The selected ones. Raises one ConversionNeeded for all whose fields are not known in this version."""
+        """Return the selected records.
+
+        Raises one ConversionNeeded for all whose fields are not known in this version.
+        """
         if not self.fields:
             return [record for record in records if self.matches(record)]
         return [record for record in for_each(records, lambda one: one if self.matches(one) else None) if record]
 
 
 def plan_list(options: ListOptions, current: int, floor: int) -> ReadPlan:
-    """What to read at store version `current`, whose history reaches back to `floor`. Raises ApiFailure."""
+    """Decide what to read at store version `current`, whose history reaches back to `floor`. Raises ApiFailure."""
     _check_match(options)
     if options.continue_token:
         return _plan_page(options, floor)
@@ -106,7 +112,7 @@ def _plan_page(options: ListOptions, floor: int) -> ReadPlan:
 
 
 def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool) -> ListedPage:
-    """Cut the selected records to the page's limit; the rest is counted only when nothing was filtered (W-04)."""
+    """Cut the selected records to the page's limit; the rest is counted only without selectors (W-04)."""
     if not plan.limit or len(records) <= plan.limit:
         return ListedPage(tuple(records), version)
     page = tuple(records[: plan.limit])
@@ -116,7 +122,7 @@ def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool
 
 
 def continue_token(version: int, after: ObjectKey) -> str:
-    """An opaque token: go on behind `after` in the state of `version`."""
+    """Build an opaque token: continue after the key `after` in the state of `version`."""
     token = {"v": "meta.k8s.io/v1", "rv": version, "start": list(after)}
     return urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
@@ -136,7 +142,10 @@ def _read_token(text: str) -> tuple[int, ObjectKey]:
 
 
 def watch_version(options: ListOptions) -> int | None:
-    """The resourceVersion a watch starts from; None to start with all that is there. Raises 500 for nonsense (W-02)."""
+    """Return the resourceVersion from which a watch starts; None to start with all objects.
+
+    Raises 500 if malformed (W-02).
+    """
     if not options.resource_version:
         return None
     try:
@@ -146,7 +155,7 @@ def watch_version(options: ListOptions) -> int | None:
 
 
 def check_watch_options(options: ListOptions) -> None:
-    """Refuse combinations of watch options that a real server refuses (W-12)."""
+    """Refuse combinations of watch options that kube-apiserver refuses (W-12)."""
     match = options.resource_version_match
     if options.send_initial_events is None:
         if match:
@@ -192,7 +201,7 @@ def _number(text: str, prefix: str = "") -> int:
 
 
 def from_the_future(version: int, current: int) -> ApiFailure:
-    """504: the server has not seen that resourceVersion yet (W-03)."""
+    """Build the 504 for a resourceVersion that the server has not reached yet (W-03)."""
     cause = FailureCause("", "Too large resource version", "ResourceVersionTooLarge")
     message = f"Timeout: Too large resource version: {version}, current: {current}"
     return ApiFailure(504, "Timeout", message, causes=(cause,), details={"retryAfterSeconds": 1})

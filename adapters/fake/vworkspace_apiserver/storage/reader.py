@@ -1,4 +1,4 @@
-"""Reads: one object, a page of them, or a watch."""
+"""Reads: one object, a page of a list, or a watch."""
 
 from vworkspace_apiserver.model.calls import RequestTarget
 from vworkspace_apiserver.model.failure import not_found
@@ -13,14 +13,14 @@ from vworkspace_apiserver.storage.watch_stream import WatchStream
 
 
 class Reader:
-    """Reads the store. Every method may raise ApiFailure."""
+    """Reads of the store. Every method may raise ApiFailure."""
 
     def __init__(self, store: Store, streams: Streams) -> None:
         self._store = store
         self._streams = streams
 
     def get(self, target: RequestTarget) -> Reply:
-        """One object; through `/scale` the Scale that stands for it, through other subresources the whole."""
+        """Return one object; through `/scale` its Scale, through other subresources the whole object."""
         record = self._store.get(target.resource.storage, target.key)
         if record is None:
             raise not_found(target.resource.group, target.resource.plural, target.name)
@@ -30,7 +30,7 @@ class Reader:
         return Reply(200, raw)
 
     def page(self, target: RequestTarget, options: ListOptions) -> Listed:
-        """One page (W-01 to W-06)."""
+        """Return one page of a list (W-01 to W-06)."""
         resource = target.resource
         selection = selection_of(target, options)
         plan = plan_list(options, self._store.version, self._store.floor)

@@ -1,4 +1,4 @@
-"""From the texts of a query to a selection over stored records."""
+"""The selection of stored records by the selectors of a query."""
 
 from vworkspace_apiserver.model.calls import RequestTarget
 from vworkspace_apiserver.model.records import Record
@@ -9,7 +9,7 @@ from vworkspace_core.apimachinery.manifest import get_path
 
 
 def selection_of(target: RequestTarget, options: ListOptions) -> Selection:
-    """What a list, a watch or a delete of a collection selects. Raises ApiFailure 400 for a bad selector."""
+    """Return what a list, a watch or a collection's delete selects. Raises ApiFailure 400 for a bad selector."""
     resource = target.resource
     return Selection(
         namespace=target.namespace,

@@ -1,7 +1,7 @@
 """Label and field selectors: parsed once per request, matched on every object and every change.
 
-The grammar and the wording of its errors are those of a kube-apiserver (`found '=', expected: …`);
-a requirement on an absent label holds for `!=`, `notin` and `!key`, as there.
+The grammar and the messages of its errors are kube-apiserver's (`found '=', expected: …`); as there, `!=`, `notin` and
+`!key` hold for an absent label.
 """
 
 import re
@@ -15,7 +15,7 @@ from vworkspace_apiserver.model.failure import ApiFailure, bad_request
 
 
 class Operator(StrEnum):
-    """How a requirement compares a label."""
+    """The operator of a requirement."""
 
     IN = "in"
     NOT_IN = "notin"
@@ -34,7 +34,7 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels satisfies the requirement."""
+        """Report whether an object with these labels satisfies the requirement."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.IN:
@@ -59,7 +59,7 @@ class Requirement:
 
 @attrs.frozen
 class LabelSelector:
-    """All requirements must hold; none at all selects everything."""
+    """A label selector: all requirements must hold; without requirements it selects everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -67,20 +67,20 @@ class LabelSelector:
         return bool(self.requirements)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Report whether an object with these labels is selected."""
         return all(requirement.holds(labels) for requirement in self.requirements)
 
 
 @attrs.frozen
 class FieldTerm:
-    """`path=value` or `path!=value` of a field selector."""
+    """A term `path=value` or `path!=value` of a field selector."""
 
     path: str
     value: str
     equal: bool = True
 
     def holds(self, value: str) -> bool:
-        """Whether an object whose field reads `value` satisfies the term; an absent field reads as empty."""
+        """Report whether a field with this value satisfies the term; an absent field has an empty value."""
         return (value == self.value) is self.equal
 
 
@@ -101,12 +101,12 @@ _OPERATORS: Final = {
 
 
 def parse_labels(text: str) -> LabelSelector:
-    """Parse a label selector. Raises ApiFailure 400 with the server's wording."""
+    """Parse a label selector. Raises ApiFailure 400 with kube-apiserver's message."""
     return LabelSelector(tuple(_Parser(text).requirements())) if text.strip() else LabelSelector()
 
 
 class _Parser:
-    """Recursive descent over the tokens of one selector."""
+    """A recursive descent parser over the tokens of one selector."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [match.group(1) for match in _TOKEN.finditer(text.strip())]
@@ -207,7 +207,10 @@ def _checked_values(key: str, operator: Operator, values: frozenset[str]) -> fro
 
 
 def parse_fields(text: str, supported: Callable[[str], bool]) -> tuple[FieldTerm, ...]:
-    """Parse a field selector; `supported` says which paths the resource can be selected by. Raises ApiFailure 400."""
+    """Parse a field selector; `supported` reports whether the resource can be selected by a path.
+
+    Raises ApiFailure 400.
+    """
     terms = tuple(_term(text, part) for part in _split_terms(text) if part)
     for term in terms:
         if not supported(term.path):
@@ -216,7 +219,7 @@ def parse_fields(text: str, supported: Callable[[str], bool]) -> tuple[FieldTerm
 
 
 def name_selected(text: str) -> str:
-    """The only name that a field selector lets through; empty where it leaves that open or makes no sense."""
+    """Return the only name that a field selector can match; empty if there is none, or the selector is malformed."""
     try:
         terms = parse_fields(text, lambda path: True)
     except ApiFailure:

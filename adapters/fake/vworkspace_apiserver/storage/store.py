@@ -1,8 +1,8 @@
 """The store: every object of every resource under one resourceVersion counter, with a window of history.
 
-Reads never decode and writes touch only the object at hand, so the cost of a write does not depend on how
-many objects there are. The history serves watches that resume, pages that continue and lists of the past;
-what has left the window is answered with 410 by the callers (W-05, W-06, W-11).
+Reads never decode and writes touch only their own object, so the cost of a write does not depend on the number of
+objects. The history serves watches that resume, pages that continue and lists of past versions; for versions older than
+the window the callers answer 410 (W-05, W-06, W-11).
 """
 
 from bisect import bisect_left, insort
@@ -17,7 +17,7 @@ from vworkspace_apiserver.model.records import GroupResource, ObjectKey, Record,
 from vworkspace_core.schema.node import Schema
 
 Observer = Callable[[GroupResource, StoredChange], None]
-"""Called after every write, in order, before the writer returns."""
+"""A function that is called after every write, in order, before the writer returns."""
 
 
 @attrs.define(eq=False)
@@ -31,21 +31,21 @@ class _Table:
 
 @attrs.frozen
 class Snapshot:
-    """What a store held at one moment, without its history."""
+    """The content of a store at one moment, without its history."""
 
     version: int
     objects: Mapping[GroupResource, Mapping[ObjectKey, Record]] = attrs.field(repr=False)
 
     def of(self, where: GroupResource) -> Mapping[ObjectKey, Record]:
-        """The objects of one resource."""
+        """Return the objects of one resource."""
         return self.objects.get(where, {})
 
 
 class Store:
-    """Objects and history. The only owner of the resourceVersion counter."""
+    """The objects and their history. It alone assigns resourceVersions."""
 
     def __init__(self, *, window: int = 10_000, object_bytes: int = 1_572_864) -> None:
-        """`window` is how many changes, over all resources, the history holds; `object_bytes` what etcd takes."""
+        """Keep `window` changes over all resources; refuse objects of more than `object_bytes`, etcd's limit (W-37)."""
         self.version = 1
         self.floor = 1
         self._window = window
@@ -55,12 +55,12 @@ class Store:
         self._observers: list[Observer] = []
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Call `observer` after every write from now on, until the function that is returned is called."""
+        """Call `observer` after every write from now on, until the returned function is called."""
         self._observers.append(observer)
         return lambda: self._observers.remove(observer)
 
     def get(self, where: GroupResource, key: ObjectKey) -> Record | None:
-        """The current state of one object."""
+        """Return the current state of one object."""
         table = self._tables.get(where)
         return None if table is None else table.objects.get(key)
 
@@ -96,7 +96,7 @@ class Store:
         return change
 
     def drop(self, where: GroupResource) -> None:
-        """Forget a resource with its history: its definition is gone, its objects were removed before."""
+        """Forget a resource and its history, after its CRD and its objects have been removed."""
         table = self._tables.pop(where, None)
         if table is not None:
             table.changes.clear()
@@ -104,7 +104,7 @@ class Store:
     def scan(
         self, where: GroupResource, namespace: str | None = None, after: ObjectKey | None = None
     ) -> Iterator[Record]:
-        """Current objects in list order, of one namespace or of all, beyond `after` when given."""
+        """Yield the current objects in list order, of one namespace or of all, after the key `after` if given."""
         table = self._tables.get(where)
         if table is None:
             return iter(())
@@ -112,7 +112,7 @@ class Store:
         return (table.objects[key] for key in keys)
 
     def past(self, where: GroupResource, version: int, namespace: str | None, after: ObjectKey | None) -> list[Record]:
-        """Like `scan`, as it was at `version`, which must not be below `floor`."""
+        """Return what `scan` would have yielded at `version`, which must not be below `floor`."""
         table = self._tables.get(where)
         if table is None:
             return []
@@ -126,7 +126,7 @@ class Store:
         return [record for record in states if record is not None]
 
     def since(self, where: GroupResource, version: int) -> list[StoredChange]:
-        """Changes of one resource after `version`, which must not be below `floor`, oldest first."""
+        """Return the changes of one resource after `version`, which must not be below `floor`, oldest first."""
         table = self._tables.get(where)
         changes: list[StoredChange] = []
         for change in reversed(table.changes if table else ()):
@@ -137,27 +137,27 @@ class Store:
         return changes
 
     def count(self, where: GroupResource) -> int:
-        """How many objects the resource holds."""
+        """Return the number of objects of the resource."""
         table = self._tables.get(where)
         return 0 if table is None else len(table.objects)
 
     def places(self) -> list[GroupResource]:
-        """Every resource that has or had objects."""
+        """Return every resource that has or had objects."""
         return list(self._tables)
 
     def compact(self, version: int | None = None) -> None:
-        """Forget history up to `version` (default: all of it), as etcd compaction does."""
+        """Forget the history up to `version` (default: all of it), as an etcd compaction does."""
         bound = self.version if version is None else min(version, self.version)
         while self._history and (not self._history[0].changes or self._history[0].changes[0].version <= bound):
             self._forget_oldest()
         self.floor = max(self.floor, bound)
 
     def snapshot(self) -> Snapshot:
-        """Everything as it is now."""
+        """Return all objects as they are now."""
         return Snapshot(self.version, {where: dict(table.objects) for where, table in self._tables.items()})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Hold what the snapshot holds and give its versions again; observers are called for what differs."""
+        """Replace the content by the snapshot's, resourceVersion included; observers are called for each difference."""
         before = self.snapshot()
         self._tables = {where: _Table(dict(held), sorted(held)) for where, held in snapshot.objects.items()}
         self._history.clear()
@@ -195,7 +195,7 @@ def _key_of(change: StoredChange) -> ObjectKey:
 
 
 def _between(keys: list[ObjectKey], namespace: str | None, after: ObjectKey | None) -> list[ObjectKey]:
-    """The keys of one namespace (all for None) beyond `after`."""
+    """Return the keys of one namespace (all for None) after the key `after`."""
     first = 0 if namespace is None else bisect_left(keys, (namespace, ""))
     last = len(keys) if namespace is None else bisect_left(keys, (namespace + "\0", ""))
     if after is not None:

@@ -1,4 +1,4 @@
-"""All open watches: every change goes to those of its resource, in order, before the writer returns."""
+"""All open watches: each change is offered to the watches of its resource, in order, before the writer returns."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ from vworkspace_apiserver.storage.watch_stream import WatchStream
 
 
 class Streams:
-    """Opens watches and feeds them."""
+    """The open watches by resource: opened here, and fed with the store's changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -25,7 +25,7 @@ class Streams:
         store.observe(self._dispatch)
 
     def open(self, resource: Resource, selection: Selection, options: ListOptions) -> WatchStream:
-        """Open a watch (W-10 to W-15). Raises ApiFailure for options that a real server refuses."""
+        """Open a watch (W-10 to W-15). Raises ApiFailure for options that kube-apiserver refuses."""
         check_watch_options(options)
         version = watch_version(options)
         initial = options.send_initial_events if options.send_initial_events is not None else version is None
@@ -50,7 +50,7 @@ class Streams:
         return stream
 
     def each(self, act: Callable[[WatchStream], None], where: GroupResource | None = None) -> None:
-        """Do something to every open watch, of one resource or of all."""
+        """Call `act` on every open watch, of one resource or of all."""
         for place in [where] if where is not None else list(self._open):
             for stream in list(self._open.get(place, ())):
                 act(stream)

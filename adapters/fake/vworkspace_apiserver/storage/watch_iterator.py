@@ -7,7 +7,7 @@ from vworkspace_apiserver.storage.watch_stream import WatchStream
 from vworkspace_core.ports import WatchEvent
 
 BOOKMARK_SECONDS: Final = 60.0
-"""How often a watch gets a bookmark."""
+"""The seconds between two bookmarks of a watch."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -15,10 +15,10 @@ Sleep = Callable[[float], Awaitable[None]]
 async def follow(
     stream: WatchStream, timeout_seconds: float, version: Callable[[], int], sleep: Sleep | None = None
 ) -> AsyncIterator[WatchEvent]:
-    """Events of `stream` as they come, until it ends or `timeout_seconds` have passed (W-19).
+    """Yield events of `stream` as they arrive, until it ends or `timeout_seconds` have passed (W-19).
 
-    Bookmarks carry the `version` of their moment. `sleep` measures time (a virtual clock's, or asyncio's when
-    None). Raises the stream's ApiFailure after what came before it.
+    A bookmark has the current `version`. `sleep` measures time (a virtual clock's sleep, or asyncio's when None). If
+    the stream fails, its ApiFailure is raised after the events that precede it.
     """
     import asyncio  # here, so that importing the fake costs no event loop
 
@@ -39,14 +39,14 @@ async def follow(
         if stream.failure is not None:
             raise stream.failure
         if timer.done():
-            timer.result()  # a clock that fails is not mistaken for the end of the time
+            timer.result()  # re-raise an error of the clock: it is no timeout
     finally:
         timer.cancel()
         stream.end()
 
 
 async def _tick(stream: WatchStream, seconds: float, version: Callable[[], int], sleep: Sleep) -> None:
-    """Bookmarks while the time lasts."""
+    """Send bookmarks until the time is over."""
     while seconds > 0:
         await sleep(min(BOOKMARK_SECONDS, seconds))
         seconds -= BOOKMARK_SECONDS

@@ -1,7 +1,7 @@
-"""A watch as an object that can be polled: the server pushes changes in, a handler takes lines out.
+"""A watch as an object that can be polled: the server adds changes, a handler takes lines.
 
-No thread, no event loop: `take` and `drain` return what has come so far, and `on_ready` tells a handler that
-wants to wait. Changes arrive complete, in order and are never merged (W-16).
+Without threads or an event loop: `take` and `drain` return what is pending, and `on_ready` is called for a handler that
+waits. Changes arrive complete, in order and are never merged (W-16).
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ Line = tuple[WatchEventType, bytes]
 
 
 class WatchStream:
-    """One open watch. Ends by `end` (cleanly) or `fail` (one ERROR line, then the end)."""
+    """One open watch. `end` ends it cleanly, `fail` with one ERROR line."""
 
     def __init__(
         self,
@@ -32,11 +32,11 @@ class WatchStream:
         bookmarks: bool,
         later: bool = False,
     ) -> None:
-        """Show changes beyond resourceVersion `after` of objects that `matches` selects.
+        """Show the changes after resourceVersion `after` of objects that `matches` selects.
 
-        `render` turns a stored object into bytes of the version that was asked for; `type_meta` is the
-        apiVersion and kind that bookmarks carry. `later`: objects may have to be converted, so they are looked at
-        when the lines are taken, and not within the write that made them.
+        `render` turns a stored object into bytes of the requested version; `type_meta` is the apiVersion and kind of
+        bookmarks. `later`: objects may have to be converted, so they are matched and rendered when the lines are taken,
+        and not within the write that changed them.
         """
         self.failure: ApiFailure | None = None
         self.ended = False
@@ -50,7 +50,7 @@ class WatchStream:
         self._pending: deque[Line | Callable[[], Line | None]] = deque()
 
     def offer(self, change: StoredChange) -> None:
-        """Take one change of the watched resource; what the watch does not show leaves no trace."""
+        """Queue the event of one change of the watched resource, if the watch shows it."""
         if self.ended or change.version <= self._after:
             return
         if self._later:
@@ -59,7 +59,7 @@ class WatchStream:
             self._add(line)
 
     def start_with(self, record: Record) -> None:
-        """Queue a synthetic ADDED for an object that was there before the watch (W-10)."""
+        """Queue a synthetic ADDED for an object that existed before the watch (W-10)."""
         if self._later:
             self._add(lambda: self._first_line(record))
         elif (line := self._first_line(record)) is not None:
@@ -75,7 +75,7 @@ class WatchStream:
         return None if event is None else (event[0], self._render(event[1]))
 
     def bookmark(self, version: int, *, initial_events_end: bool = False) -> None:
-        """Queue a BOOKMARK for resourceVersion `version`, if the watch allows bookmarks and began no later (W-15)."""
+        """Queue a BOOKMARK of `version`, if the watch allows bookmarks and did not begin after that version (W-15)."""
         if not self.bookmarks or self.ended or version < self._after:
             return
         meta: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
@@ -84,17 +84,17 @@ class WatchStream:
         self._add((WatchEventType.BOOKMARK, encode({**self._type_meta, "metadata": meta})))
 
     def end(self) -> None:
-        """End cleanly: what is pending can still be taken, nothing comes after it."""
+        """End cleanly: pending lines can still be taken, and no others follow."""
         self.ended = True
         self._notify()
 
     def fail(self, failure: ApiFailure) -> None:
-        """End with an error, which a handler shows after what is pending (W-11, W-14)."""
+        """End with an error, which a handler shows after the pending lines (W-11, W-14)."""
         self.failure = failure
         self.end()
 
     def take(self) -> list[Line]:
-        """Everything pending, as bytes. Raises ApiFailure and ConversionNeeded; nothing is lost then."""
+        """Return all pending lines, as bytes. Raises ApiFailure and ConversionNeeded; the lines stay pending then."""
         if self._later:
             made = for_each(self._pending, lambda line: line() if callable(line) else line)
             lines: list[Line] = [line for line in made if line is not None]
@@ -104,7 +104,7 @@ class WatchStream:
         return lines
 
     def drain(self) -> list[WatchEvent]:
-        """Everything pending, decoded. Look at `failure` and `ended` afterwards."""
+        """Return all pending events, decoded. The caller checks `failure` and `ended` afterwards."""
         return [WatchEvent(kind, decode(raw)) for kind, raw in self.take()]
 
     def _add(self, line: "Line | Callable[[], Line | None]") -> None:

@@ -1,1 +1,1 @@
-"""What a write makes of an object, step by step, as pure functions."""
+"""The steps from a write request to the object to store, as pure functions."""

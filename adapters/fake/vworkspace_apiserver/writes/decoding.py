@@ -1,6 +1,6 @@
-"""Reading a request body as an object of a kind: type, metadata, unknown fields, defaults.
+"""The decoding of a request body into an object of a kind: type, metadata, unknown fields, defaults.
 
-This is what a real server's decoder does before anything else sees the object (W-36).
+kube-apiserver's decoder does the same before any other step (W-36).
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from vworkspace_core.schema.structure import check_structure
 
 
 def require_type(definition: Definition, body: Any) -> Mapping[str, Any]:
-    """`body` when it is an object of this kind and version, 400 otherwise."""
+    """Return `body` if it is an object of this kind and version; raise 400 otherwise."""
     if not isinstance(body, Mapping):
         raise _unrecognized(definition, body, "json parse error: json: cannot unmarshal into an object")
     if not body.get("kind"):
@@ -58,7 +58,7 @@ def _quoted(text: str) -> str:
 def read_body(
     definition: Definition, body: Mapping[str, Any], validation: FieldValidation
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """The object that `body` describes, defaults filled in, and the warnings about unknown fields.
+    """Return the object that `body` describes, with defaults, and the warnings about unknown fields.
 
     Raises 400 for metadata of the wrong shape and, under Strict, for unknown fields.
     """
@@ -72,10 +72,10 @@ def read_body(
 def completed(
     definition: Definition, manifest: Mapping[str, Any], live: Mapping[str, Any] | None = None
 ) -> Mapping[str, Any]:
-    """`manifest` with all defaults. Raises 400 for what a typed decoder could not read.
+    """Return `manifest` with all defaults. Raises 400 where kube-apiserver's typed decoder would fail.
 
-    That is metadata of the wrong shape and, for built-in kinds, any value of a wrong type; custom resources
-    are left to validation. Metadata that is already in `live` needs no second look, nor do the managedFields of an
+    It would fail on metadata of the wrong shape and, for built-in kinds, on any value of a wrong type; custom resources
+    are left to validation. Metadata that is in `live` already is not checked again, nor are the managedFields of an
     update: an apply wrote them.
     """
     metadata = manifest.get("metadata")
@@ -103,7 +103,7 @@ def _unreadable(definition: Definition, why: str) -> Exception:
 
 
 def coerce(definition: Definition, body: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """`body` without what the kind does not know and without stray nulls, and the unknown paths."""
+    """Return `body` without fields unknown to the kind and without stray nulls, and the unknown paths."""
     metadata, strange = _metadata(definition, body.get("metadata"))
     rest, unknown = prune(definition.schema, dict(body))
     rest = drop_nulls(definition.schema, rest)
@@ -115,9 +115,9 @@ def coerce(definition: Definition, body: Mapping[str, Any]) -> tuple[Mapping[str
 def storage_form(
     definition: Definition, manifest: Mapping[str, Any], settled: Mapping[str, Any] | None = None
 ) -> Mapping[str, Any]:
-    """`manifest` as it is stored: an apply can leave nulls, empty metadata and fields that pruning drops.
+    """Return `manifest` as it is stored: without nulls, empty metadata and prunable fields that an apply can leave.
 
-    What it shares with `settled`, an object in that form, is not looked into.
+    Parts that it shares with `settled`, an object in that form, are skipped.
     """
     meta = manifest["metadata"]
     old = MISSING if settled is None else settled

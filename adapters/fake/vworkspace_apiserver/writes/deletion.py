@@ -1,7 +1,7 @@
-"""What a DELETE does to one object, decided purely: gone at once, or marked and left to its finalizers.
+"""The pure decision about a DELETE of one object: remove it at once, or mark it until its finalizers are removed.
 
-A bare API server deletes nothing but the object itself. Foreground and orphan deletion are finalizers
-that the garbage collector takes off when it has dealt with the dependents (W-31, W-32).
+An API server deletes nothing except the object itself. Foreground and orphan deletion are finalizers that the garbage
+collector removes after it has dealt with the dependents (W-31, W-32).
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ def _bad_option(cause: FailureCause) -> ApiFailure:
 
 
 def check_preconditions(live: Mapping[str, Any], options: DeleteOptions, where: tuple[str, str]) -> None:
-    """Refuse with 409 when the object is not the one, or not the version, the caller saw (W-30)."""
+    """Raise 409 if the object is not the one, or not the version, that the caller saw (W-30)."""
     meta = live["metadata"]
     if options.uid is not None and options.uid != meta["uid"]:
         why = (
@@ -71,7 +71,7 @@ def check_preconditions(live: Mapping[str, Any], options: DeleteOptions, where: 
 
 
 def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ...]:
-    """The finalizers after a DELETE with this policy: at most one of `orphan` and `foregroundDeletion`."""
+    """Return the finalizers after a DELETE with this policy: at most one of `orphan` and `foregroundDeletion`."""
     match propagation:
         case "Orphan":
             added: tuple[str, ...] = (ORPHAN,)
@@ -87,7 +87,7 @@ def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ..
 
 
 def marked(live: Mapping[str, Any], finalizers: Sequence[str], now: datetime) -> dict[str, Any]:
-    """`live` as terminating: timestamped and, the first time, of the next generation (S-72)."""
+    """Return `live` as terminating: with a timestamp and, the first time, the next generation (S-72)."""
     meta = {**live["metadata"], "finalizers": list(finalizers)}
     if not finalizers:
         del meta["finalizers"]

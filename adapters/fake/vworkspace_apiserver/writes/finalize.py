@@ -1,4 +1,4 @@
-"""The last steps of every write: what the server itself decides, what may not change, validation, no-ops."""
+"""The last steps of every write: fields that the server sets, immutable fields, validation, no-ops."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -30,13 +30,13 @@ _SYSTEM: Final = frozenset(
 _FREE_FINALIZERS: Final = frozenset(
     ("admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "policy")
 )
-"""Groups of built-in kinds whose finalizers may have any name."""
+"""The groups of built-in kinds whose finalizers may have any name."""
 
 
 def finalize_create(
     definition: Definition, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
 ) -> WriteOutcome:
-    """The object that comes into being. Raises 422 with everything that is wrong with it."""
+    """Return the outcome of creating an object. Raises 422 with all problems."""
     behaviour = definition.behaviour
     meta = {key: value for key, value in manifest["metadata"].items() if key not in _SYSTEM}
     meta |= {"uid": write.uid, "creationTimestamp": write.now}
@@ -49,7 +49,7 @@ def finalize_create(
     causes = check_metadata(manifest["metadata"], behaviour.name_rule, namespaced=definition.kind.namespaced)
     causes += _kube_finalizers(definition, meta)
     causes += validate(definition.schema, manifest)
-    # The kind's own rules may rely on what the schema says.
+    # The kind's own rules may rely on a valid schema.
     causes += [] if causes else behaviour.check(manifest)
     refusal = _refused(definition, meta.get("name", ""), causes, write)
     stored = storage_form(definition, manifest)
@@ -70,7 +70,7 @@ def finalize_create(
 def finalize_update(
     definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
 ) -> WriteOutcome:
-    """The new state of an object. Raises 409 for a stale resourceVersion and 422 for what is wrong."""
+    """Return the outcome of changing an object. Raises 409 for a stale resourceVersion and 422 with all problems."""
     _check_version(definition, live, manifest, write)
     manifest = _prepared(definition, live, manifest, write)
     refusal = _refused(definition, write.name, _causes(definition, live, manifest, write), write)
@@ -82,7 +82,7 @@ def finalize_update(
 
 
 def _with_default_status(definition: Definition, stored: Manifest) -> Manifest:
-    """What readers see of a new object: a status that the schema defaults, though creating drops every status."""
+    """Return a new object as readers see it: with the status's defaults, though a create drops the status."""
     status = definition.schema.properties.get("status")
     if definition.built_in or "status" in stored or status is None or status.default is MISSING:
         return stored
@@ -91,7 +91,7 @@ def _with_default_status(definition: Definition, stored: Manifest) -> Manifest:
 
 
 def _check_version(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> None:
-    """The optimistic lock: 409 when the request saw another state, 422 when the kind insists on one (S-74)."""
+    """Check the optimistic lock: 409 for a stale resourceVersion, 422 if a required one is absent (S-74)."""
     asked, current = manifest["metadata"].get("resourceVersion"), live["metadata"].get("resourceVersion")
     if not asked and definition.behaviour.unconditional_update:
         return
@@ -103,7 +103,7 @@ def _check_version(definition: Definition, live: Manifest, manifest: Manifest, w
 
 
 def _prepared(definition: Definition, live: Manifest, manifest: Manifest, write: WriteRequest) -> Manifest:
-    """The new state with everything put back that this endpoint cannot change (S-26, S-72)."""
+    """Return the new state with everything restored that this endpoint cannot change (S-26, S-72)."""
     old = live["metadata"]
     if write.subresource == "status":
         meta = {**old, "managedFields": manifest["metadata"].get("managedFields")}
@@ -119,7 +119,7 @@ def _prepared(definition: Definition, live: Manifest, manifest: Manifest, write:
 
 
 def _kept(meta: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata in which the system's own fields are the old ones."""
+    """Return the metadata with the system's own fields taken from the old metadata."""
     out = {**meta, **{key: old.get(key) for key in ("generation", "creationTimestamp", "resourceVersion")}}
     out["uid"] = meta.get("uid") or old.get("uid")
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
@@ -153,7 +153,7 @@ def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: W
     old, meta = live["metadata"], manifest["metadata"]
     causes = check_metadata_update(meta, old)
     if not definition.built_in:
-        causes = causes * 2  # a real server looks twice at the metadata of custom resources, and says it twice
+        causes = causes * 2  # kube-apiserver checks metadata of custom resources twice, and reports it twice
     if meta != old:
         causes += [*check_common(meta, old if write.settled else {}), *_kube_finalizers(definition, meta)]
     causes += validate(definition.schema, manifest, live, settled=write.settled)
@@ -165,18 +165,18 @@ def _causes(definition: Definition, live: Manifest, manifest: Manifest, write: W
 
 
 def _kube_finalizers(definition: Definition, meta: Mapping[str, Any]) -> list[StatusCause]:
-    """What only some of the built-in kinds ask of finalizers."""
+    """Check rules for finalizers that apply to some of the built-in kinds only."""
     strict = definition.built_in and definition.kind.group not in _FREE_FINALIZERS
     return check_kube_finalizers(meta.get("finalizers") or ()) if strict else []
 
 
 def _warned(definition: Definition, new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
-    """Warnings come with custom resources only."""
+    """Return warnings about finalizers, which kube-apiserver gives for custom resources only."""
     return () if definition.built_in else finalizer_warnings(new, old)
 
 
 def _with_old_times(live: Manifest, manifest: Manifest) -> Manifest:
-    """When nothing but times of managedFields differs, the old times stay, so that no-ops are no-ops (S-65)."""
+    """Keep the old times if nothing else in managedFields differs, so that a no-op stays one (S-65)."""
     old, new = live["metadata"].get("managedFields"), manifest["metadata"].get("managedFields")
     if not old or not new or len(old) != len(new) or old == new:
         return manifest
@@ -191,7 +191,7 @@ def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refused(definition: Definition, name: str, causes: list[StatusCause], write: WriteRequest) -> ApiFailure | None:
-    """The refusal of an object with these problems: raised, unless the write defers it."""
+    """Build the refusal of an object with these problems: raised, unless the write defers validation."""
     if not causes:
         return None
     failure = invalid(definition.kind.group, definition.kind.kind, name, _wire(causes))

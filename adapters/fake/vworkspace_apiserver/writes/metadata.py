@@ -1,4 +1,4 @@
-"""The rules of `metadata`: what decoding drops, what is checked, what an update may not change."""
+"""The rules of `metadata`: what decoding drops, what is validated, what an update may not change."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ _VALUE_TEXT: Final = (
 
 
 def tidy(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Metadata as a server writes it back: without nulls and without what is empty."""
+    """Return metadata as kube-apiserver returns it: without nulls and empty values."""
     if all(_holds(value) for value in metadata.values()):
         return metadata
     return {key: value for key, value in metadata.items() if _holds(value)}
@@ -56,7 +56,7 @@ def _holds(value: Any) -> bool:
 
 
 def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: bool) -> list[StatusCause]:
-    """Name, labels, annotations, owner references and finalizers."""
+    """Check the name, labels, annotations, owner references and finalizers of a new object."""
     causes: list[StatusCause] = []
     if metadata.get("generateName"):
         prefix = metadata["generateName"]
@@ -74,7 +74,7 @@ def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: b
 
 
 def check_common(metadata: Mapping[str, Any], settled: Mapping[str, Any] = {}) -> list[StatusCause]:
-    """What holds on every write, whatever the kind. What it shares with `settled` was found good before."""
+    """Check the rules of every write of every kind. Values shared with `settled` were checked before."""
     causes: list[StatusCause] = []
     for key, check in _COMMON:
         value = metadata.get(key)
@@ -84,7 +84,7 @@ def check_common(metadata: Mapping[str, Any], settled: Mapping[str, Any] = {}) -
 
 
 def name_problems(name: str, rule: NameRule) -> list[str]:
-    """What is wrong with an object's name."""
+    """Return what is wrong with an object's name."""
     match rule:
         case NameRule.SUBDOMAIN:
             return _name(name, _SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
@@ -104,7 +104,7 @@ def _name(name: str, pattern: re.Pattern[str], limit: int, text: str) -> list[st
 
 
 def qualified_problems(key: str) -> list[str]:
-    """What is wrong with a label key, annotation key or finalizer."""
+    """Return what is wrong with a label key, annotation key or finalizer."""
     prefix, slash, name = key.rpartition("/")
     problems: list[str] = []
     if "/" in prefix:
@@ -123,7 +123,7 @@ def qualified_problems(key: str) -> list[str]:
 
 
 def label_value_problems(value: str) -> list[str]:
-    """What is wrong with a label's value."""
+    """Return what is wrong with a label's value."""
     problems = ["must be no more than 63 bytes"] if len(value.encode()) > 63 else []
     return problems if not value or _QUALIFIED.fullmatch(value) else [*problems, _VALUE_TEXT]
 
@@ -145,7 +145,7 @@ def _check_annotations(annotations: Mapping[str, str]) -> Iterable[StatusCause]:
 
 
 def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[StatusCause]:
-    """Owner references are complete, and at most one of them is the controller (W-34)."""
+    """Check that owner references are complete, and that at most one of them is the controller (W-34)."""
     controller = ""
     for index, owner in enumerate(owners):
         where = f"metadata.ownerReferences[{index}]"
@@ -185,7 +185,7 @@ _COMMON: Final[tuple[tuple[str, Callable[[Any], Iterable[StatusCause]]], ...]] =
 
 
 def check_kube_finalizers(finalizers: Iterable[str]) -> list[StatusCause]:
-    """Finalizers of most built-in kinds have a domain and a path, or are those of Kubernetes itself."""
+    """Check finalizers by the rule of most built-in kinds: a domain and a path, or one of Kubernetes' own."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid_value(f"metadata.finalizers[{index}]", name, detail)
@@ -195,7 +195,7 @@ def check_kube_finalizers(finalizers: Iterable[str]) -> list[StatusCause]:
 
 
 def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[StatusCause]:
-    """What an update may not change, and no new finalizers once deletion has begun (S-09, S-75, S-76)."""
+    """Check immutable fields, and that deletion admits no new finalizers (S-09, S-75, S-76)."""
     causes = [
         invalid_value(f"metadata.{key}", new.get(key), "field is immutable")
         for key in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -210,7 +210,7 @@ def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> lis
 
 
 def finalizer_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
-    """A finalizer without a domain invites clashes; real servers warn of it."""
+    """Return kube-apiserver's warnings about new finalizers without a domain and path, which may clash with others."""
     fresh = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
     return tuple(
         f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental conflicts '
@@ -224,7 +224,7 @@ def finalizer_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[
 
 
 def unique_owners(metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Metadata with every owner reference once, and the warning when one was repeated."""
+    """Return metadata with every owner reference once, and the warning if one was repeated."""
     owners = metadata.get("ownerReferences")
     if not isinstance(owners, list) or len(owners) < 2:
         return metadata, ()

@@ -1,4 +1,4 @@
-"""The options of a write, validated before its body is: field manager, force, dry run (S-02 to S-04)."""
+"""The options of a write, checked before its body: field manager, force, dry run (S-02 to S-04)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,7 +11,10 @@ MANAGER_BYTES: Final = 128
 
 
 def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
-    """The options in a query string; `kind` is the name of the options object in errors. Raises ApiFailure 422."""
+    """Return the options in a query string; `kind` is the name of the options object in errors.
+
+    Raises ApiFailure 422.
+    """
     dry_run = query.get("dryRun")
     if dry_run not in (None, "", "All"):
         raise _refused(kind, "dryRun", f'Unsupported value: "{dry_run}": supported values: "All"', "NotSupported")
@@ -41,7 +44,7 @@ def check_write(options: WriteOptions, kind: str, *, apply: bool = False) -> Non
 
 
 def manager_of(options: WriteOptions, caller: Caller) -> str:
-    """The field manager of a write."""
+    """Return the field manager of a write."""
     return options.field_manager or caller.default_manager
 
 

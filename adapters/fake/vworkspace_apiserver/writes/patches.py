@@ -1,4 +1,4 @@
-"""Patches that are not applies: JSON merge patch (RFC 7386), JSON patch (RFC 6902), strategic merge patch.
+"""Patches other than server-side apply: JSON merge patch (RFC 7386), JSON patch (RFC 6902), strategic merge patch.
 
 Pure functions from a document and a patch to a new document; arguments are never changed.
 """
@@ -13,7 +13,7 @@ MAX_OPERATIONS: Final = 10_000
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
-    """RFC 7386: objects merge, null removes, everything else replaces."""
+    """Apply a merge patch (RFC 7386): objects merge, null removes, everything else replaces."""
     if not isinstance(patch, Mapping):
         return patch
     out = dict(document) if isinstance(document, Mapping) else {}
@@ -26,7 +26,10 @@ def merge_patch(document: Any, patch: Any) -> Any:
 
 
 def json_patch(document: Any, operations: Any) -> Any:
-    """RFC 6902. Raises ApiFailure: 400 for what is no patch, 422 when an operation cannot be done."""
+    """Apply a JSON patch (RFC 6902).
+
+    Raises ApiFailure: 400 for a malformed patch, 413 for too many operations (W-37), 422 when an operation fails.
+    """
     if not isinstance(operations, list):
         raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     if len(operations) > MAX_OPERATIONS:
@@ -40,7 +43,7 @@ def json_patch(document: Any, operations: Any) -> Any:
 
 
 def cannot() -> ApiFailure:
-    """422 in the generic words of a server that keeps the cause to itself (W-37)."""
+    """Build the 422 with the generic message of kube-apiserver, which does not reveal the cause (W-37)."""
     return ApiFailure(422, "Invalid", "the server rejected our request due to an error in our request", details={})
 
 
@@ -67,7 +70,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
 
 
 def _pointer(text: Any) -> tuple[str, ...]:
-    """A JSON pointer as its steps."""
+    """Return the steps of a JSON pointer."""
     if text == "":
         return ()
     if not isinstance(text, str) or not text.startswith("/"):
@@ -76,7 +79,7 @@ def _pointer(text: Any) -> tuple[str, ...]:
 
 
 def _index(steps: list[Any], text: str, *, last: int) -> int:
-    """List index of a step; `last` is the highest that is allowed. Negative ones count from the end."""
+    """Return the list index of a step, at most `last`. Negative ones count from the end."""
     try:
         index = int(text)
     except ValueError:
@@ -99,7 +102,7 @@ def _get(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def _tested(document: Any, path: tuple[str, ...]) -> Any:
-    """The value a `test` sees: an absent member passes for null."""
+    """Return the value that a `test` compares: an absent member counts as null."""
     if path and isinstance(parent := _get(document, path[:-1]), Mapping):
         return parent.get(path[-1])
     return _get(document, path)

@@ -1,12 +1,12 @@
-"""What a write makes of an object: pure functions from a definition, the live object and a request.
+"""The pipeline of writes: pure functions of a definition, the live object and a request.
 
     create(definition, body, write)                    POST
     update(definition, live, body, write)              PUT
     patch(definition, live, patch, patch_type, write)  JSON, merge and strategic merge patch
     apply(definition, live_or_None, body, write)       server-side apply
 
-Each decodes, tracks ownership, lets the kind set what the server decides, and validates, in the order of a
-real server, since that order decides who owns defaults and which error a client sees. Nothing is mutated.
+Each decodes, tracks ownership, calls the hooks of the kind, and validates. The order is kube-apiserver's, since it
+decides who owns defaults and which error a client sees. Nothing is mutated.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ _PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+j
 
 
 def create(definition: Definition, body: Any, write: WriteRequest) -> WriteOutcome:
-    """POST: the object that comes into being. Raises ApiFailure (400, 422)."""
+    """Create an object (POST). Raises ApiFailure (400, 422)."""
     raw = require_type(definition, body)
     manifest, warnings = read_body(definition, raw, write.field_validation)
     if manifest["metadata"].get("resourceVersion"):
@@ -64,7 +64,7 @@ def create(definition: Definition, body: Any, write: WriteRequest) -> WriteOutco
 
 
 def update(definition: Definition, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
-    """PUT on the object or on a subresource. Raises ApiFailure (400, 409, 422)."""
+    """Replace an object or a subresource (PUT). Raises ApiFailure (400, 409, 422)."""
     if write.subresource == "scale":
         return _scale(definition, live, body, write)
     raw = require_type(definition, body)
@@ -79,7 +79,7 @@ def update(definition: Definition, live: Manifest, body: Any, write: WriteReques
 def patch(
     definition: Definition, live: Manifest, patch_body: Any, patch_type: PatchType, write: WriteRequest
 ) -> WriteOutcome:
-    """A patch that is no apply. Raises ApiFailure (400, 409, 413, 415, 422)."""
+    """Apply a patch other than server-side apply. Raises ApiFailure (400, 409, 413, 415, 422)."""
     if patch_type is PatchType.STRATEGIC and not definition.built_in:
         raise unsupported_media_type(_PATCH_TYPES)
     document = scale_of(definition, live) if write.subresource == "scale" else live
@@ -98,7 +98,7 @@ def patch(
 
 
 def apply(definition: Definition, live: Manifest | None, body: Any, write: WriteRequest) -> WriteOutcome:
-    """Server-side apply, creating what does not exist. Raises ApiFailure (400, 404, 409, 422, 500)."""
+    """Apply server-side; create a missing object. Raises ApiFailure (400, 404, 409, 422, 500)."""
     config = _config(definition, body, write)
     if live is None and write.subresource:
         raise not_found(definition.kind.group, definition.kind.plural, write.name)
@@ -117,7 +117,7 @@ def apply(definition: Definition, live: Manifest | None, body: Any, write: Write
 
 
 def _same_content(merged: Manifest, live: Manifest) -> bool:
-    """Whether an apply changed nothing but ownership: what is stored in another version gets no defaults then."""
+    """Report whether an apply changed ownership only: an object stored in another version then gets no defaults."""
     rest = [(merged.get(key), live.get(key)) for key in {*merged, *live} - {"metadata"}]
     return all(one is other for one, other in rest) and not [
         key
@@ -127,7 +127,7 @@ def _same_content(merged: Manifest, live: Manifest) -> bool:
 
 
 def _config(definition: Definition, body: Any, write: WriteRequest) -> Manifest:
-    """The applied configuration, when it is one of this kind (S-05, S-06)."""
+    """Return the applied configuration if it is of this kind; raise 400 otherwise (S-05, S-06)."""
     if not isinstance(body, Mapping):
         raise bad_request("error decoding patch: an apply configuration is an object")
     if write.subresource == "scale":
@@ -161,7 +161,10 @@ def _applied(definition: Definition, live: Manifest | None, config: Manifest, wr
 
 
 def _read_patched(definition: Definition, raw: Manifest, write: WriteRequest) -> tuple[Manifest, tuple[str, ...]]:
-    """Like a body, but what Strict refuses in a patched object is 422, and in built-in kinds what cannot be read."""
+    """Read a patched object as `read_body` does, except for the status of errors.
+
+    A patched object is refused with 422 instead of 400 under Strict and for built-in kinds, as on kube-apiserver.
+    """
     try:
         return read_body(definition, raw, write.field_validation)
     except ApiFailure as failure:
@@ -179,7 +182,7 @@ def _replaced(
     warnings: tuple[str, ...],
     managers: Managers,
 ) -> WriteOutcome:
-    """A whole new state by PUT or patch: track who changed what, then settle it."""
+    """Compute the outcome of a PUT or patch with a whole new state: track ownership, then finalize."""
     meta = manifest["metadata"]
     if definition.kind.namespaced and not meta.get("namespace"):
         manifest = {**manifest, "metadata": {**meta, "namespace": live["metadata"]["namespace"]}}
@@ -198,7 +201,7 @@ def _replaced(
 
 
 def _scale(definition: Definition, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
-    """A write of the scale subresource: only the number of replicas counts (S-51)."""
+    """Write the scale subresource: only the number of replicas has an effect (S-51)."""
     if not isinstance(body, Mapping):
         raise bad_request("a Scale is an object")
     version = get_path(body, "metadata", "resourceVersion") or live["metadata"].get("resourceVersion")
@@ -212,7 +215,7 @@ def _held(live: Manifest) -> Managers:
 
 
 def _claimed(definition: Definition, raw: Manifest, held: Managers) -> Managers:
-    """The ownership to start from, given what the request says about managedFields (S-68, S-69)."""
+    """Return the ownership to start from, given managedFields in the request (S-68, S-69)."""
     asked = (raw.get("metadata") or {}).get("managedFields")
     if is_reset(asked, built_in=definition.built_in):
         return {}

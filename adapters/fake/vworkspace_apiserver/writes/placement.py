@@ -1,4 +1,4 @@
-"""Where an object belongs: its name and namespace against those of the URL (S-07)."""
+"""The name and namespace of an object, checked against those of the URL (S-07)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ Manifest = Mapping[str, Any]
 
 
 def placed(definition: Definition, manifest: Manifest, write: WriteRequest) -> Manifest:
-    """A new object with the name and namespace of the request. Raises 400 where it says others."""
+    """Return a new object with the name and namespace of the request. Raises 400 if it has others."""
     meta = dict(manifest["metadata"])
     if not meta.get("name") and write.generated_name:
         meta["name"] = write.generated_name
@@ -25,7 +25,7 @@ def placed(definition: Definition, manifest: Manifest, write: WriteRequest) -> M
 
 
 def check_place(definition: Definition, manifest: Manifest, write: WriteRequest) -> None:
-    """Raise 400 when the object says another name or namespace than the URL."""
+    """Raise 400 if the object has another name or namespace than the URL."""
     meta = manifest["metadata"]
     if definition.kind.namespaced and meta.get("namespace", write.namespace) != write.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")

@@ -1,4 +1,4 @@
-"""Writes that take objects away: DELETE of one and of a collection."""
+"""Deletion of single objects and of collections."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -19,14 +19,14 @@ from vworkspace_apiserver.writes.deletion import check_preconditions, finalizers
 
 
 class Remover:
-    """Deletes objects of the store, or marks them. Every method may raise ApiFailure."""
+    """Deletion from the store, or marking for deletion. Every method may raise ApiFailure."""
 
     def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
         self._store = store
         self._now = now
 
     def delete(self, target: RequestTarget, options: DeleteOptions) -> Reply:
-        """DELETE of one object: gone with a Status, or marked and answered as it is now (W-31)."""
+        """Delete one object; answer with a Status if it is gone, with the object if finalizers hold it (W-31)."""
         resource = target.resource
         record = self._store.get(resource.storage, target.key)
         if record is None:
@@ -47,7 +47,7 @@ class Remover:
         return Reply(200, resource.render(record)) if resource.returns_deleted else _gone(target, record)
 
     def delete_collection(self, target: RequestTarget, selection: Selection, options: DeleteOptions) -> Listed:
-        """DELETE of everything selected; answers the objects as they were."""
+        """Delete every selected object; answer with the objects as they were."""
         records = tuple(self._store.scan(target.resource.storage, target.namespace))
         selected = tuple(selection.of(records))
         target.resource.require(selected)
@@ -70,12 +70,15 @@ class Remover:
 
 
 def _in_storage(resource: Resource, record: Record) -> Mapping[str, Any]:
-    """The object as it would be written now. What cannot be converted cannot be deleted either, as on a real server."""
+    """Return the object in its storage version.
+
+    An object that cannot be converted cannot be deleted either, as on kube-apiserver.
+    """
     return resource.to_stored(resource.live(record)) if resource.converts else record.object()
 
 
 def _usual(target: RequestTarget, record: Record) -> str:
-    """The policy of a DELETE that names none, unless an earlier one has decided."""
+    """Return the kind's default policy, for a DELETE without one, unless an earlier DELETE set a policy."""
     decided = {ORPHAN, FOREGROUND} & set(record.finalizers)
     return "Orphan" if target.resource.definition.behaviour.orphans and not decided else ""
 
@@ -94,7 +97,7 @@ def _gone(target: RequestTarget, record: Record) -> Reply:
 
 
 def _held_by_spec(target: RequestTarget, stored: Mapping[str, Any]) -> bool:
-    """A namespace waits for its own finalizers in `spec`, which the namespace controller empties."""
+    """Report whether a namespace has finalizers in its `spec`, which the namespace controller removes."""
     return target.resource.storage == NAMESPACES and bool((stored.get("spec") or {}).get("finalizers"))
 
 

@@ -1,4 +1,4 @@
-"""Strategic merge patch, which built-in kinds take: lists with a merge key merge item by item."""
+"""Strategic merge patch, which built-in kinds accept: lists with a merge key merge item by item."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ ORDER_ITEMS: Final = "$setElementOrder/"
 
 
 def strategic_merge(schema: Schema, document: Any, patch: Any) -> Any:
-    """`document` with `patch` merged in. Raises ApiFailure 400 for directives that make no sense.
+    """Return `document` with `patch` merged in. Raises ApiFailure 400 for invalid directives.
 
     `$patch: replace|delete|merge`, `$retainKeys`, `$deleteFromPrimitiveList` and `$setElementOrder` work as in
     Kubernetes; `$setElementOrder` orders the items that it names.
@@ -104,7 +104,7 @@ def _merge_items(schema: Schema, key: str, value: list[Any], patch: list[Any]) -
 
 
 def _ordered(schema: Schema, items: Any, order: Any) -> Any:
-    """`items` in the order of `$setElementOrder`; what it does not name keeps its place at the end."""
+    """Return `items` in the order of `$setElementOrder`; other items follow, in their order."""
     if not isinstance(items, list) or not isinstance(order, list):
         return items
     key = _merge_key(schema)

@@ -1,6 +1,6 @@
-"""Writes that put an object: find the live one, let the pipeline decide, store what it says.
+"""Writes of objects: find the live object, run the pipeline, store its outcome.
 
-Deciding and storing are two steps, so that a handler can ask admission webhooks in between.
+Preparing and storing are two steps, so that a handler can call admission webhooks in between.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,9 +34,11 @@ from vworkspace_core.schema.equality import equal
 
 @attrs.frozen
 class WriteCall:
-    """A write that puts an object: POST, PUT or PATCH. Without a `patch_type` a PATCH is a server-side apply.
+    """A write that creates or changes an object: POST, PUT or PATCH.
 
-    With `defers` what is wrong with the object is told by `Prepared.check`, after mutating webhooks had their say.
+    Without a `patch_type` a PATCH is a server-side apply.
+
+    With `defers` an invalid object is refused by `Prepared.check`, after mutating webhooks have been called.
     """
 
     verb: RequestVerb
@@ -49,13 +51,13 @@ class WriteCall:
 
     @property
     def applies(self) -> bool:
-        """Whether this is a server-side apply."""
+        """True if this is a server-side apply."""
         return self.verb is RequestVerb.PATCH and self.patch_type is None
 
 
 @attrs.frozen
 class Prepared:
-    """A write that is decided and not yet stored: what the pipeline makes of `before`, the live record."""
+    """A write that is decided and not stored: the outcome of the pipeline for `before`, the live record."""
 
     call: WriteCall
     before: Record | None
@@ -63,12 +65,12 @@ class Prepared:
     write: WriteRequest
 
     def check(self) -> None:
-        """Refuse an object that does not keep to its schema. Raises ApiFailure."""
+        """Refuse an object that violates its schema. Raises ApiFailure."""
         if self.outcome.refusal is not None:
             raise self.outcome.refusal
 
     def request(self) -> AdmissionAttributes:
-        """The write as admission webhooks see it."""
+        """Return the write as admission webhooks receive it."""
         target = self.call.target
         return AdmissionAttributes(
             operation="CREATE" if self.outcome.created else "UPDATE",
@@ -82,7 +84,7 @@ class Prepared:
 
 
 class Writer:
-    """Decides writes and stores them. Every method may raise ApiFailure."""
+    """The preparation and storing of writes. Every method may raise ApiFailure."""
 
     def __init__(
         self, store: Store, namespaces: Namespaces, identities: Identities, now: Callable[[], datetime]
@@ -93,7 +95,7 @@ class Writer:
         self._now = now
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Decide a write against what is stored now."""
+        """Decide a write against the stored state."""
         if call.verb is RequestVerb.CREATE:
             return self._create(call)
         if call.applies:
@@ -101,15 +103,15 @@ class Writer:
         return self._update(call) if call.verb is RequestVerb.UPDATE else self._patch(call)
 
     def is_current(self, prepared: Prepared) -> bool:
-        """Whether a write was decided against what is still stored."""
+        """Report whether the state that a write was decided against is still the stored one."""
         target = prepared.call.target
         key = (target.namespace or "", prepared.outcome.object["metadata"]["name"])
         return self._store.get(target.resource.storage, key) is prepared.before
 
     def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
-        """The write with a webhook's JSON patch in its object, completed and validated again.
+        """Return the write with a webhook's JSON patch in its object, completed and validated again.
 
-        The patch is of the object in `version`; empty: in that of the request.
+        The patch is for the object in `version`; empty means the version of the request.
         """
         definition, write = prepared.call.target.resource.definition, prepared.write
         patched = _patched(definition, prepared.outcome.object, patch, version)
@@ -122,7 +124,7 @@ class Writer:
         return attrs.evolve(prepared, outcome=outcome)
 
     def commit(self, prepared: Prepared) -> Reply:
-        """Store a decided write and answer it."""
+        """Store a decided write and return its answer."""
         target, outcome = prepared.call.target, prepared.outcome
         raw = self._store_outcome(target, prepared.before, outcome, prepared.call.options)
         if target.subresource == "scale":
@@ -130,7 +132,7 @@ class Writer:
         return Reply(201 if outcome.created else 200, raw, outcome.warnings)
 
     def _create(self, call: WriteCall) -> Prepared:
-        """POST (W-35, W-36)."""
+        """Prepare a POST (W-35, W-36)."""
         target = call.target
         check_write(call.options, "CreateOptions")
         self._admit(attrs.evolve(target, name=_name_in(call.body)))
@@ -143,7 +145,7 @@ class Writer:
         return Prepared(call, None, outcome, write)
 
     def _update(self, call: WriteCall) -> Prepared:
-        """PUT on an object or a subresource (S-47, S-74)."""
+        """Prepare a PUT of an object or a subresource (S-47, S-74)."""
         check_write(call.options, "UpdateOptions")
         record, live = self._live(call.target)
         write = self._write(call, record)
@@ -152,7 +154,7 @@ class Writer:
         return Prepared(call, record, pipeline.update(call.target.resource.definition, live, call.body, write), write)
 
     def _patch(self, call: WriteCall) -> Prepared:
-        """JSON, merge or strategic merge patch."""
+        """Prepare a JSON, merge or strategic merge patch."""
         check_write(call.options, "PatchOptions")
         assert call.patch_type is not None, "a PATCH without a type is an apply"
         record, live = self._live(call.target)
@@ -161,7 +163,7 @@ class Writer:
         return Prepared(call, record, outcome, write)
 
     def _apply(self, call: WriteCall) -> Prepared:
-        """Server-side apply; creates what is not there, except through a subresource (S-01, S-12)."""
+        """Prepare a server-side apply; it creates a missing object, except through a subresource (S-01, S-12)."""
         target = call.target
         check_write(call.options, "PatchOptions", apply=True)
         record = self._store.get(target.resource.storage, target.key)
@@ -174,14 +176,14 @@ class Writer:
         return Prepared(call, record, pipeline.apply(target.resource.definition, live, call.body, write), write)
 
     def _admit(self, target: RequestTarget) -> None:
-        """Refuse a create where nothing new may be."""
+        """Refuse a create in a terminating namespace, or of a kind whose CRD is being deleted."""
         ending_definitions.admit(self._store, target)
         self._namespaces.admit(target)
 
     def _store_outcome(
         self, target: RequestTarget, before: Record | None, outcome: WriteOutcome, options: WriteOptions
     ) -> bytes:
-        """Store what the pipeline says, unless nothing changed; the object as it is then."""
+        """Store the outcome, unless nothing changed; return the resulting object."""
         resource = target.resource
         if before is not None and not outcome.changed and not before.lacks_status and not resource.converts:
             return resource.render(before)
@@ -192,7 +194,7 @@ class Writer:
             return encode(outcome.object)
         stored = resource.to_stored(outcome.object)
         if resource.converts:
-            resource.to_served(stored)  # what cannot be read back is not written
+            resource.to_served(stored)  # what cannot be converted back is not stored
             if before is not None and equal(stored, before.object()):
                 return resource.render(before)
         schema = None if resource.converts else outcome.schema
@@ -236,12 +238,12 @@ def _patched(definition: Definition, manifest: Mapping[str, Any], patch: Any, ve
 
 
 def _name_in(body: Any) -> str:
-    """What the object calls itself, as far as that can be read."""
+    """Return the name in the object's metadata; empty if there is none."""
     name = get_path(body, "metadata", "name")
     return name if isinstance(name, str) else ""
 
 
 def _unheld(manifest: Mapping[str, Any]) -> bool:
-    """Whether nothing keeps a terminating object any longer: no finalizers, of a namespace none in its spec."""
+    """Report whether a terminating object has no finalizers left; those in a namespace's spec count, too."""
     spec = manifest.get("spec") if manifest["kind"] == "Namespace" else None
     return not manifest["metadata"].get("finalizers") and not (spec and spec.get("finalizers"))

@@ -222,7 +222,9 @@ _KINDS: Final[Mapping[tuple[str, str], Read]] = {
 
 
 def decode_object(raw: bytes) -> dict[str, Any]:
-    """Return the JSON form of a protobuf body. Raises ApiFailure 400 for other data, 415 for a kind not described here.
+    """Return the JSON form of a protobuf body.
+
+    Raises ApiFailure 400 for other data, 415 for a kind not described here.
     """
     if not raw.startswith(_MAGIC):
         raise bad_request("the object provided is no Kubernetes protobuf message")
