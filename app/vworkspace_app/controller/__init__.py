@@ -1,5 +1,5 @@
-"""Controllers' machinery that awaits: informers, worker pool, election, Events. The core decides, these execute.
+"""The awaiting half of controllers: informers, worker pool, election, Events. The core decides, these modules execute.
 
-Everything runs under a virtual clock as well: time comes from the `Clock` port and anyio, nothing uses
-threads, and what looks random is injected.
+Everything runs under a virtual clock as well: time comes from the `Clock` port and anyio, no thread is used, and random
+numbers are injected.
 """

@@ -1,4 +1,4 @@
-"""Says on the object what stopped its pass, and of one that is not ours why nothing happens (REC-13, RES-5)."""
+"""Reports on an object what stopped its pass, and on an unmanaged object why nothing happens (REC-13, RES-5)."""
 
 from collections.abc import Callable, Mapping
 
@@ -24,7 +24,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define
 class BlockedPassReporter:
-    """Writes such a status through `api`, on the copy that the caches hold, for the kinds in `words`."""
+    """A reporter that writes this to statuses through `api`, on the cached copy, for the kinds in `words`."""
 
     words: Mapping[Kind, BlockedWords]
     api: KubeApi
@@ -35,17 +35,17 @@ class BlockedPassReporter:
     on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
     manager: str = FIELD_MANAGER
     remedy: Callable[[Right], str] = remedy
-    """The command that gives a right that is missing."""
+    """A function that returns the command which grants a missing right."""
     _refused: Once = attrs.field(factory=Once)
     _unmanaged: Once = attrs.field(factory=Once)
 
     async def report(self, key: ObjectRef, blocked: BlockedPass) -> None:
-        """Say it, unless the status says it already. What cannot be said there is told by an Event and in the log.
+        """Write the obstacle into the status, unless it is there already. If that fails, write an Event and a log line.
 
         Never raises.
         """
         if blocked.right is not None and blocked.right.resource.endswith("/status"):
-            await self._unwritten(key, blocked, blocked.message, blocked.right)  # the very thing that cannot be done
+            await self._unwritten(key, blocked, blocked.message, blocked.right)  # the refused write itself
             return
         try:
             held = self.informers.store(key.kind, key.namespace).get(key.namespace, key.name)
@@ -73,7 +73,7 @@ class BlockedPassReporter:
 
     async def _unsaid(self, key: ObjectRef, blocked: BlockedPass, error: OperatorError) -> None:
         if isinstance(error, Stale | NotFound):
-            return  # it has moved on: the next pass sees what it is now
+            return  # the object has changed: the next pass sees its new state
         await self._unwritten(key, blocked, error.message, error.right if isinstance(error, Forbidden) else None)
 
     async def _unwritten(self, key: ObjectRef, blocked: BlockedPass, why: str, right: Right | None) -> None:
@@ -90,7 +90,7 @@ class BlockedPassReporter:
         await self.events.emit(KubernetesEvent(key, uid, "Warning", "StatusNotWritten", "Reconcile", safe(note)))
 
     async def report_unmanaged(self, key: ObjectRef, manifest: Manifest) -> None:
-        """An Event, once, on an object of ours that lacks the label by which the operator acts on it."""
+        """Emit one Event on an object of ours that lacks the label by which the operator acts on it."""
         event = unmanaged(key, manifest)
         if event is not None and self._unmanaged.first(str(key), event.regarding_uid):
             _log.info("left alone: not labelled for this operator", object=str(key), why=event.note)

@@ -1,4 +1,4 @@
-"""Noticing that a kind came to be served: informers of missing kinds are woken (REC-12, RUN-1)."""
+"""Detection that a kind has become served: informers of missing kinds are woken (REC-12, RUN-1)."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -12,7 +12,7 @@ from vworkspace_core.controller.informer.store import ObjectStore
 
 
 def slim_definition(manifest: Manifest) -> Manifest:
-    """What the operator reads of a CustomResourceDefinition; its schemas would fill the cache."""
+    """Return what the operator reads of a CustomResourceDefinition; its schemas would fill the cache."""
     meta = metadata(manifest)
     identity = {key: meta[key] for key in ("name", "uid", "resourceVersion") if key in meta}
     versions = [
@@ -35,7 +35,7 @@ def slim_definition(manifest: Manifest) -> Manifest:
 
 
 def wake_when_served(runners: Iterable[InformerRunner]) -> Callable[[CacheChange], None]:
-    """A handler for the informer of CustomResourceDefinitions: wakes those whose kind was established."""
+    """Return a handler for the informer of CustomResourceDefinitions: it wakes informers of established kinds."""
     by_definition: dict[str, list[InformerRunner]] = {}
     for runner in runners:
         by_definition.setdefault(runner.kind.crd_name, []).append(runner)
@@ -49,7 +49,7 @@ def wake_when_served(runners: Iterable[InformerRunner]) -> Callable[[CacheChange
 
 
 def is_established(definition: Manifest) -> bool:
-    """Whether the API server says that it serves the definition's kind."""
+    """Return whether the API server reports that it serves the definition's kind."""
     conditions = get_path(definition, "status", "conditions") or ()
     return any(
         get_path(condition, "type") == "Established" and get_path(condition, "status") == "True"
@@ -58,12 +58,12 @@ def is_established(definition: Manifest) -> bool:
 
 
 def is_served(kind: Kind, definitions: ObjectStore) -> bool:
-    """By its definition, not by its informer: that one starts a moment after the definition appears (REC-12)."""
+    """Return whether a kind is served by its definition, since its informer starts a moment later (REC-12)."""
     definition = definitions.raw(None, kind.crd_name)
     return definition is not None and _is_established(definition)
 
 
 @lru_cache(maxsize=256)
 def _is_established(definition: bytes) -> bool:
-    """Asked for several kinds in every pass, of definitions that hardly ever change."""
+    """Decode and check a definition; cached, since every pass checks several, and they hardly ever change."""
     return is_established(msgspec.json.decode(definition))

@@ -1,4 +1,4 @@
-"""Leader election: executes what the lease machine asks for, and holds the fence that every write passes (RUN-4)."""
+"""Leader election: executes the effects of the lease machine, and holds the fence that every write passes (RUN-4)."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -48,32 +48,32 @@ _log = structlog.get_logger("election")
 
 
 class LeaseLost(CommandError):
-    """The process led and does not any more: it ends, so that nothing of it acts on what it knew (exit status 1)."""
+    """The process was the leader and no longer is: it exits (status 1) and cannot act on outdated knowledge."""
 
 
 @attrs.define
 class Fence:
-    """Lets writes pass while the lease is held. `monotonic` also counts while the machine sleeps."""
+    """A gate that lets writes pass while the lease is held. `monotonic` also counts while the machine sleeps."""
 
     monotonic: Callable[[], float] = machine_seconds
     until: float = attrs.field(default=float("-inf"), init=False)
 
     @property
     def is_open(self) -> bool:
-        """Whether a write may leave now."""
+        """Report whether a write may be sent now."""
         return self.monotonic() < self.until
 
     def check(self) -> None:
-        """Raises Unavailable when a write may not leave."""
+        """Raise Unavailable if a write may not be sent."""
         if not self.is_open:
             raise Unavailable("the lease is not held: nothing is written", may_have_happened=False)
 
 
 class Elector:
-    """A candidate for the lease `namespace`/`name`, or for that of its shard, whose name is made of it (RUN-13).
+    """A candidate for the lease `namespace`/`name`, or for the one that a shard's name is appended to (RUN-13).
 
-    `api` must not pass the fence itself: it takes and renews the lease. `identity` must be this process's alone.
-    `random` gives numbers in [0, 1); `wall` is shown to people only.
+    `api` must not pass the fence itself: it takes and renews the lease. `identity` must be unique to this process.
+    `random` gives numbers in [0, 1); `wall` is only shown to people.
     """
 
     def __init__(
@@ -105,17 +105,17 @@ class Elector:
 
     @property
     def name(self) -> str:
-        """Of the lease."""
+        """The name of the lease."""
         return self._state.name
 
     @property
     def is_leader(self) -> bool:
-        """Whether this process may write now."""
+        """Report whether this process may write now."""
         return self._state.role is Role.LEADER and self._fence.is_open
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was last seen; empty for nobody."""
+        """The holder of the lease when it was last read; empty if there was none."""
         return holder_of(self._state.lease)
 
     async def wait_leading(self) -> None:
@@ -123,14 +123,14 @@ class Elector:
         await self._leading.wait()
 
     async def run(self) -> None:
-        """Stand by, then lead, until `release`. Raises LeaseLost."""
+        """Be a candidate, then lead, until `release`. Raises LeaseLost."""
         command = self._step(TimerFired())
         while not isinstance(command, End):
             command = self._step(await self._execute(command))
         self._ended.set()
 
     async def release(self) -> None:
-        """Close the fence, give the lease up, and return when that is done. Nothing may be processed any more."""
+        """Close the fence, give up the lease, and return once that is done. No key may be processed any more."""
         self._stopping.set()
         await self._ended.wait()
 

@@ -1,7 +1,7 @@
 """Kubernetes Events of the operator, written in the background (RUN-5).
 
-A reconcile never waits for an Event, and an Event waits for reconciles: while keys wait for a worker the API server is
-wanted for more. What is written, and what repeats, is decided by `EventSeries`; what does not fit or is refused is
+A reconcile never waits for an Event, and an Event waits for reconciles: while keys wait for a worker, they need the API
+server more. `EventSeries` decides which are written and which repeat; an Event that does not fit or is refused is
 counted.
 """
 
@@ -24,18 +24,18 @@ _log = structlog.get_logger("events")
 
 _LAST_SECONDS = 2.0
 LONGEST_HOLD: Final = timedelta(seconds=10)
-"""For how long an Event waits while the operator is backlogged."""
+"""The longest time that an Event waits while the operator is backlogged."""
 MOST_HELD: Final = 200
-"""How many Events wait so at most: no more than can be written when the process ends."""
+"""The number of Events that may wait so: no more than can be written when the process ends."""
 LOOK_SECONDS: Final = 0.25
-"""How soon the end of a backlog is noticed."""
+"""The interval at which the end of a backlog is checked for."""
 
 
 class BackgroundEvents:
     """`EventSink` that writes through `api` while `run` runs. `instance` names this process in every Event.
 
     While `is_backlogged` an Event waits, for ten seconds at most and with two hundred others at most; a warning is
-    written within a quarter of a second. What waits is lost when the process is killed.
+    written within a quarter of a second. Waiting Events are lost when the process is killed.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class BackgroundEvents:
         self.counts: Counter[Observed] = Counter(dict.fromkeys(Observed, 0))
 
     async def emit(self, event: KubernetesEvent) -> None:
-        """Take one event; never waits, never raises."""
+        """Accept one event; never waits, never raises."""
         outcome = self._series.observe(event, self._clock.now())
         if outcome is Observed.DROPPED:
             self._drop(event, "too many about this object, or too many that wait")
@@ -60,7 +60,7 @@ class BackgroundEvents:
         self._news.set()
 
     async def run(self) -> None:
-        """Write events until cancelled, then for a moment what is left: the last ones often say the most."""
+        """Write events until cancelled, then for a moment the remaining ones: the last often matter most."""
         try:
             while True:
                 await self._write_due()
@@ -74,7 +74,7 @@ class BackgroundEvents:
         finally:
             with anyio.move_on_after(_LAST_SECONDS, shield=True):
                 if self._under_way is not None:
-                    await self._write(self._under_way)  # it may have happened; then the server says so
+                    await self._write(self._under_way)  # an earlier try may have succeeded; then the server says so
                 while (write := self._series.take(self._clock.now())) is not None:
                     await self._write(write)
 
@@ -84,7 +84,7 @@ class BackgroundEvents:
 
     @property
     def _hold(self) -> timedelta:
-        """How long an Event has to have waited to be written now."""
+        """The time that an Event must have waited before it is written."""
         held = 0 < self._series.waiting <= MOST_HELD and self._is_backlogged()
         return LONGEST_HOLD if held else timedelta(0)
 
@@ -95,7 +95,7 @@ class BackgroundEvents:
         except OperatorError as error:
             self._failed(write, error.message, gone=isinstance(error, NotFound))
         except Exception as error:
-            # A defect; with its traceback it can be mended, and an Event is not worth the process.
+            # A defect: its traceback is logged, but the process goes on.
             _log.error("writing an event failed unexpectedly", exc_info=error)
             self._failed(write, type(error).__name__)
         else:
@@ -105,7 +105,7 @@ class BackgroundEvents:
 
     async def _send(self, write: Write) -> None:
         if isinstance(write, CreateEvent):
-            with suppress(AlreadyExists):  # by an earlier try whose answer was lost: nobody else has its name
+            with suppress(AlreadyExists):  # an earlier try whose answer was lost: the name is unique to this Event
                 await self._api.create(write.manifest, kind=EVENT, field_manager=FIELD_MANAGER)
         else:
             await self._api.patch(write.ref, write.patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
@@ -117,5 +117,5 @@ class BackgroundEvents:
     def _drop(self, event: KubernetesEvent, why: str) -> None:
         self.counts[Observed.DROPPED] += 1
         dropped = self.counts[Observed.DROPPED]
-        if dropped & (dropped - 1) == 0:  # the first, the second, the fourth …: a flood of them is no flood of lines
+        if dropped & (dropped - 1) == 0:  # log the first, second, fourth, …: a flood of events is no flood of lines
             _log.warning("event dropped", object=str(event.regarding), reason=event.reason, why=why, dropped=dropped)

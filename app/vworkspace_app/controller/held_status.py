@@ -1,8 +1,8 @@
-"""A status that somebody else holds a part of (D24): told once on the object, and not taken for ours.
+"""Status fields that another field manager holds: reported once on the object, and never taken as our own.
 
-Nothing is forced against others, so the status cannot say it itself. What they wrote stays out of decisions: it would
-be repeated as ours wherever a condition is kept as it was. An object whose status another controller writes is left
-alone: two would undo each other.
+The operator forces no ownership, so the status itself cannot report this. Foreign conditions stay out of decisions,
+which would otherwise repeat them as ours whenever they keep a condition. An object whose status another controller
+writes is left alone: the two would undo each other's writes (RES-4).
 """
 
 import attrs
@@ -21,7 +21,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define
 class HeldStatuses:
-    """Who has been told of which holder. `title` is what people call the controller."""
+    """The holders that have been reported, by object. `title` is the controller's name for people."""
 
     api: KubeApi
     events: EventSink
@@ -30,7 +30,7 @@ class HeldStatuses:
     _told: dict[ObjectRef, str] = attrs.field(factory=dict)
 
     async def heard(self, key: ObjectRef, result: ReconcileResult) -> None:
-        """Tell of a status that was refused, once for each holder; forget it when one was written."""
+        """Report a status that was refused, once for each holder; forget it when one was written."""
         if not isinstance(result.error, Conflict):
             if result.error is None:
                 self._told.pop(key, None)
@@ -38,11 +38,14 @@ class HeldStatuses:
         try:
             live = await self.api.get(key)
         except OperatorError:
-            return  # it is tried again, and told then
+            return  # the write is tried again, and reported then
         await self._tell(key, live, str(self.owner.holder(live) or result.error.message))
 
     async def is_anothers(self, key: ObjectRef, manifest: Manifest) -> bool:
-        """Say whether another controller writes this status; tell of it once. A deletion is never left to another."""
+        """Return whether another controller writes this status, and report that once.
+
+        A deletion is never left to another.
+        """
         other = other_writer(self.owner, manifest)
         if not other or "deletionTimestamp" in metadata(manifest):
             return False

@@ -1,4 +1,4 @@
-"""Executes what the informer machine asks for: the only place that awaits lists and watches (RUN-1)."""
+"""Executes the effects of the informer machine: the only place that awaits lists and watches (RUN-1)."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import NoReturn, TypedDict, assert_never
@@ -47,12 +47,12 @@ from vworkspace_core.controller.informer.state import (
 from vworkspace_core.controller.informer.store import ObjectStore, older
 from vworkspace_core.ports import Clock, KubeApi, WatchEvent
 
-_EVENTS_PER_YIELD = 64  # a burst that is already in memory must not hold up everybody else
+_EVENTS_PER_YIELD = 64  # a burst that is already in memory must not hold up other tasks
 _REARM = 1.0  # the watchdog's deadline is moved at most once a second: moving it costs more than an event
 
 
 class _Selectors(TypedDict):
-    """What a list and a watch are narrowed to."""
+    """The selectors that narrow a list and a watch."""
 
     namespace: str | None
     label_selector: str
@@ -60,11 +60,11 @@ class _Selectors(TypedDict):
 
 
 class InformerRunner:
-    """Keeps a store equal to what the server holds of one kind, and tells handlers what changes.
+    """A store kept equal to the server's objects of one kind, and the handlers that are called on its changes.
 
-    Handlers are called in the order of the changes, synchronously; one that raises is logged and counted,
-    and does not keep the others from being called. `random` gives numbers in [0, 1). Selectors narrow what is
-    cached. `remedy` says what gives a right that is missing.
+    Handlers are called in the order of the changes, synchronously; one that raises is logged and counted, and does not
+    keep the others from being called. `random` gives numbers in [0, 1). Selectors narrow what is cached. `remedy`
+    returns what grants a missing right.
     """
 
     def __init__(
@@ -100,17 +100,17 @@ class InformerRunner:
         self._heartbeat = Heartbeat(float("inf"))  # its time begins with `run`
 
     def subscribe(self, handler: Callable[[CacheChange], None]) -> None:
-        """Tell `handler` every change from now on; subscribe before `run` to miss none."""
+        """Call `handler` on every change from now on; subscribe before `run` to miss none."""
         self._handlers.append(handler)
 
     @property
     def has_synced(self) -> bool:
-        """The first list is in the store, or the kind is known not to be served."""
+        """Report whether the first list is in the store, or the kind is known not to be served."""
         return self._state.has_synced
 
     @property
     def missing(self) -> bool:
-        """The API server does not serve the kind."""
+        """Report whether the API server does not serve the kind."""
         return self._state.phase is InformerPhase.MISSING
 
     async def wait_for_sync(self) -> None:
@@ -118,49 +118,52 @@ class InformerRunner:
         await self._synced.wait()
 
     def wake(self) -> None:
-        """Look now whether a missing kind is served."""
+        """Check now whether a missing kind is served."""
         self._wake_requested.set()
 
     def stats(self) -> InformerStats:
-        """The counts at this moment."""
+        """Return the counts at this moment."""
         return self._counters.stats(self._state, self.store, self._clock.monotonic())
 
     def vitals(self) -> InformerVitals:
-        """Signs of life at this moment."""
+        """Return signs of life at this moment."""
         return self._counters.vitals(self._state, self._heartbeat, self._clock.monotonic())
 
     def trouble(self) -> tuple[str, int]:
-        """What fails at this moment, free of secrets and empty where nothing does, and how often in a row."""
+        """Return the current error, masked and empty if there is none, and how many times in a row it occurred."""
         return self._counters.current, self._state.failures
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
         """Read one object live into the store. Raises what `KubeApi.list` raises.
 
-        `overwrite`: what is read counts, also where the store claims to hold something newer.
+        `overwrite`: the live object replaces the stored one, even if the store claims to hold a newer one.
         """
         page = await self._api.list(self.kind, **self._named(ref))
         if older(page.resource_version, self.store.resource_version):
-            return  # the watch has come further meanwhile, and may have seen it go
+            return  # the watch is ahead of this list, and may have seen the object deleted
         take = self.store.correct if overwrite else self.store.put
         changes = [change for item in page.items for change in take(item)]
         self._notify(changes if page.items else self.store.forget(ref, page.resource_version))
 
     async def read(self, ref: ObjectRef) -> Manifest | None:
-        """Read one object live as the store's readers have it; None where there is none. Raises what `refresh` does."""
+        """Read one object live, transformed as in the store; None if it does not exist. Raises what `refresh` does."""
         page = await self._api.list(self.kind, **self._named(ref))
         return self.store.as_read(page.items[0]) if page.items else None
 
     def _named(self, ref: ObjectRef) -> _Selectors:
-        """A list by name, not a get: the server applies the selectors, so that what is not ours stays out."""
+        """Return selectors for a list by name.
+
+        A get would bypass our selectors, and return objects that are not ours.
+        """
         fields = ",".join(part for part in (self._selectors["field_selector"], f"metadata.name={ref.name}") if part)
         return _Selectors(
             namespace=ref.namespace, label_selector=self._selectors["label_selector"], field_selector=fields
         )
 
     def observe_write(self, manifest: Manifest) -> None:
-        """Take in an object as the server answered it to a write of this process, ahead of the watch.
+        """Store an object as the server returned it on a write of this process, ahead of the watch.
 
-        Not where the watch has come further already: the object may have gone since. Nor what the selectors leave out.
+        Skipped if the watch is ahead, since the object may be deleted since, and if selectors might exclude it.
         """
         selectors = self._selectors["label_selector"] or self._selectors["field_selector"]
         version = str(metadata(manifest).get("resourceVersion", ""))
@@ -203,7 +206,7 @@ class InformerRunner:
         return PageRead(page.items, page.resource_version, page.continue_token)
 
     async def _watch(self, asked: OpenStream) -> InformerCommand:
-        """Read a stream until the machine wants something else."""
+        """Read a stream until the machine returns another command."""
         stream = self._api.watch(
             self.kind,
             resource_version=asked.resource_version,
@@ -221,7 +224,7 @@ class InformerRunner:
         return command
 
     async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> InformerCommand | InformerEvent:
-        """What ended the stream, or what the machine wants after an event."""
+        """Return what ended the stream, or the machine's command after an event."""
         with anyio.move_on_after(quiet_limit) as watchdog:
             armed_at, unyielding = anyio.current_time(), 0
             async for event in stream:
@@ -252,7 +255,7 @@ class InformerRunner:
         return WaitElapsed()
 
     def _step(self, event: InformerEvent) -> InformerCommand | None:
-        """Let the machine decide, bring the store up to date, tell the handlers, and return the command."""
+        """Let the machine decide, update the store, call the handlers, and return the command."""
         now = self._clock.monotonic()
         self._heartbeat.moved(event, now)
         self._state, effects = step(self._state, event, now, self._random(), self._policy)

@@ -1,4 +1,4 @@
-"""What an informer reports of itself (RUN-1): to metrics and probes as numbers, to the log as it happens."""
+"""Reports of an informer about itself (RUN-1): numbers for metrics and probes, and log lines as things happen."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from vworkspace_core.controller.informer.state import InformerPhase, InformerSta
 from vworkspace_core.controller.informer.store import ObjectStore
 
 _PAGE_SECONDS: Final = 120.0
-"""The longest that reading a page may take: several times what the adapter allows for a silence."""
+"""The longest that reading a page may take: several times the silence that the adapter allows."""
 
 
 @attrs.define
@@ -42,13 +42,13 @@ class Heartbeat:
         self.moved_at = self.answered_at = self.began
 
     def moved(self, event: InformerEvent, now: float) -> None:
-        """Something happened to the informer."""
+        """Note that an event reached the informer."""
         self.moved_at = now
         if is_answer(event):
             self.answered_at = now
 
     def begin(self, command: InformerCommand) -> None:
-        """The informer is to do something that may take a while."""
+        """Note a command that may take a while, and set the patience for it."""
         match command:
             case ReadPage():
                 self.patience = _PAGE_SECONDS
@@ -59,7 +59,7 @@ class Heartbeat:
 
 
 def by_its_roles(right: Right) -> str:
-    """Return what gives a right to a process of which no command prints the roles."""
+    """Return a general remedy for a process whose roles no command prints."""
     who = right.user or "the account that it runs as"
     return f"an administrator of the cluster gives it to {who}, by the roles that it was installed with"
 
@@ -69,7 +69,7 @@ _log = structlog.get_logger("informer")
 
 @attrs.frozen
 class InformerStats:
-    """One informer's counts (RUN-1). Ages are in seconds, infinite before the first contact."""
+    """The counts of one informer (RUN-1). Ages are in seconds, infinite before the first contact."""
 
     kind: Kind
     namespace: str | None
@@ -86,12 +86,12 @@ class InformerStats:
 
 @attrs.define
 class InformerCounters:
-    """Counts since the start, each written to the log when it moves."""
+    """Counts since the start, each logged when it changes."""
 
     kind: Kind
     namespace: str | None
     remedy: Callable[[Right], str]
-    """What gives a right that is missing."""
+    """A function that returns what grants a missing right."""
     relists: Counter[str] = attrs.field(factory=Counter)
     troubles: int = 0
     last_trouble: str = ""
@@ -101,7 +101,7 @@ class InformerCounters:
 
     @property
     def current(self) -> str:
-        """The trouble that is not over yet, free of secrets; empty where there is none."""
+        """The present trouble, masked; empty if there is none."""
         return shown(self.trouble_reason)
 
     def relist(self, cause: RelistCause) -> None:
@@ -111,9 +111,9 @@ class InformerCounters:
         log("listing anew", kind=self.kind.kind, cause=cause.value)
 
     def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
-        """Something failed, for the `failures`-th time in a row, and is tried again. Logged once until it is over.
+        """Record the `failures`-th failure in a row, which will be tried again. Logged once until it is over.
 
-        `absent`: the kind is not served, which is no fault of anything.
+        `absent`: the kind is not served, which is not a fault.
         """
         right = refused_right(reason)
         self.troubles += 1
@@ -130,28 +130,28 @@ class InformerCounters:
             _log.warning("informer trouble", **fields)
 
     def renewed(self, reason: str) -> None:
-        """A watch begins again although nothing is known to be wrong."""
+        """Log that a watch begins again although nothing is known to be wrong."""
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:
-        """The port raised what it may not: logged in full, once until it is over."""
+        """Log an exception that the port may not raise: in full, once until it is over."""
         if reason != self.trouble_reason:
             _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
 
     def recovered(self) -> None:
-        """The server answers with objects: a trouble that was logged is over."""
+        """Log that a trouble is over: the server answers with objects."""
         if self.trouble_reason:
             self.trouble_reason = ""
             _log.info("informer works again", kind=self.kind.kind)
 
     def handler_failed(self, change: CacheChange, error: Exception) -> None:
-        """A subscriber raised: a defect, logged in full once for each object and fault."""
+        """Count a handler that raised, a defect; log it in full once for each object and fault."""
         self.handler_failures += 1
         if self._handler_faults.first(str(change.ref), repr(error)):
             _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
 
     def stats(self, state: InformerState, store: ObjectStore, now: float) -> InformerStats:
-        """The counts at this moment."""
+        """Return the counts at this moment."""
         return InformerStats(
             kind=self.kind,
             namespace=self.namespace,
@@ -167,7 +167,7 @@ class InformerCounters:
         )
 
     def vitals(self, state: InformerState, heartbeat: Heartbeat, now: float) -> InformerVitals:
-        """Signs of life at this moment."""
+        """Return signs of life at this moment."""
         name = f"{self.kind.kind} in {self.namespace}" if self.namespace else self.kind.kind
         return InformerVitals(
             name=name,

@@ -15,7 +15,7 @@ from vworkspace_core.controller.informer.store import ObjectStore
 
 
 class Informers:
-    """Informers by kind and namespace. Raises ValueError for two of the same."""
+    """The informers by kind and namespace. Raises ValueError for two of the same."""
 
     def __init__(self, runners: Iterable[InformerRunner]) -> None:
         self._runners: dict[tuple[Kind, str | None], InformerRunner] = {}
@@ -28,29 +28,29 @@ class Informers:
         return iter(self._runners.values())
 
     def find(self, kind: Kind, namespace: str | None = None) -> InformerRunner | None:
-        """The informer that sees a namespace of a kind: its own, else the one of all namespaces."""
+        """Return the informer of a kind that covers a namespace: its own, else that of all namespaces."""
         return self._runners.get((kind, namespace)) or self._runners.get((kind, None))
 
     def store(self, kind: Kind, namespace: str | None = None) -> ObjectStore:
-        """The store of a kind. Raises KeyError when nobody watches it."""
+        """Return the store of a kind. Raises KeyError if no informer watches it."""
         runner = self.find(kind, namespace)
         if runner is None:
             raise KeyError(f"no informer of {kind.kind}")
         return runner.store
 
     def stores(self, kind: Kind) -> Iterator[ObjectStore]:
-        """The stores of a kind, one for each namespace that is watched alone."""
+        """Return the stores of a kind, one for each namespace that is watched separately."""
         return (runner.store for runner in self if runner.kind == kind)
 
     async def run(self) -> None:
-        """Run all of them until cancelled."""
+        """Run all informers until cancelled."""
         async with anyio.create_task_group() as group:
             for runner in self._runners.values():
                 group.start_soon(runner.run, name=f"informer {runner.kind.kind}")
 
     @property
     def has_synced(self) -> bool:
-        """Every informer has its first list: readers see a whole picture."""
+        """Report whether every informer has its first list, so that readers see every object."""
         return all(runner.has_synced for runner in self._runners.values())
 
     async def wait_for_sync(self) -> None:
@@ -59,12 +59,12 @@ class Informers:
             await runner.wait_for_sync()
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Whether the cache holds a write of ours; kinds that nobody watches need not be waited for."""
+        """Return whether the cache holds a write of ours; kinds without an informer need no wait."""
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
 
     async def whole(self, ref: ObjectRef, held: Manifest | None) -> Manifest | None:
-        """Return `held`, or what is there now where that is an outline. Raises what `KubeApi.list` raises."""
+        """Return `held`, or the live object if `held` is an outline. Raises what `KubeApi.list` raises."""
         runner = self.find(ref.kind, ref.namespace)
         if held is None or runner is None or not is_outline(held):
             return held
@@ -72,9 +72,9 @@ class Informers:
         return await runner.read(ref)
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
-        """Read one object live into its store, as its informer does; a kind that is missing holds none.
+        """Read one object live into its store, as its informer does; the store of a missing kind forgets it.
 
-        Raises what else `KubeApi.list` raises.
+        Raises whatever else `KubeApi.list` raises.
         """
         runner = self.find(ref.kind, ref.namespace)
         if runner is not None:
@@ -84,16 +84,16 @@ class Informers:
                 runner.store.forget(ref, "")
 
     async def observe_write(self, ref: ObjectRef, live: Manifest | None) -> None:
-        """Take in an object that this process has just written; where it is not known what became of it, look."""
+        """Store an object that this process has just written; if the outcome of the write is unknown, read it."""
         runner = self.find(ref.kind, ref.namespace)
         if runner is None:
             return
         if live is not None:
             runner.observe_write(live)
             return
-        with suppress(OperatorError):  # its watch will tell, and the reconcile looks for itself
+        with suppress(OperatorError):  # its watch will deliver the change, and the reconcile reads for itself
             await self.refresh(ref)
 
     def stats(self) -> tuple[InformerStats, ...]:
-        """The counts of every informer."""
+        """Return the counts of every informer."""
         return tuple(runner.stats() for runner in self._runners.values())

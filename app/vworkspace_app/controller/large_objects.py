@@ -1,4 +1,4 @@
-"""One pass at a time works on objects that are not held whole: decoded, each may take fifty times its size (RUN-11)."""
+"""A turn for passes on objects that are cached as outlines: decoded, each may take fifty times its size (RUN-11)."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,7 +11,7 @@ _PASS: ContextVar[AsyncExitStack | None] = ContextVar("pass", default=None)
 
 @asynccontextmanager
 async def one_pass() -> AsyncIterator[None]:
-    """Give back at the end of the block what `LargeObjects` lent within it."""
+    """Release at the end of the block the turn that `LargeObjects` gave within it."""
     async with AsyncExitStack() as ending:
         reset = _PASS.set(ending)
         try:
@@ -21,14 +21,14 @@ async def one_pass() -> AsyncIterator[None]:
 
 
 class LargeObjects:
-    """Who works on objects that were read whole. The others wait until that pass has ended."""
+    """The turn of the one pass that may hold objects read whole. Other passes wait until it has ended."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
         self._holder: AsyncExitStack | None = None
 
     async def wait(self) -> None:
-        """Wait for the turn of this pass, which lasts until it ends. Outside of a pass there is nothing to wait for."""
+        """Wait for the turn, which lasts until this pass ends. Outside of a pass, return at once."""
         ending = _PASS.get()
         if ending is None or ending is self._holder:
             return

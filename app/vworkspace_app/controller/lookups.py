@@ -1,4 +1,4 @@
-"""Reads for a command that looks once: an object, everything of a kind, the Leases of an operator, its installation."""
+"""Reads for a command that runs once: an object, all objects of a kind, an operator's Leases, its installation."""
 
 from vworkspace_core.api.installation import Installation, installation_of
 from vworkspace_core.api.labels import FIELD_MANAGER
@@ -10,7 +10,7 @@ from vworkspace_core.ports import KubeApi
 
 
 async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
-    """The object; None where it or its kind is not there."""
+    """Return the object; None if it or its kind does not exist."""
     try:
         return await api.get(ref)
     except NotFound:
@@ -18,7 +18,7 @@ async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
 
 
 async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str | None = None) -> tuple[Manifest, ...]:
-    """Every object of a kind that is served, by namespace and name."""
+    """Return every object of a kind, by namespace and name; none if the kind is not served."""
     manifests: list[Manifest] = []
     token = ""
     try:
@@ -37,9 +37,9 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
 
 
 async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:
-    """Return how the operator of that namespace was installed; as printed where its account cannot be seen.
+    """Return how the operator of that namespace was installed.
 
-    Raises Unavailable and Unauthorized.
+    If its account cannot be read, assume the printed manifests. Raises Unavailable and Unauthorized.
     """
     try:
         account = await find(api, ObjectRef(SERVICE_ACCOUNT, namespace, FIELD_MANAGER))
@@ -51,7 +51,10 @@ async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Ins
 
 
 async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:
-    """Return the Leases by which replicas take turns: one, and with shards one of each (RUN-13). None: anywhere."""
+    """Return the Leases of an operator's replicas: one, or with shards one per shard (RUN-13).
+
+    None: in all namespaces.
+    """
     return tuple(
         lease
         for lease in await all_of(api, LEASE, namespace=namespace)

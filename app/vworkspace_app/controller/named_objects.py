@@ -1,4 +1,4 @@
-"""Which object people mean by a word on the command line: `NAME`, `op/NAME`, `operation/NAME`."""
+"""Names of objects on the command line: `NAME`, `op/NAME`, `operation/NAME`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -22,13 +22,13 @@ _WORDS: Final = {
 """Kinds, plurals and short names, as kubectl takes them."""
 
 NOTHING: Final[Mapping[str, Kind]] = {}
-"""No kinds beside our own."""
+"""No kinds other than our own."""
 
 
 def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING) -> tuple[tuple[Kind, ...], str]:
-    """The kinds that `NAME` or `KIND/NAME` may mean, and the name. Raises CommandError for an unknown kind.
+    """Return the kinds that `NAME` or `KIND/NAME` may mean, and the name. Raises CommandError for an unknown kind.
 
-    `others`: kinds beside our own, by the words that name them.
+    `others`: further kinds, by the words that name them.
     """
     word, slash, bare = name.partition("/")
     if not slash:
@@ -40,16 +40,16 @@ def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING) -> tuple[tuple[
 
 
 def is_known(word: str) -> bool:
-    """Whether it names one of our own kinds."""
+    """Return whether a word names one of our own kinds."""
     return word.lower() in _WORDS
 
 
 async def the_one(
     api: KubeApi, name: str, namespace: str | None, others: Mapping[str, Kind] = NOTHING
 ) -> tuple[Kind, Manifest]:
-    """The object that is meant by `NAME` or `KIND/NAME`, in one namespace or all.
+    """Return the object that `NAME` or `KIND/NAME` means, in one namespace or all.
 
-    Raises CommandError where there is none, or several; and what `KubeApi.list` raises.
+    Raises CommandError if there is none, or several; and what `KubeApi.list` raises.
     """
     kinds, bare = kinds_named(name, others)
     found = await _candidates(api, kinds, bare, namespace)

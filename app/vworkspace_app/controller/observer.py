@@ -1,4 +1,4 @@
-"""Who hears of every reconcile of a worker pool: logs here, metrics elsewhere (RUN-3, RUN-5)."""
+"""Observers of every reconcile of a worker pool: logs here, metrics elsewhere (RUN-3, RUN-5)."""
 
 from typing import Any, Protocol
 
@@ -15,10 +15,10 @@ _log = structlog.get_logger("driver")
 
 @attrs.frozen
 class Reconciled:
-    """One reconcile. `seconds` is how long it took, `waited` how long the key had been ready before.
+    """One reconcile. `seconds` is its duration, `waited` the time its key had been ready before.
 
-    `error` is what it returned or raised; `crashed` tells a raised foreign exception, `timed_out` a
-    reconcile that was cancelled at its time limit.
+    `error` is what it returned or raised; `crashed`: it raised an exception that is no OperatorError; `timed_out`: it
+    was cancelled at its time limit.
     """
 
     ref: ObjectRef
@@ -31,14 +31,14 @@ class Reconciled:
 
 
 class ReconcileObserver(Protocol):
-    """Called for what happens, synchronously. Must not raise."""
+    """A callback for reconciles, called synchronously. Must not raise."""
 
     def reconciled(self, done: Reconciled) -> None:
-        """A reconcile ended."""
+        """Observe that a reconcile ended."""
         ...
 
     def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
-        """An object's status keeps changing without getting anywhere."""
+        """Observe an object whose status keeps changing without progress."""
         ...
 
 
@@ -49,25 +49,25 @@ class Observers:
     each: tuple[ReconcileObserver, ...]
 
     def reconciled(self, done: Reconciled) -> None:
-        """Pass it to each."""
+        """Pass it to each observer."""
         for observer in self.each:
             observer.reconciled(done)
 
     def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
-        """Pass it to each."""
+        """Pass it to each observer."""
         for observer in self.each:
             observer.hot(ref, finding)
 
 
 class LoggingObserver:
-    """Writes failures and hot loops to the log, each once until it changes; every reconcile at `debug`."""
+    """An observer that logs failures and hot loops, each once until it changes; every reconcile at `debug`."""
 
     def __init__(self) -> None:
         self._failing: Once = Once()
         self._crashes: Once = Once()
 
     def reconciled(self, done: Reconciled) -> None:
-        """Log what did not succeed; a crash with its traceback, since it is a defect."""
+        """Log failures, and the first success after them; a crash with its traceback, since it is a defect."""
         fields = {"object": str(done.ref), "verdict": done.label.value, "seconds": round(done.seconds, 3)}
         if done.error is None:
             if self._failing.forget(str(done.ref)):
@@ -82,23 +82,25 @@ class LoggingObserver:
             (_log.warning if is_new else _log.debug)("reconcile failed", error=str(done.error), **fields)
 
     def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
-        """The traceback once for each object and place: a defect that stays is no flood (SL5)."""
+        """Log a crash; its traceback only once for each object and place, so that a lasting defect does not flood the
+        log.
+        """
         what = f"{type(done.error).__name__} {_place(done.error)}"
         is_new = self._crashes.first(str(done.ref), what)
         self._failing.first(str(done.ref), what)
         _log.error("reconcile crashed", exc_info=done.error if is_new else None, error=what, **fields)
 
     def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
-        """Name the object."""
+        """Log the object with its hot loop."""
         _log.warning("hot loop: the status keeps changing", object=str(ref), **attrs.asdict(finding))
 
 
 async def report_nothing(ref: ObjectRef, manifest: Manifest) -> None:
-    """For a controller whose unmanaged objects nobody wants to hear of."""
+    """Do nothing: a controller for whose unmanaged objects no report is written."""
 
 
 def _place(error: BaseException | None) -> str:
-    """Where it was raised."""
+    """Return the function and line that raised it."""
     trace = error.__traceback__ if error is not None else None
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

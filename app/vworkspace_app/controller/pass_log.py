@@ -1,4 +1,4 @@
-"""What a pass did, in the log: every write downstream and every change of what a status says (RUN-5)."""
+"""The log of a pass: every write downstream and every change of conditions (RUN-5)."""
 
 import structlog
 
@@ -15,7 +15,7 @@ _BAD_WHEN_TRUE = frozenset({"Blocked", "Stalled", "Degraded", "Failed"})
 
 
 def log_pass(key: ObjectRef, result: ReconcileResult) -> None:
-    """One line for each write, and one for the status that was written."""
+    """Log a line for each write, and one for a written status."""
     for verb, ref in result.executed:
         if verb != STATUS:
             _log.info("written", verb=verb, object=str(ref))
@@ -24,7 +24,7 @@ def log_pass(key: ObjectRef, result: ReconcileResult) -> None:
 
 
 def log_status(key: ObjectRef, decision: Decision) -> None:
-    """What a status that was written says otherwise than the one before; at `debug` where only commentary changed."""
+    """Log the conditions that a written status changed; at `debug` if only other fields changed."""
     changed = decision.transitions
     if not changed:
         _log.debug("status written", object=str(key))

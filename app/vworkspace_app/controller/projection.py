@@ -1,4 +1,4 @@
-"""What caches keep of objects of which only a part is read (RUN-1)."""
+"""Projections: the part of an object that a cache keeps, if only a part is read (RUN-1)."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -10,9 +10,10 @@ from vworkspace_core.controller.informer.store import without_managed_fields
 def projected(
     paths: Iterable[tuple[str, ...]], identity: Collection[str] | None = None
 ) -> Callable[[Manifest], Manifest]:
-    """An object with the fields at `paths` only, the empty path being all of it, and with the metadata of `identity`.
+    """Return a function that keeps only the fields at `paths` (an empty path: all) and the metadata named by
+    `identity`.
 
-    None keeps all metadata but managedFields.
+    An `identity` of None keeps all metadata except managedFields.
     """
     wanted = [*dict.fromkeys(paths)]
     if () in wanted:
@@ -30,7 +31,7 @@ def projected(
 
 
 def _copy(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
-    """One path; a step into anything but a mapping takes the whole of it."""
+    """Copy one path; if a step leads into a value that is no mapping, copy that value whole."""
     for step in path[:-1]:
         if not isinstance(source.get(step), Mapping):
             break

@@ -1,4 +1,4 @@
-"""Looking at everything again now and then, whether or not something changed (REC-8)."""
+"""Resync: every object is looked at again from time to time, even if nothing changed (REC-8)."""
 
 from collections.abc import Callable, Iterable
 from typing import NoReturn
@@ -15,7 +15,7 @@ _SPREAD = 0.1  # of the interval: so that a thousand keys do not come at once
 async def resync(
     workers: WorkerPool, keys: Callable[[], Iterable[ObjectRef]], *, clock: Clock, every: float
 ) -> NoReturn:
-    """Enqueue all keys every `every` seconds behind everything else, spread over a tenth of it; until cancelled."""
+    """Enqueue all keys every `every` seconds at background priority, spread over a tenth of it; until cancelled."""
     rounds = 0
     while True:
         await clock.sleep(every)

@@ -1,7 +1,7 @@
-"""What has been under way for long is read anew, whatever the caches say (D23).
+"""A safety net: objects that have been in progress for long are read live, whatever the caches hold.
 
-Watches deliver every change and answers are checked, so nothing should ever be found here. Should a cache be wrong all
-the same, what waits for it would wait for the next full list.
+Watches deliver every change and answers are checked, so this should never find a difference. But if a cache were wrong,
+an object waiting on it would otherwise wait for the next full list.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define
 class SafetyNet:
-    """Knows since when each key is under way, or since its last look, and looks again after `every` seconds."""
+    """The keys in progress, each with the time since when, or of its last live read; read after `every` seconds."""
 
     informers: Informers
     clock: Clock
@@ -32,7 +32,10 @@ class SafetyNet:
     _since: dict[ObjectRef, float] = attrs.field(factory=dict)
 
     async def look_if_due(self, key: ObjectRef, refs: Callable[[], Iterable[ObjectRef]]) -> None:
-        """Read what a key waits for live into the caches, where it has been under way for long. Never raises."""
+        """Read the objects that a key waits for live into the caches, if it has been in progress for long.
+
+        Never raises.
+        """
         now = self.clock.monotonic()
         if now - self._since.get(key, now) < self.every:
             return
@@ -44,13 +47,13 @@ class SafetyNet:
                 _log.debug("not read anew", object=str(ref), error=error.message)
 
     def forget(self, key: ObjectRef) -> None:
-        """The key is not under way any more, or not there."""
+        """Forget a key that is finished or deleted."""
         self._since.pop(key, None)
 
     def until_next(self, key: ObjectRef, result: ReconcileResult, *, under_way: bool) -> ReconcileResult:
-        """The result, with the next look at a key that is under way after it.
+        """Return the result, requeued for the next live read if its key is in progress after the pass.
 
-        Asked after the pass: where it has just begun something, no event need ever come that brings another pass.
+        Called after the pass, since the pass may have just begun something, and no event may ever cause another pass.
         """
         if not under_way:
             self.forget(key)
@@ -61,7 +64,7 @@ class SafetyNet:
 
 
 def is_reconciling(written: Manifest | None, before: Iterable[Condition]) -> bool:
-    """Whether the condition Reconciling is True, by the status that a pass has written, or else by the one before."""
+    """Return whether Reconciling is True in the status that a pass has written, else in the one before."""
     if written is None:
         return any(one.type == _RECONCILING and one.status is ConditionStatus.TRUE for one in before)
     conditions = get_path(written, "status", "conditions") or ()

@@ -1,4 +1,4 @@
-"""The two ends of a watch that a port may get wrong: what it raises, and letting it go."""
+"""Defence against a faulty port: exceptions it may not raise, and streams that must be closed."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
@@ -11,7 +11,7 @@ _CLOSE_LIMIT = 5.0
 
 
 def as_operator_error(error: Exception) -> OperatorError:
-    """A port may raise only our errors; anything else is a defect, which is survived. Whoever asks logs it."""
+    """Return an error of the core; any other exception is a defect, wrapped in Permanent for the caller to log."""
     if isinstance(error, OperatorError):
         return error
     defect = Permanent(f"{type(error).__name__} from the KubeApi port")
@@ -20,7 +20,7 @@ def as_operator_error(error: Exception) -> OperatorError:
 
 
 async def close(stream: AsyncIterator[WatchEvent]) -> None:
-    """Give the connection back even while being cancelled."""
+    """Close the stream and its connection even while being cancelled."""
     if isinstance(stream, AsyncGenerator):
         with anyio.move_on_after(_CLOSE_LIMIT, shield=True):
             await stream.aclose()

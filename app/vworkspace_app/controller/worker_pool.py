@@ -26,29 +26,29 @@ from vworkspace_core.controller.requeue import Requeue, RequeuePace
 from vworkspace_core.ports import Clock
 
 Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
-"""Observe, decide, carry out, once. May return or raise errors of the core."""
+"""A function that observes, decides and executes, once. May return or raise errors of the core."""
 
 Refresh: TypeAlias = Callable[[ObjectRef], Awaitable[None]]
-"""Read one object live into the cache. Raises errors of the core."""
+"""A function that reads one object live into the cache. Raises errors of the core."""
 
 ReportBlocked: TypeAlias = Callable[[ObjectRef, BlockedPass], Awaitable[None]]
-"""Say on an object what stopped its pass. Must not raise."""
+"""A function that reports on an object what stopped its pass. Must not raise."""
 
 
 def _everything(_: ObjectRef) -> bool:
-    """Where there is one shard."""
+    """Admit every key, as the only shard does."""
     return True
 
 
 class WorkerPool:
-    """Reconciles keys, at most `workers` at a time and never one key twice at once.
+    """A pool that reconciles keys, at most `workers` at a time and never one key twice at once.
 
-    A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit`
-    seconds is cancelled. After a write, its key waits up to `cache_timeout` seconds for the cache (`has_seen`)
-    to show it; then the objects are read live (`refresh`). What stops a pass before its status could say so is said
-    through `report_blocked`; `not_permitted` says what gives a right that is missing. Keys that `admits` refuses are
-    another shard's: they are not taken on, whoever asks. Log lines carry `name`, that of the controller, and an id of
-    the reconcile that begins with `run_id`.
+    A reconcile that raises is counted and tried again with backoff; one that takes longer than `time_limit` seconds is
+    cancelled. After a write, its key waits up to `cache_timeout` seconds for the cache (`has_seen`) to show it; then
+    the objects are read live (`refresh`). `report_blocked` reports what stopped a pass before its status could;
+    `not_permitted` returns what grants a missing right. Keys that `admits` refuses belong to another shard and are
+    never enqueued. Log lines carry `name`, that of the controller, and an id of the reconcile that begins with
+    `run_id`.
     """
 
     def __init__(
@@ -93,16 +93,16 @@ class WorkerPool:
         self._moved_at = 0.0
 
     def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
-        """Ask for a reconcile of `ref`, in `after` seconds at the latest. Ignored after `shutdown`."""
+        """Request a reconcile of `ref`, in `after` seconds at the latest. Ignored after `shutdown`."""
         if not self._admits(ref):
             return
         self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
         self._wake.set()
 
     def handler(self, keys_of: KeysOf, *, urgency_of: UrgencyOf = at_once) -> Callable[[CacheChange], None]:
-        """A subscriber for an informer: enqueues the keys a change concerns, to be looked at as `urgency_of` says.
+        """Return a subscriber for an informer, which enqueues the keys that a change concerns, with the urgency given.
 
-        A key is not woken by what it wrote itself, if its pass ended at the fixed point.
+        A key's own writes do not wake it, if its pass ended at the fixed point.
         """
 
         def handle(change: CacheChange) -> None:
@@ -122,7 +122,7 @@ class WorkerPool:
                 if self._pending_writes.is_waiting(key):
                     self._queue.wake(key, self._clock.monotonic())
                     self._wake.set()
-                self._pending_writes.unseen(key)  # forgets what the cache has seen by now
+                self._pending_writes.unseen(key)  # forgets the writes that the cache has seen by now
             case EventOrigin.DEFERRED:
                 pass
 
@@ -133,7 +133,7 @@ class WorkerPool:
             self._own_writes.record(key, version)
 
     async def run(self) -> None:
-        """Work until `shutdown` and the last key being processed is done, or until cancelled."""
+        """Process keys until `shutdown` and the last running reconcile has ended, or until cancelled."""
         slots = anyio.Semaphore(self._workers)
         self._active, self._moved_at = True, self._clock.monotonic()
         async with anyio.create_task_group() as group:
@@ -146,27 +146,27 @@ class WorkerPool:
         self._ended.set()
 
     def shutdown(self, *, drain: bool = False) -> None:
-        """Take nothing more on; finish what is being processed, and what is ready too with `drain`."""
+        """Accept no more keys; finish the running reconciles, and with `drain` also the ready keys."""
         self._queue.shutdown(self._clock.monotonic(), drain=drain)
         self._wake.set()
 
     async def finish(self) -> None:
-        """Take nothing more on, and wait until what is being processed is done."""
+        """Accept no more keys, and wait until the running reconciles have ended."""
         self.shutdown()
         if self._active:
             await self._ended.wait()
 
     @property
     def is_backlogged(self) -> bool:
-        """Whether keys wait for a worker, those of the background apart."""
+        """Report whether keys of more than background priority wait for a worker."""
         return self._queue.is_backlogged
 
     def stats(self) -> WorkerPoolStats:
-        """The counts at this moment."""
+        """Return the counts at this moment."""
         return self._counters.stats(self._queue.stats)
 
     def vitals(self, name: str) -> WorkerPoolVitals:
-        """Signs of life at this moment."""
+        """Return signs of life at this moment."""
         now, queue, oldest = self._clock.monotonic(), self._queue.stats, self._queue.oldest_taken
         return WorkerPoolVitals(
             name=name,
@@ -181,7 +181,7 @@ class WorkerPool:
         )
 
     async def _next(self) -> ObjectRef | None:
-        """The next key; None when the queue is shut down and empty."""
+        """Return the next key; None once the queue is shut down and empty."""
         while True:
             now = self._clock.monotonic()
             key = self._queue.take(now)
@@ -194,7 +194,7 @@ class WorkerPool:
                 await self._wake.wait()
 
     async def _process(self, key: ObjectRef, slots: anyio.Semaphore) -> None:
-        # A task of its own, whose context ends with it: every line of this reconcile says what it is about.
+        # Each reconcile is a task with its own context, so that every log line within it names its object.
         reconcile_id = f"{self._run_id}-{next(self._serial)}"
         structlog.contextvars.bind_contextvars(
             controller=self._name, namespace=key.namespace or "", name=key.name, reconcile_id=reconcile_id
@@ -221,7 +221,7 @@ class WorkerPool:
         return self._conclude(key, attempt, started)
 
     async def _attempt_and_enqueue_events(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
-        """One attempt; events that came meanwhile ask for another one, those of its own writes excepted."""
+        """Make one attempt, then enqueue the key for events that came meanwhile, except those of its own writes."""
         self._own_writes.begin(key)
         at_fixed_point = False
         try:
@@ -233,7 +233,7 @@ class WorkerPool:
                 self.enqueue(key, priority=event.priority, after=event.after)
 
     async def _report_what_stopped(self, key: ObjectRef, attempt: ReconcileAttempt, reconcile_id: str) -> None:
-        """Says on the object why an attempt ended before its status could."""
+        """Report on the object why an attempt ended before its status could."""
         error = attempt.crash or attempt.result.error
         if error is None or attempt.result.is_reported or isinstance(error, Stale | NotFound):
             return
@@ -242,7 +242,7 @@ class WorkerPool:
             await self._report_blocked(key, blocked_by(error, self._not_permitted, reconcile_id, transient=transient))
 
     async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
-        """Run the reconcile within its time limit; whatever it raises ends here."""
+        """Run the reconcile within its time limit; no exception leaves this function."""
         with anyio.move_on_after(self._time_limit):
             try:
                 return ReconcileAttempt(await self._decide(key, unseen))
@@ -253,7 +253,7 @@ class WorkerPool:
         return ReconcileAttempt.late(self._time_limit)
 
     async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
-        """Read live what the cache did not show in time, then reconcile."""
+        """Read live the objects that the cache did not show in time, then reconcile."""
         if unseen:
             self._counters.read_live()
             for ref in unseen:
@@ -263,7 +263,7 @@ class WorkerPool:
             return await self._reconcile(key)
 
     def _conclude(self, key: ObjectRef, attempt: ReconcileAttempt, started: float) -> Requeue:
-        """Count an attempt, and say when the key is looked at again."""
+        """Count an attempt, and return when the key is requeued."""
         now, result = self._clock.monotonic(), attempt.result
         self._pending_writes.record(key, now, result.written)
         processing = self._queue.processing(key)
@@ -273,8 +273,8 @@ class WorkerPool:
 
 
 async def _trust_cache(ref: ObjectRef) -> None:
-    """Without a way to read live, the cache counts as it is after `cache_timeout`."""
+    """Do nothing: without live reads, the cache is trusted after `cache_timeout`."""
 
 
 async def _report_nothing(key: ObjectRef, blocked: BlockedPass) -> None:
-    """Where nobody writes a status, the log has to do."""
+    """Do not report on the object: the log has the error."""

@@ -1,4 +1,4 @@
-"""What a worker pool counts of its work: its observer, objects whose status flaps (RUN-3, RUN-5)."""
+"""Counts of a worker pool's work; its observer and the detection of hot loops (RUN-3, RUN-5)."""
 
 from collections import Counter
 
@@ -27,7 +27,7 @@ class WorkerPoolStats:
 
 @attrs.frozen
 class ReconcileAttempt:
-    """One run of a reconcile: what it returned, or what became of it instead."""
+    """One run of a reconcile: its result, or the failure that replaced it."""
 
     result: ReconcileResult
     crash: Exception | None = None
@@ -35,23 +35,23 @@ class ReconcileAttempt:
 
     @classmethod
     def failed(cls, error: OperatorError) -> "ReconcileAttempt":
-        """It raised an error of the core."""
+        """Return an attempt that raised an error of the core."""
         return cls(ReconcileResult(error=error))
 
     @classmethod
     def crashed(cls, error: Exception) -> "ReconcileAttempt":
-        """It raised something else: a defect."""
+        """Return an attempt that raised another exception: a defect."""
         return cls(ReconcileResult(error=Unavailable("the reconcile crashed")), crash=error)
 
     @classmethod
     def late(cls, limit: float) -> "ReconcileAttempt":
-        """It was cancelled after `limit` seconds."""
+        """Return an attempt that was cancelled after `limit` seconds."""
         error = Unavailable(f"the reconcile was cancelled after {limit:g} s")
         return cls(ReconcileResult(error=error), timed_out=True)
 
 
 class WorkerPoolCounters:
-    """What one worker pool counts, for metrics and logs."""
+    """The counts of one worker pool, for metrics and logs."""
 
     def __init__(self, observer: ReconcileObserver, detector: HotLoopDetector[ObjectRef]) -> None:
         self._observer = observer
@@ -59,15 +59,15 @@ class WorkerPoolCounters:
         self._counts: Counter[str] = Counter()
 
     def postponed(self) -> None:
-        """A key waits until the cache has seen what it wrote."""
+        """Count a key that waits until the cache has seen its writes."""
         self._counts["postponed"] += 1
 
     def read_live(self) -> None:
-        """A key no longer waits for the cache."""
+        """Count a key that stopped waiting for the cache, and reads live."""
         self._counts["live_reads"] += 1
 
     def record(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:
-        """An attempt is over; times are monotonic seconds, `waited` those in the queue before it."""
+        """Count an attempt that ended; times are monotonic seconds, `waited` those in the queue before it."""
         result = attempt.result
         self._counts.update({result.label.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})
         self._observer.reconciled(
@@ -84,7 +84,7 @@ class WorkerPoolCounters:
         self._detect(key, now, result)
 
     def stats(self, queue: QueueStats) -> WorkerPoolStats:
-        """The counts at this moment."""
+        """Return the counts at this moment."""
         counts = self._counts
         return WorkerPoolStats(
             results={label.value: counts[label.value] for label in ResultLabel},

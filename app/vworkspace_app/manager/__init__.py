@@ -24,7 +24,7 @@ _MODULES: Final = {
     "OperatorSettings": "vworkspace_app.manager.settings",
     "production_manager": "vworkspace_app.manager.production",
 }
-"""Where each is; a module is loaded when something of it is first asked for: settings are read without the adapters."""
+"""The module of each name. It is loaded on first use of the name, so that settings are read without the adapters."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The agent as the manager runs it: what it is given, and what it hears of caches, Cluster objects and credentials."""
+"""The agent as the manager runs it: its options, and its subscriptions to caches, Cluster objects and credentials."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
@@ -29,15 +29,15 @@ from vworkspace_core.operations.parameters import template_problems
 from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
 
 _TOGETHER: Final = 64
-"""Objects that are looked at before others have their turn."""
+"""The number of objects that are handled before other tasks get a turn."""
 
 
 @attrs.frozen
 class AgentOptions:
-    """With these, the manager pulls jobs from `control` and keeps the open ones in `store` (PULL-1, PULL-4).
+    """Options with which the manager pulls jobs from `control` and keeps the open ones in `store` (PULL-1, PULL-4).
 
-    `rotation` renews the credential, where it has a place to be kept. `reread` reads the credential again and tells
-    whether there is another token. `opener` makes of the credentials what opens payloads.
+    `rotation` renews the credential, if it can be stored. `reread` reads the credential again and returns whether there
+    is another token. `opener` makes, from the credentials, the object that opens payloads.
     """
 
     control: ControlPlane
@@ -49,7 +49,7 @@ class AgentOptions:
 
 
 class ManagedAgent:
-    """The agent, and what ties it to the caches of `informers`. `on_change` and `on_result` as `Agent` has them."""
+    """The agent, and its connection to the caches of `informers`. `on_change` and `on_result` are those of `Agent`."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class ManagedAgent:
             informer_of(informers, kind).subscribe(self._saw)
 
     def report(self) -> AgentReport:
-        """What the Cluster's status says of the agent."""
+        """Return the report on the agent for the Cluster's status."""
         return self.agent.report()
 
     async def run(self) -> None:
@@ -102,10 +102,10 @@ class ManagedAgent:
         self._secure()
         self._leading = True
         for number, manifest in enumerate(self._own_objects()):
-            # What the last leader knew is learnt from how things stand: a standby has told nobody of anything.
+            # A new leader learns from the objects what the previous one knew: a standby has reported nothing.
             self.agent.on_object_known(manifest, _ref(manifest))
             if number % _TOGETHER == 0:
-                await anyio.lowlevel.checkpoint()  # the Lease has to be renewed meanwhile
+                await anyio.lowlevel.checkpoint()  # other tasks must renew the Lease meanwhile
         async with anyio.create_task_group() as group:
             if self._options.rotation is not None:
                 hooks = RotationHooks(lambda: self.agent.state.skew, self.agent.report_rotated)
@@ -114,7 +114,7 @@ class ManagedAgent:
             group.start_soon(self.agent.run, name="agent")
 
     async def finish(self) -> None:
-        """Take no more jobs in, and finish those in hand (RUN-4)."""
+        """Accept no more jobs, and finish those in progress (RUN-4)."""
         await self.agent.finish()
 
     def _saw(self, change: CacheChange) -> None:
@@ -122,18 +122,18 @@ class ManagedAgent:
             self.agent.on_object_changed(_live(change), change.ref)
 
     def _own_objects(self) -> Iterator[Manifest]:
-        """Every ApplicationInstance and Operation as the caches hold them when its turn comes."""
+        """Yield every ApplicationInstance and Operation, each as cached at the moment it is yielded."""
         for kind in (APPLICATION_INSTANCE, OPERATION):
             store = self._informers.store(kind)
             yield from filter(None, (store.get(namespace, name) for namespace, name in store.names()))
 
     def _reporting(self) -> Manifest | None:
-        """The Cluster object that reports this operator; the first by name where there are several."""
+        """Return the Cluster object that reports this operator; the first by name if there are several."""
         clusters = of_cluster(self._informers.store(CLUSTER).objects(), self._cluster_id)
         return min(clusters, key=lambda cluster: str(metadata(cluster).get("name")), default=None)
 
     def _rotate_when_asked(self, rotation: RotationManager) -> None:
-        """A Cluster object may ask for a new credential (PULL-8)."""
+        """Follow requests of Cluster objects for a new credential (PULL-8)."""
         clusters = self._informers.store(CLUSTER).objects
 
         def wish() -> None:
@@ -143,7 +143,7 @@ class ManagedAgent:
         wish()
 
     def _hurry(self, credentials: Credentials) -> None:
-        """Try at once with another token, URL or certificate; other changes end no poll."""
+        """Retry at once with another token, URL or certificate; other changes end no poll."""
         before, self._connection = self._connection, _connection(credentials)
         rotation = self._options.rotation
         if self._connection != before and not (rotation is not None and rotation.is_falling_back):
@@ -156,13 +156,13 @@ class ManagedAgent:
         self.agent.set_security(in_force(required, opener, self._options.settings.signatures))
 
     def _admit(self, manifest: Manifest) -> tuple[Problem, ...]:
-        """The rules of the webhooks, those of an Operation's template included (PULL-10)."""
+        """Return the problems that the webhooks would find, including those of an Operation's template (PULL-10)."""
         problems = admit(manifest, settings=self._settings.decisions.admission)
         return problems or template_problems(manifest, self._settings.templates)
 
 
 def _connection(credentials: Credentials) -> tuple[str, ...]:
-    """What a request depends on."""
+    """Return the parts of the credentials that a request depends on."""
     return (
         credentials.url,
         credentials.token,
@@ -173,7 +173,7 @@ def _connection(credentials: Credentials) -> tuple[str, ...]:
 
 
 def _ref(manifest: Manifest) -> ObjectRef:
-    """Where one of our own objects lives."""
+    """Return the reference of one of our own objects."""
     kind = next(kind for kind in OWN_KINDS if kind.kind == manifest["kind"])
     return ref_of(manifest, kind)
 

@@ -1,4 +1,4 @@
-"""What the in-cluster operator watches: the kinds, and of each which objects and by what they are found again."""
+"""The informers of the in-cluster operator: their kinds, which objects of each are kept, and their indexes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -51,10 +51,13 @@ FLUX_KINDS = (HELM_RELEASE, *_SOURCE_KINDS)
 ENGINE_KINDS = engine_kinds()
 _LOOKED_UP = (VELERO_BACKUP, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS)
 AWAITED_KINDS = (NAMESPACE, *dict.fromkeys((*_LOOKED_UP, *ENGINE_KINDS)))
-"""Kinds whose objects may keep an Operation from starting. A HelmRelease's news come by the status of its instance."""
+"""Kinds whose objects may keep an Operation from starting.
+
+A HelmRelease is not among them: its instance's status changes.
+"""
 
 _WITHOUT: Final = InformerPolicy(optional=True)
-"""For what only Operations of one engine need: they read it live, and say themselves what they may not."""
+"""The policy for kinds of a single engine: Operations read them live, and report missing rights themselves."""
 
 
 _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
@@ -64,11 +67,11 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
     HELM_CHART: slim_chart,
     **dict.fromkeys(_LOOKED_UP, slim_engine_object),
 }
-"""What is kept of kinds that everybody in the cluster makes objects of."""
+"""The projections of kinds that many users of a cluster create objects of."""
 
 
 def informer_of(informers: Informers, kind: Kind) -> InformerRunner:
-    """The informer of a kind that the manager watches."""
+    """Return the informer of a kind that the manager watches."""
     informer = informers.find(kind)
     assert informer is not None, f"no informer of {kind.kind}"
     return informer
@@ -76,10 +79,10 @@ def informer_of(informers: Informers, kind: Kind) -> InformerRunner:
 
 @attrs.frozen
 class CacheScope:
-    """Which namespaces' objects are kept: those of the shard (RUN-13), and of our own kinds all where `all_of_ours`.
+    """The namespaces whose objects are cached: those of the shard (RUN-13); all for our own kinds with `all_of_ours`.
 
-    No request can ask for a hash, so every shard reads all lists and watches; what is not its own it drops at once.
-    Velero's objects lie in the namespace of that name, whichever shard's Operations they are of.
+    No request can select by a hash, so every shard reads all lists and watches, and drops other shards' objects at
+    once. Velero's objects lie in the namespace of that name, whichever shard's Operations they belong to.
     """
 
     shard: Shard = WHOLE
@@ -87,7 +90,7 @@ class CacheScope:
     all_of_ours: bool = False
 
     def of(self, kind: Kind) -> Callable[[str], bool] | None:
-        """Whether objects of the kind are kept, by their namespace; None where all are."""
+        """Return a function that decides by namespace whether an object of the kind is kept; None if all are."""
         if self.shard == WHOLE or (self.all_of_ours and kind in OWN_KINDS):
             return None
         beside = self.velero_namespace if kind.group == VELERO_BACKUP.group else None
@@ -101,7 +104,10 @@ def informers_of(
     scope: CacheScope = CacheScope(),
     installation: Installation = PRINTED,
 ) -> Iterator[InformerRunner]:
-    """One informer a kind. Our own without any selector: one with our finalizer is never lost sight of (RES-5)."""
+    """Yield one informer per kind.
+
+    Our own have no selector, so that an object with our finalizer is never missed (RES-5).
+    """
     informer = partial(
         InformerRunner, api, clock=clock, random=random, remedy=partial(remedy, installation=installation)
     )

@@ -1,4 +1,4 @@
-"""From the settings of `run` to what the operator decides by, and what of it the Cluster tells as open (RUN-12)."""
+"""Conversion of the settings of `run` into those of decisions, and the weak ones for the Cluster to report (RUN-12)."""
 
 import socket
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from vworkspace_core.operations.templates import Templates
 def operator_settings(
     settings: RunSettings, cluster_id: str, templates: Templates, installation: Installation = PRINTED
 ) -> OperatorSettings:
-    """What the operator of that cluster is told."""
+    """Return the settings for the operator of that cluster."""
     decisions = Settings(
         cluster_id=cluster_id,
         interval=settings.interval,
@@ -58,7 +58,7 @@ def operator_settings(
 
 
 def _openings(settings: RunSettings) -> Iterator[str]:
-    """What stands open by a setting that shapes no decision (RUN-12)."""
+    """Yield a sentence for each weak setting that shapes no decision (RUN-12)."""
     if settings.agent and settings.job_signatures == Signatures.UNSIGNED:
         yield "--job-signatures=unsigned: a job without a signature counts, unless a Cluster requires one"
     if settings.agent and settings.allow_http_control_plane:

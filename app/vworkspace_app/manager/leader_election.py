@@ -1,4 +1,4 @@
-"""Leader election as `run` takes part in it: a connection of its own to the Lease, and a fence before every write."""
+"""Leader election as `run` takes part in it: a connection of its own for the Lease, and a fence before every write."""
 
 import random
 import socket
@@ -20,7 +20,7 @@ from vworkspace_kube import KubeApiClient
 async def leader_election(settings: RunSettings, connect: Callable[..., KubeApiClient]) -> AsyncIterator[Election]:
     """Be a candidate while the block runs, and release the Lease after it.
 
-    A block that fails or is cancelled may have writes under way: then the Lease is left to run out. Raises LeaseLost.
+    A block that fails or is cancelled may have writes in flight: then the Lease is left to expire. Raises LeaseLost.
     """
     if not settings.leader_elect:
         yield Election()

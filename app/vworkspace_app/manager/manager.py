@@ -1,8 +1,8 @@
-"""The manager: caches, controllers and, where there is one, the agent of one operator process, on ports alone.
+"""The manager: caches, controllers and optionally the agent of one operator process, on ports alone.
 
-Production, the demo, the tests and whoever embeds the operator run this; who knows adapters is `production`. Start
+Production, the demo, the tests and programs that embed the operator run this; only `production` knows adapters. Start
 order: informers, then reconciles once every cache has synced and this process is elected, then the agent: a job is
-applied only when the operator can see what comes of it.
+applied only when the operator can see its effect.
 """
 
 import random as random_source
@@ -63,24 +63,24 @@ from vworkspace_core.ports import Clock, KubeApi
 _log = structlog.get_logger("operator")
 
 _QUEUE_NEWS = Urgency(after=2.0)
-"""How long what an Operation says of the one before it may be behind: a long queue is not read anew at each step."""
+"""The delay before an Operation's status reports a shorter queue: a long queue is not read again at each step."""
 
 _STUCK_SECONDS = 10.0
-"""How often a start that takes long is looked at."""
+"""The interval at which a slow start is checked."""
 
 
 _BLOCKED_WORDS = {words.kind: words for words in (INSTANCE_WORDS, OPERATION_WORDS)}
 
 
 async def elected_at_once() -> None:
-    """Where there is no election, this process leads."""
+    """Return at once: without an election, this process leads."""
 
 
 @attrs.frozen
 class Election:
-    """What the manager needs of a leader election; by default there is none, and everything passes.
+    """The part of leader election that the manager needs; the default is no election, and every write passes.
 
-    `elected` returns when this process may write. `leases` names the Leases that it is a candidate for, and whether it
+    `elected` returns once this process may write. `leases` names the Leases that it is a candidate for, and whether it
     holds them. `before_write` raises when this process may no longer write; the client of the API server calls it.
     """
 
@@ -92,11 +92,11 @@ class Election:
 class Manager:
     """One operator process on `api`, under `clock`. Construct it in the event loop that runs it.
 
-    With `agent` it pulls jobs; without, it reconciles what people and GitOps tools apply, and calls nobody (SEE-4).
-    `credentials` are the live ones: of those only the approval secret is of use without an agent. `composites` and
-    `controllers` (reconcilers and watchers in Python) are run beside. `random` gives numbers in [0, 1) for jitter.
-    `ready` is set when the caches have synced. Of several shards each reconciles what is in its own namespaces; the
-    first one alone reports to the Cluster object, and is the one to be given an agent.
+    With `agent` it pulls jobs; without, it reconciles what people and GitOps tools apply, and calls no control plane
+    (SEE-4). `credentials` are the live ones; without an agent only their approval secret is used. `composites` and
+    `controllers` (reconcilers and watchers in Python) run in the same process. `random` gives numbers in [0, 1) for
+    jitter. `ready` is set when the caches have synced. Each of several shards reconciles the objects in its own
+    namespaces; only the first reports to the Cluster object, and only it may be given an agent.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Manager:
 
     @property
     def components(self) -> Components:
-        """What telemetry may look at."""
+        """The parts that telemetry may look at."""
         agent = None if self._agent is None else self._agent.agent
         return Components(
             self.informers,
@@ -226,7 +226,7 @@ class Manager:
 
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
-        """The worker pools by the name of their controller, as metrics and logs have it."""
+        """The worker pools by the name of their controller, as in metrics and logs."""
         own = {"applicationinstance": self._instance_driver, "operation": self._operation_driver}
         return {**own, **self._composites.worker_pools, **self._controllers.worker_pools}
 
@@ -235,7 +235,7 @@ class Manager:
         await self.informers.wait_for_sync()
 
     async def run(self, stop: anyio.Event | None = None) -> None:
-        """Work until cancelled; or until `stop`, and then until what is in hand is done (RUN-4)."""
+        """Work until cancelled; or until `stop`, and then until the work in progress is done (RUN-4)."""
         self._telemetry.attach(self.components)
         async with anyio.create_task_group() as group:
             group.start_soon(self._reconcile, name="controllers")
@@ -246,7 +246,7 @@ class Manager:
             group.cancel_scope.cancel()
 
     async def finish(self) -> None:
-        """Begin nothing more, and wait for the reconciles and the jobs in hand."""
+        """Begin no further work, and wait for the reconciles and jobs in progress."""
         async with anyio.create_task_group() as group:
             for pool in self.worker_pools.values():
                 group.start_soon(pool.finish)
@@ -263,7 +263,7 @@ class Manager:
             await self.wait_ready()
             self._log_missing_kinds()
             await self._election.elected()
-            # A standby keeps no keys, which would only pile up: whoever begins looks at everything, from warm caches.
+            # A standby keeps no keys, which would only pile up: a new leader looks at every object, from warm caches.
             self._leading = True
             for driver, keys in (
                 (self._instance_driver, self._instances.keys),
@@ -275,7 +275,7 @@ class Manager:
                 group.start_soon(partial(resync, driver, keys, clock=self._clock, every=every), name="resync")
 
     async def _report(self) -> None:
-        """Also while the manager waits for caches that cannot be filled: somebody has to say what for."""
+        """Report to the Cluster object, even while caches cannot sync: its status says what is missing."""
         if self._cluster is None:
             return
         await self._wait_ready_or_stuck()
@@ -290,7 +290,7 @@ class Manager:
             await self._agent.run()
 
     async def _wait_ready_or_stuck(self) -> None:
-        """Wait until every cache has synced; or until one will not by itself, and the Cluster can say so."""
+        """Wait until every cache has synced, or until one keeps failing and the Cluster can report it."""
         async with anyio.create_task_group() as group:
 
             async def first(wait: Callable[[], Awaitable[None]]) -> None:
@@ -321,7 +321,9 @@ class Manager:
     def _driver(
         self, name: str, reconcile: Reconcile, queue: WorkQueue[ObjectRef] | None = None, *, workers: int | None = None
     ) -> WorkerPool:
-        """A driver of a controller of that name, which reads what it wrote from the caches; somebody has to run it."""
+        """Return a worker pool for the controller `name`, which sees its own writes in the caches; the caller has to
+        run it.
+        """
         return WorkerPool(
             reconcile,
             clock=self._clock,
@@ -349,16 +351,16 @@ class Manager:
         return any(pool.is_backlogged for pool in self.worker_pools.values())
 
     def _skew(self) -> timedelta:
-        """What the control plane's clock is ahead of ours (PULL-12)."""
+        """Return how far the control plane's clock is ahead of ours (PULL-12)."""
         return timedelta(0) if self._agent is None else self._agent.agent.state.skew
 
     def _approval_secret_changed(self) -> None:
-        """Look again at every Operation that waits for its approval (OPS-4)."""
+        """Enqueue every Operation that waits for its approval (OPS-4)."""
         for key in self._operations.awaiting_approval():
             self._operation_driver.enqueue(key, priority=Priority.URGENT)
 
     def _subscribe(self) -> None:
-        """What wakes what: the change of a kind, and the keys of each controller that it concerns."""
+        """Subscribe the controllers to changes: for each kind, the keys that a change concerns."""
         instances, operations = self._instances, self._operations
         self._wake(self._instance_driver, (APPLICATION_INSTANCE,), itself)
         self._wake(
@@ -392,7 +394,7 @@ class Manager:
 
 
 def _cache_scope(settings: OperatorSettings, agent: AgentOptions | None) -> CacheScope:
-    """The agent tells the control plane of all our objects in the cluster; nobody else needs more than the shard's."""
+    """Return the scope of the caches: all our objects with an agent, which reports them; else those of the shard."""
     return CacheScope(settings.shard, settings.operations.velero_namespace, all_of_ours=agent is not None)
 
 
@@ -401,7 +403,7 @@ def _namespace(key: ObjectRef) -> str | None:
 
 
 def _when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
-    """`keys_of` a definition that came or went, if it is one of `kinds`."""
+    """Return `keys_of` restricted to changes of the definitions of `kinds`."""
     names = {kind.crd_name for kind in kinds}
     return lambda change: keys_of(change) if change.ref.name in names else iter(())
 

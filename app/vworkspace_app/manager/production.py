@@ -1,6 +1,6 @@
-"""The manager with its production adapters: HTTP towards the API server and towards the control plane.
+"""The manager with its production adapters: HTTP to the API server and to the control plane.
 
-`run` starts exactly this, and so does `demo`: what the demo shows is what runs in a cluster.
+`run` starts exactly this, and so does `demo`: the demo shows what runs in a cluster.
 """
 
 import random
@@ -46,9 +46,9 @@ async def production_manager(
     composites: Sequence[Composite] = (),
     controllers: Sequence[GivenController] = (),
 ) -> AsyncIterator[Manager]:
-    """A manager on `api`, which pulls jobs where there are settings of an `agent`.
+    """Yield a manager on `api`, which pulls jobs if there are settings of an `agent`.
 
-    `credentials` is what `source` gave first, and is kept true to it while the block runs.
+    `credentials` holds what `source` returned first, and follows it while the block runs.
     """
     clock, used = SystemClock(), credentials
     watch = CredentialWatch(source, credentials, clock)
@@ -81,7 +81,7 @@ async def _agent_options(
     source: CredentialsSource,
     watch: CredentialWatch,
 ) -> AsyncIterator[tuple[AgentOptions, Live[Credentials]]]:
-    """The agent's adapters while the block runs, and the credentials with the token in use."""
+    """Yield the agent's adapters, and the credentials with the token in use."""
     async with (
         ReloadingControlPlane(
             lambda: endpoint_of(rotation.live.current, source.allow_http), lambda *heard: rotation.token_used(*heard)
@@ -112,7 +112,7 @@ async def _agent_options(
 
 
 async def _find_registration_token(api: KubeApi, namespace: str, rotation: RotationManager) -> None:
-    """A new registration token brings back a cluster whose credential is lost."""
+    """Look for a new registration token, which brings back a cluster whose credential is lost."""
     present = rotation.live.current
     try:
         way = await find_bootstrap(api, namespace, cluster_id=present.cluster_id, url=present.url)
@@ -128,7 +128,7 @@ def _log_store_error(message: str) -> None:
 
 
 def endpoint_of(credentials: Credentials, allow_http: bool = False) -> ControlPlaneEndpoint:
-    """Where and as whom to call."""
+    """Return the address and the identity for calls of the control plane."""
     return ControlPlaneEndpoint(
         credentials.url,
         credentials.token,

@@ -1,4 +1,4 @@
-"""What the in-cluster operator is told about itself."""
+"""The settings of the in-cluster operator."""
 
 import attrs
 
@@ -14,37 +14,37 @@ from vworkspace_core.operations.templates import Templates
 
 @attrs.frozen
 class OperatorSettings:
-    """What the process is told, beside what shapes decisions."""
+    """The settings of the process, in addition to those of decisions."""
 
     decisions: Settings
     operations: OperationSettings = attrs.field()
     templates: Templates = attrs.field(factory=builtin_templates)
     required_bindings: frozenset[str] = DEFAULT_BINDINGS
-    """What every approval claim has to be bound to, beside its Operation's name (OPS-4)."""
+    """The fields that an approval claim must be bound to, in addition to its Operation's name (OPS-4)."""
     require_signed: bool = False
-    """Whether jobs need a signature whatever the Cluster objects say (PULL-9); the Cluster tells where they do not."""
+    """Require signed jobs, whatever the Cluster objects say (PULL-9); if not, the Cluster's status reports it."""
     openings: tuple[str, ...] = ()
-    """What stands open beside what shapes decisions, for the Cluster to tell (RUN-12)."""
+    """Sentences about weak settings that shape no decision, for the Cluster to report (RUN-12)."""
     workers: int = 16
-    """Of each controller."""
+    """The number of workers of each controller."""
     identity: str = "vworkspace-operator"
     resync_seconds: float = 600.0
-    """How often everything is looked at whether or not a watch event told of it (REC-8)."""
+    """The interval at which every object is looked at, even without a watch event (REC-8)."""
     namespace: str = "vworkspace-system"
-    """The operator's own namespace: what it keeps for itself lies there."""
+    """The operator's own namespace, which holds its own objects."""
     shard: Shard = WHOLE
-    """Whose namespaces are reconciled here; what is done once in a cluster is done by the first one (RUN-13)."""
+    """The shard whose namespaces are reconciled here; the first shard does what is done once per cluster (RUN-13)."""
     version: str = ""
     credentials_secret: str = CREDENTIALS_SECRET
-    """Where the credential is kept, as the Cluster's status names it; empty for a token file."""
+    """The Secret of the credential, for the Cluster's status; empty for a token file."""
     disconnected_seconds: float = 300.0
     """Silence of the control plane that counts as disconnected (PULL-5)."""
     unreachable_seconds: float = 10.0
-    """How long polls must fail before the Cluster's status says so; a single one that a proxy drops is no news."""
+    """The time that polls must fail before the Cluster reports it; a single one dropped by a proxy does not count."""
 
     @property
     def every_opening(self) -> tuple[str, ...]:
-        """What stands open by a setting, each with what it lets happen."""
+        """The weak settings, each as a sentence that says what it permits."""
         return (*openings_of(self.decisions, self.operations, self.required_bindings), *self.openings)
 
     @operations.default

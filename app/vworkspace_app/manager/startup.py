@@ -1,6 +1,6 @@
-"""How `run` comes to its first look at the world: the API server answers, and there is a credential (PULL-8).
+"""The start of `run`: it waits until the API server answers and a credential exists (PULL-8).
 
-A pod may be up before either. Both are waited for, as the CRDs are, and what is missing is told once.
+A pod may start before either. It waits for both, as it does for the CRDs, and reports once what is missing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -39,9 +39,9 @@ _TROUBLE = (
 async def first_credentials(
     api: KubeApi, source: CredentialsSource, server: str, elected: Callable[[], Awaitable[None]]
 ) -> tuple[Credentials, Installation]:
-    """Return the credential and how the operator was installed, once the API server answers: a pod may be up before it.
+    """Return the credential and how the operator was installed, once the API server answers: a pod may start before it.
 
-    Each change is one line of the log.
+    Each change is logged in one line.
     """
     clock, last_error = SystemClock(), ""
     waiting = _Waiting(clock)
@@ -66,13 +66,13 @@ async def first_credentials(
 
 @attrs.define
 class _Waiting:
-    """Waits for a credential that is not there or incomplete; says so when what is missing changes."""
+    """The wait for a credential that is missing or incomplete; logged whenever what is missing changes."""
 
     clock: SystemClock
     _told: str = attrs.field(default="", init=False)
 
     async def once(self, namespace: str, problem: str) -> None:
-        """Until the next look."""
+        """Wait until the next look."""
         if problem != self._told:
             _log.warning("waiting for the credential", missing=problem, create=_CREATE.format(namespace=namespace))
         self._told = problem
@@ -80,7 +80,7 @@ class _Waiting:
 
 
 async def _can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
-    """Whether there is a way in without a credential; where that cannot be seen there is none."""
+    """Return whether the cluster can register without a credential; False if that cannot be read."""
     try:
         return await can_bootstrap(api, source)
     except (Unavailable, Unauthorized):
@@ -92,7 +92,7 @@ async def _can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
 async def _read_or_register(
     api: KubeApi, source: CredentialsSource, waiting: _Waiting, elected: Callable[[], Awaitable[None]]
 ) -> Credentials:
-    """The credential, once there is one: somebody creates it, or a Cluster object names a token to register with."""
+    """Return the credential, once it exists: it is created, or a Cluster object names a token to register with."""
     while True:
         try:
             return await source.read()

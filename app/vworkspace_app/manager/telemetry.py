@@ -1,4 +1,4 @@
-"""Who watches the manager at work. The manager itself knows no metrics and no probes (RUN-5)."""
+"""Observers of the manager at work. The manager itself knows no metrics and no probes (RUN-5)."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -20,10 +20,10 @@ from vworkspace_core.credentials.secret import Credentials
 
 @attrs.frozen
 class Components:
-    """What there is to look at. `agent` is None where there is none; `leases` as `Election` has them.
+    """The parts of the process to look at. `agent` is None without one; `leases` is that of `Election`.
 
-    `further` are the informers of composites, each of which watches its own part of a kind.
-    `composites`, and `controllers` in Python, are those at work, each with its caches.
+    `further` are the informers of composites, each of which watches its own part of a kind. `composites`, and
+    `controllers` in Python, are the running ones, each with its caches.
     """
 
     informers: Informers
@@ -41,7 +41,7 @@ class Components:
 def components_of_composites(
     running: Composites, events: BackgroundEvents, leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
 ) -> Components:
-    """What there is to look at where composites run and nothing else."""
+    """Return the components of a process that runs composites and nothing else."""
     return Components(
         Informers(()),
         running.worker_pools,
@@ -55,30 +55,30 @@ def components_of_composites(
 
 
 class Telemetry(Protocol):
-    """Told of what happens, synchronously. Must not raise."""
+    """A callback for what happens in the process, called synchronously. Must not raise."""
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """Who is told of the reconciles of a controller."""
+        """Return the observer of a controller's reconciles."""
         ...
 
     def job_ended(self, outcome: str) -> None:
-        """A job came to a result."""
+        """Observe that a job ended with an outcome."""
         ...
 
     def attach(self, components: Components) -> None:
-        """Look at these from now on; subscribe to what is of interest. Called once, before anything runs."""
+        """Look at these components from now on, and subscribe as needed. Called once, before anything runs."""
         ...
 
 
 class LogOnly:
-    """`Telemetry` without metrics: reconciles are in the log."""
+    """`Telemetry` without metrics: reconciles are logged."""
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """The log."""
+        """Return an observer that logs."""
         return LoggingObserver()
 
     def job_ended(self, outcome: str) -> None:
-        """The agent writes it to the log itself."""
+        """Do nothing: the agent logs it."""
 
     def attach(self, components: Components) -> None:
-        """Nothing is looked at."""
+        """Do nothing."""
