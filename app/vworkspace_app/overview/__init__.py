@@ -1,1 +1,1 @@
-"""`status`: what a cluster holds of ours, read once or followed, and printed for people or programs (SEE-1)."""
+"""`status`: our objects in a cluster, read once or followed, and printed for people or programs (SEE-1)."""

@@ -1,4 +1,4 @@
-"""Boxes of a command that looks at a cluster: from files, and as kinds by what the definitions there say."""
+"""Boxes for a command that looks at a cluster: from files, and as kinds from the labels of the cluster's CRDs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,7 +15,7 @@ from vworkspace_core.reconcilers.decide_pure import CONTROLLER_NAME
 
 
 async def boxes_of(api: KubeApi, files: Sequence[str]) -> list[Box]:
-    """The boxes of the files; a CRD that no file brings is the cluster's. Raises CommandError."""
+    """Return the boxes of the files; a CRD that no file holds is read from the cluster. Raises CommandError."""
     loaded = load_boxes(files)
     if names := missing_definitions(loaded):
         loaded = load_boxes(files, installed=await installed_definitions(api, names))
@@ -23,7 +23,7 @@ async def boxes_of(api: KubeApi, files: Sequence[str]) -> list[Box]:
 
 
 async def kinds_of_boxes(reader: Reader) -> tuple[Kind, ...]:
-    """Those whose definition carries the label of a box or a controller.
+    """Return the kinds whose definition carries the label of a box or a controller.
 
     `box init`, `box manifests --crds-only` and `controllers crds` write it.
     """
@@ -32,7 +32,7 @@ async def kinds_of_boxes(reader: Reader) -> tuple[Kind, ...]:
 
 
 async def kinds_by_word(reader: Reader, word: str) -> Mapping[str, Kind]:
-    """The kind that a word of the command line means, whoever defined it; nothing where no definition has it."""
+    """Return the kind that a word of the command line means, of any origin; empty if no definition has the word."""
     definitions = await reader.all(CUSTOM_RESOURCE_DEFINITION)
     found = _kinds(each for each in definitions if word in words_of(each))
     return {word: found[0]} if found else {}

@@ -1,4 +1,4 @@
-"""What `check` reads of a cluster, and asks of its API server (SEE-1). Nothing is written but reviews of rights."""
+"""The reads and rights reviews of `check` in a cluster (SEE-1). Nothing is written except reviews."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -38,7 +38,7 @@ _SELF_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
 _AT_ONCE: Final = 16
-"""Reviews that are asked at the same time."""
+"""The number of reviews that are requested at the same time."""
 
 _NEEDED_TO_INSTALL: Final = (
     Right("create", CUSTOM_RESOURCE_DEFINITION.group, CUSTOM_RESOURCE_DEFINITION.plural),
@@ -49,7 +49,7 @@ _NEEDED_TO_INSTALL: Final = (
 
 
 async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
-    """What has to be there before anything of ours is."""
+    """Yield findings on what must exist before our own objects are installed."""
     yield checkup.api_server(await api.server_version())
     yield checkup.may_install(
         await _missing(api, _SELF_REVIEW, {}, [(right, "") for right in _NEEDED_TO_INSTALL]) or ()
@@ -59,7 +59,7 @@ async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
 
 
 async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) -> AsyncIterator[Finding]:
-    """Everything that `manifests` with these options puts there, and whether it works."""
+    """Yield findings on everything that `manifests` with these options installs, and whether it works."""
     yield checkup.api_server(await api.server_version())
     definitions = await _definitions(api)
     installation = await _installation(api, options)
@@ -76,7 +76,7 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
 
 
 async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
-    """One point; what whoever asks may not see is unknown, and the rest goes on."""
+    """Return one finding; UNKNOWN if the user may not read what it needs, so that the rest goes on."""
     try:
         return await look()
     except Forbidden as error:
@@ -103,7 +103,7 @@ async def _definitions(api: KubeApiClient) -> Definitions:
 
 
 async def _rights(api: KubeApiClient, options: InstallOptions, installation: Installation) -> AsyncIterator[Finding]:
-    """By place, as `manifests` prints the roles."""
+    """Yield findings on rights by place, as `manifests` prints the roles."""
     own, held = access.OWN if options.agent else access.LOCAL_OWN, partial(_held, api, installation)
     yield await held("rights in the whole cluster", access.EVERYWHERE, "")
     yield await held(f"rights in {options.namespace}", own, options.namespace)
@@ -146,14 +146,14 @@ async def _held(
 async def _missing(
     api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], wanted: Sequence[tuple[Right, str]]
 ) -> list[Right] | None:
-    """The rights that the subject has not, in their order; None where whoever asks may not ask."""
+    """Return the rights that the subject lacks, in their order; None if the user may not review them."""
     limit, answers = anyio.CapacityLimiter(_AT_ONCE), dict[int, bool | OperatorError]()
 
     async def ask(number: int, right: Right, name: str) -> None:
         async with limit:
             try:
                 answers[number] = await _allowed(api, kind, subject, right, name)
-            except OperatorError as error:  # told below: out of a group of tasks it would come as a group
+            except OperatorError as error:  # raised below: from the task group it would come as an exception group
                 answers[number] = error
 
     async with anyio.create_task_group() as group:

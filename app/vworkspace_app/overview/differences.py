@@ -1,7 +1,7 @@
-"""What applying a manifest of ours would change in a cluster: it and everything downstream (SEE-2).
+"""The changes that applying a manifest of ours would cause in a cluster, to it and everything downstream (SEE-2).
 
-The decision is the operator's own, on a live snapshot. What it would apply is tried as a dry run where rights allow,
-so that the API server's defaults, refusals and other field managers are told too. Nothing is written.
+The decision is the operator's own, on a live snapshot. Its applies are tried as dry runs if rights allow, so that the
+API server's defaults, refusals and conflicts with other field managers are reported too. Nothing is written.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,10 @@ Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 
 @attrs.frozen
 class Change:
-    """One object as it is and as it would be; None for not there. `refused`: why the API server would not take it."""
+    """One object as it is and as it would be; None if it does not exist.
+
+    `refused`: why the API server would refuse it.
+    """
 
     ref: ObjectRef
     before: Manifest | None
@@ -49,9 +52,9 @@ class Change:
 
 @attrs.frozen
 class Difference:
-    """Everything that one manifest would change, and what the operator would then say of it.
+    """Everything that one manifest would change, and what the operator would then report about it.
 
-    `is_held`: the control plane wrote the object, and what it wrote would be changed.
+    `is_held`: the control plane wrote the object, and its fields would be changed.
     """
 
     changes: tuple[Change, ...]
@@ -59,35 +62,35 @@ class Difference:
     present: Manifest
     is_held: bool = False
     afterwards: Decision = attrs.field(factory=Decision)
-    """What goes once the change is in use."""
+    """The deletes that follow once the change is in use."""
 
 
 @attrs.frozen
 class DryRun:
-    """Asks the API server what an apply would come to."""
+    """Dry runs of applies at the API server."""
 
     api: KubeApi
 
     async def change(self, apply: Apply, live: Manifest | None, manager: str) -> Change:
-        """The object afterwards; as far as can be told without the server where the right to apply is missing."""
+        """Return the change of an object; estimated without the server if the right to apply is missing."""
         try:
             after = await self.api.apply(
                 apply.manifest, kind=apply.kind, field_manager=manager, force=apply.force, dry_run=True
             )
         except (Conflict, Invalid, Permanent) as error:
             return Change(apply.ref, live, overlaid(live or {}, apply.manifest), error.message)
-        except (Forbidden, NotFound):  # no right, or a namespace that is not there yet
+        except (Forbidden, NotFound):  # no right, or a namespace that does not exist yet
             return Change(apply.ref, live, overlaid(live or {}, apply.manifest))
         return Change(apply.ref, live, after)
 
 
 async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime, box: Box | None = None) -> Difference:
-    """What applying `manifest` would change; with a `box`, an object of its kind.
+    """Return what applying `manifest` would change; with a `box`, an object of its kind.
 
     Raises what `KubeApi.get` and `list` raise, and ValidationProblems.
     """
     dry_run, ref = DryRun(api), ref_of(manifest, kind)
-    # By force: whoever applies it means it. Who else holds it is told beside.
+    # By force, since the user means to apply it. Other holders are reported separately.
     own = await dry_run.change(Apply(kind, manifest, force=True), await find(api, ref), CLI_MANAGER)
     wanted = _as_stored(own, now)
     if own.refused:
@@ -112,7 +115,7 @@ def _takes_from_control_plane(own: Change) -> bool:
 
 
 def _as_stored(own: Change, now: datetime) -> Manifest:
-    """What the operator would read; where no dry run told, the API server's part is filled in."""
+    """Return the object that the operator would read; without a dry run, the API server's fields are filled in."""
     after = own.after or {}
     if metadata(after).get("uid"):
         return after
@@ -130,7 +133,7 @@ async def _decided(
 
 
 async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
-    """What is written at once; what stands behind a gate comes later, and `status --box` tells of it."""
+    """Return what is written at once; later objects, which wait for others, are shown by `status --box`."""
     composite = composite_of(box)
     parent = composite.read(manifest)
     observed = await observe_children(api, composite, parent)
@@ -154,9 +157,9 @@ async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple
 
 
 async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
-    """The decision of its first pass, with what the next one creates once the intent stands (OPS-1)."""
+    """Return the decision of the first pass, with the creates of the next, once the intent is recorded (OPS-1)."""
     cluster_id = _cluster_of(manifest)
-    # What a claim is checked with is nobody's to read who only wants to compare: it counts as not configured.
+    # A user who compares need not read the secret that checks claims: it counts as not configured.
     context = OperationContext(OperationSettings(cluster_id), now, Claims(None, cluster_id), parse_yaml=parse_yaml)
     source = read_operation(manifest)
     observed = await observe_operation_live(api, source, context)
@@ -173,7 +176,7 @@ def _cluster_of(manifest: Manifest) -> str:
 
 
 def overlaid(live: Any, wanted: Any) -> Any:
-    """What a server-side apply comes to, as far as that can be told without a server: lists are replaced whole."""
+    """Estimate the result of a server-side apply without a server: lists are replaced whole."""
     if not isinstance(live, Mapping) or not isinstance(wanted, Mapping):
         return wanted
     merged = {key: overlaid(live[key], wanted[key]) if key in wanted else live[key] for key in live}

@@ -1,6 +1,6 @@
-"""What `status` reads: every object of our kinds, or one of them with what was made of it (SEE-1).
+"""The reads of `status`: every object of our kinds, or one of them with the objects made for it (SEE-1).
 
-Nothing needs an operator that runs. What may not be read is left out and named.
+No running operator is needed. Objects that may not be read are left out and named.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branc
 from vworkspace_core.ports import KubeApi
 
 FLEET: Final = (CLUSTER, APPLICATION_INSTANCE, OPERATION)
-"""In the order in which they are listed."""
+"""Our kinds, in the order in which they are listed."""
 
 _LABELLED: Final = (
     HELM_REPOSITORY,
@@ -77,7 +77,7 @@ _INSTALLED: Final = (
     SERVICE,
     INGRESS,
 )
-"""Kinds of charts whose state people ask for."""
+"""Kinds of charts whose state users look for."""
 
 _LAST_EVENTS: Final = 5
 
@@ -88,13 +88,13 @@ class Fleet:
 
     objects: tuple[tuple[Kind, Manifest], ...]
     leases: tuple[Manifest, ...] = ()
-    """Those by which replicas take turns: one, or one of each shard."""
+    """The Leases of the operator's replicas: one, or one for each shard."""
     unreadable: tuple[str, ...] = ()
 
 
 @attrs.frozen
 class Surroundings:
-    """One object, what carries its uid, and its last events, the oldest first."""
+    """One object, the objects that carry its uid, and its last events, the oldest first."""
 
     kind: Kind
     manifest: Manifest
@@ -103,10 +103,10 @@ class Surroundings:
     unreadable: tuple[str, ...] = ()
     box: Box | None = None
     snapshot: Snapshot | None = None
-    """What the box's decision looks at; None without a box, or where not all of it may be read."""
+    """The input of the box's decision; None without a box, or if not all of it may be read."""
 
     def tree(self, now: datetime) -> Branch:
-        """The object with everything below it."""
+        """Return the object with everything below it."""
         if self.box is not None and self.snapshot is not None:
             return tree_of_box(self.box, self.manifest, self.snapshot, now)
         if self.kind in FLEET:
@@ -115,7 +115,7 @@ class Surroundings:
 
 
 class Reader:
-    """Reads with one pair of eyes, and remembers what it may not see."""
+    """A reader that collects what it may not read."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
@@ -123,11 +123,11 @@ class Reader:
 
     @property
     def unreadable(self) -> tuple[str, ...]:
-        """What could not be read, each with why."""
+        """The kinds that could not be read, each with the reason."""
         return tuple(self._unreadable.values())
 
     async def all(self, kind: Kind, *, namespace: str | None = None, selector: str = "") -> tuple[Manifest, ...]:
-        """Everything of a kind; nothing where it is not served or may not be listed."""
+        """Return all objects of a kind; none if it is not served or may not be listed."""
         where = namespace if kind.namespaced else None
         try:
             return await all_of(self._api, kind, selector=selector, namespace=where)
@@ -136,7 +136,7 @@ class Reader:
             return ()
 
     async def one(self, ref: ObjectRef) -> Manifest | None:
-        """One object; None where it is not there or may not be read."""
+        """Return one object; None if it does not exist or may not be read."""
         try:
             return await find(self._api, ref)
         except Forbidden as error:
@@ -144,7 +144,7 @@ class Reader:
             return None
 
     async def seen_by(self, box: Box, manifest: Manifest) -> Snapshot | None:
-        """What a box's decision on one object looks at; None where not all of it may be read."""
+        """Return the input of a box's decision on one object; None if not all of it may be read."""
         try:
             return await observe_live(self._api, composite_of(box), composite_of(box).read(manifest))
         except Forbidden as error:
@@ -152,7 +152,7 @@ class Reader:
             return None
 
     async def leases(self, namespace: str) -> tuple[Manifest, ...]:
-        """Those of the operator's replicas; nothing where they may not be listed."""
+        """Return the Leases of the operator's replicas; none if they may not be listed."""
         try:
             return await leases_of(self._api, namespace, NAME)
         except Forbidden as error:
@@ -163,9 +163,9 @@ class Reader:
 async def read_fleet(
     api: KubeApi, *, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()
 ) -> Fleet:
-    """Everything of our kinds and those of boxes, in one namespace or all.
+    """Return all objects of our kinds and those of boxes, in one namespace or all.
 
-    Raises what `KubeApi.list` raises, but for Forbidden.
+    Raises what `KubeApi.list` raises, except Forbidden.
     """
     reader = Reader(api)
     objects = [
@@ -175,9 +175,9 @@ async def read_fleet(
 
 
 async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest, box: Box | None = None) -> Surroundings:
-    """The object with what was made of it; with a `box`, all that its decision looks at.
+    """Return the object with the objects made for it; with a `box`, all that its decision reads.
 
-    Raises what `KubeApi.list` raises, but for Forbidden.
+    Raises what `KubeApi.list` raises, except Forbidden.
     """
     reader, uid = Reader(api), bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
     objects: dict[ObjectRef, Manifest] = {}
@@ -195,7 +195,7 @@ async def surroundings(api: KubeApi, kind: Kind, manifest: Manifest, box: Box | 
 
 
 async def _marked(reader: Reader, manifest: Manifest, into: dict[ObjectRef, Manifest]) -> None:
-    """Children of an object of a box or a pure reconciler: of the kinds that stand on it, what carries its uid."""
+    """Add the children of a box's or pure reconciler's object: of the kinds in its annotation, those with its uid."""
     uid = get_path(manifest, "metadata", "uid")
     for marks in MARKS_OF_PARENTS:
         recorded = get_path(manifest, "metadata", "annotations", f"{marks.domain}/kinds")
@@ -209,7 +209,7 @@ async def _made(reader: Reader, label: str, uid: str, into: dict[ObjectRef, Mani
 
 
 async def _installed(reader: Reader, into: dict[ObjectRef, Manifest]) -> None:
-    """What Flux installed for the releases among `into`."""
+    """Add the objects that Flux installed for the releases among `into`."""
     for release in [ref for ref in into if ref.kind == HELM_RELEASE]:
         selector = f"{RELEASE_NAME}={release.name},{RELEASE_NAMESPACE}={release.namespace}"
         for kind in _INSTALLED:
@@ -217,7 +217,7 @@ async def _installed(reader: Reader, into: dict[ObjectRef, Manifest]) -> None:
 
 
 async def _runs(reader: Reader, instance: Manifest, into: dict[ObjectRef, Manifest]) -> None:
-    """Operations on the instance."""
+    """Add the Operations on the instance."""
     name, namespace = (get_path(instance, "metadata", field) for field in ("name", "namespace"))
     operations = [
         operation
@@ -228,14 +228,14 @@ async def _runs(reader: Reader, instance: Manifest, into: dict[ObjectRef, Manife
 
 
 async def _pods(reader: Reader, into: dict[ObjectRef, Manifest]) -> None:
-    """Pods of the Jobs among `into`."""
+    """Add the pods of the Jobs among `into`."""
     for job in [ref for ref in into if ref.kind == JOB]:
         pods = await reader.all(POD, namespace=job.namespace, selector=f"batch.kubernetes.io/job-name={job.name}")
         into |= refs_of(POD, pods)
 
 
 async def _events(reader: Reader, manifest: Manifest) -> tuple[Manifest, ...]:
-    """The last few about the object; the API server keeps them for an hour."""
+    """Return the last few Events about the object; the API server keeps them for an hour."""
     uid = get_path(manifest, "metadata", "uid")
     about = [
         event
@@ -246,7 +246,7 @@ async def _events(reader: Reader, manifest: Manifest) -> tuple[Manifest, ...]:
 
 
 def happened(event: Manifest) -> str:
-    """When an Event was last seen, as it stands there."""
+    """Return when an Event was last seen, in the Event's own format."""
     for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")):
         if isinstance(text := get_path(event, *path), str) and text:
             return text

@@ -1,4 +1,4 @@
-"""The overview for people: tables and trees, in the width that there is."""
+"""The overview for people: tables and trees, folded to the width of the screen."""
 
 import os
 import re
@@ -36,19 +36,19 @@ _COLOURS: Final = {
 
 _HEAD: Final = ("NAMESPACE", "OBJECT", "STATE", "WANTED", "DEPLOYED", "SINCE", "REASON")
 _OF_INSTANCES: Final = ("WANTED", "DEPLOYED")
-"""Columns that are empty where no instance is shown."""
+"""Columns that are empty if no instance is shown."""
 _CONDITION_IN_NOTE: Final = re.compile(r"\A\w+ is (?:True|False|Unknown)(?:: |\Z)")
 WIDEST: Final = 100_000
-"""Columns where nobody looks: nothing is folded."""
+"""The width without a screen: nothing is folded."""
 
 
 def console(width: int) -> Console:
-    """Where it is printed, in so many columns; in colour on a terminal."""
+    """Return the console to print to, with so many columns; in colour on a terminal."""
     return Console(width=width, highlight=False, markup=False)
 
 
 def columns() -> int:
-    """How wide the screen is. What is piped into another program is not folded, unless COLUMNS asks for it."""
+    """Return the width of the screen. Output into another program is not folded, unless COLUMNS is set."""
     asked = os.environ.get("COLUMNS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
@@ -56,7 +56,7 @@ def columns() -> int:
 
 
 def fleet_table(summaries: Sequence[Summary], now: datetime, width: int = WIDEST) -> RenderableType:
-    """A line for each object; below one that is not well, why, when it is looked at again, and what would help."""
+    """Return a line for each object; below one that is not well, why, the next check, and what would help."""
     shown = [name for name in _HEAD if name not in _OF_INSTANCES or any(summary.wanted for summary in summaries)]
     rows = [_cells(each, now) for each in summaries]
     widths = [max(len(name), *(len(row[name]) for row in rows)) for name in shown]
@@ -97,7 +97,7 @@ def _folded(line: Text, reason: str) -> list[RenderableType]:
 
 
 def _details(summary: Summary) -> list[RenderableType]:
-    """Of what is settled and well nothing."""
+    """Return the lines below an object; none if it is settled and well."""
     lines: list[RenderableType] = []
     if not _is_well(summary):
         lines += _explained(summary)
@@ -107,8 +107,7 @@ def _details(summary: Summary) -> list[RenderableType]:
 
 
 def _explained(summary: Summary) -> list[RenderableType]:
-    """Return the message with each remedy that it names on a line of its own, those that it does not name, and who can
-    help where there are none."""
+    """Return the message with each remedy on a line of its own, then other remedies, or who can help without one."""
     parts = parts_of(summary.message, summary.remedies)
     pieces = [_command(f"  -> {text}") if is_command else _below(text) for text, is_command in parts]
     pieces += [_command(f"  -> {command}") for command in summary.remedies if command not in summary.message]
@@ -118,12 +117,12 @@ def _explained(summary: Summary) -> list[RenderableType]:
 
 
 def _below(text: str) -> RenderableType:
-    """Folded below what it belongs to; line breaks of whoever wrote it are none of the screen's."""
+    """Return a text folded and indented below its object; its own line breaks are removed."""
     return Padding(Text(" ".join(text.split()), overflow="fold"), (0, 0, 0, 2))
 
 
 def _command(line: str) -> Text:
-    """Never folded: it is there to be copied."""
+    """Return a command that is never folded, so that it can be copied."""
     return Text(line, no_wrap=True, overflow="ignore")
 
 
@@ -132,7 +131,7 @@ def _is_well(summary: Summary) -> bool:
 
 
 def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[str], now: datetime) -> str:
-    """How many stand how, who is at work, and what could not be seen."""
+    """Return how many objects are in which state, which operators are at work, and what could not be read."""
     told = ", ".join(f"{number} {state}" for state, number in counts(summaries).items())
     number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
     lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]
@@ -142,7 +141,7 @@ def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[
 
 
 def operator_lines(workers: Workers, now: datetime) -> list[str]:
-    """Whether an operator is at work: a line, and where several share the cluster one for each of them (RUN-13)."""
+    """Return a line on whether an operator is at work, or one line for each shard of several (RUN-13)."""
     shards = workers.shards
     if not shards:
         return [f"operator: {_without_lease(workers.heartbeat, now)}"]
@@ -171,7 +170,7 @@ def _at_work(one: AtWork, now: datetime, otherwise: str) -> str:
 
 
 def object_report(branch: Branch, around: Surroundings, now: datetime) -> RenderableType:
-    """One object whole: who asked for it, the tree, its events, and what helps."""
+    """Return the report on one object: who requested it, the tree, its events, and what helps."""
     parts: list[RenderableType] = [Text(f"Source: {origin_of(around.manifest)}"), _tree(branch, now)]
     if branch.summary.next_look:
         parts.append(Text(f"Next check: {branch.summary.next_look}"))
@@ -198,7 +197,7 @@ def _grow(tree: Tree, branch: Branch, now: datetime) -> None:
 
 
 def _label(branch: Branch, now: datetime) -> RenderableType:
-    """A line, and below it why, where it is not well."""
+    """Return a line, and below it the reason if the object is not well."""
     summary, since = branch.summary, age(branch.summary.since, now)
     node = f"{branch.node}: " if branch.node else ""
     reason = "" if summary.reason == summary.state.value else summary.reason
@@ -211,18 +210,18 @@ def _label(branch: Branch, now: datetime) -> RenderableType:
 
 
 def _versions(summary: Summary) -> str:
-    """Return what is wanted and what is deployed, where the two differ."""
+    """Return which version is wanted and which is deployed."""
     by = f" (requested by Operation {summary.override})" if summary.override else ""
     return f"wanted: {summary.wanted}; deployed: {summary.deployed or 'nothing'}{by}"
 
 
 def _named(ref: ObjectRef) -> str:
-    """Its kind alone where its name is not known yet."""
+    """Return kind and name, or the kind alone if the name is not known yet."""
     return short(ref) if ref.name else ref.kind.kind.lower()
 
 
 def _remedies(branch: Branch) -> list[str]:
-    """Of the object and everything below it, each once."""
+    """Return the remedies of the object and everything below it, each once."""
     own = list(branch.summary.remedies)
     return list(dict.fromkeys([*own, *(each for child in branch.children for each in _remedies(child))]))
 
@@ -234,7 +233,7 @@ def _state(summary: Summary) -> Text:
 def _events(events: Sequence[Manifest], said: str, commands: Sequence[str], now: datetime) -> Iterator[RenderableType]:
     """Return a line for each thing that happened: Events that say the same at the same time are one.
 
-    `said` and `commands` stand above already, and are not repeated.
+    `said` and `commands` are printed above already, and not repeated.
     """
     for (since, note), same in groupby(events, key=lambda event: (_since(event, now), _note(event))):
         reasons = ", ".join(dict.fromkeys(str(get_path(event, "reason") or "") for event in same))
@@ -254,13 +253,13 @@ def _since(event: Manifest, now: datetime) -> str:
 
 
 def _note(event: Manifest) -> str:
-    """Return what happened, without the condition that says it."""
+    """Return the Event's message without a condition at its beginning."""
     note = " ".join(str(get_path(event, "message") or "").split())
     return _CONDITION_IN_NOTE.sub("", note)
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """How long ago, as kubectl tells it: one unit, or two while they are small."""
+    """Return a time span as kubectl prints it: one unit, or two while they are small."""
     if since is None:
         return ""
     seconds = max(timedelta(0), now - since) // timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""The fleet as it changes: one watch a kind, told anew whenever something was heard (SEE-1, `-w`)."""
+"""The fleet as it changes: one watch per kind, shown again after every change (SEE-1, `-w`)."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -11,14 +11,14 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref
 from vworkspace_core.ports import KubeApi, WatchEventType
 
 _GATHER: Final = 0.2
-"""Seconds in which what changes together is gathered before it is shown."""
+"""The seconds for which changes are gathered before they are shown."""
 
 _PAUSE: Final = 1.0
-"""Seconds before a watch that broke is begun again."""
+"""The seconds before a broken watch is begun again."""
 
 
 class Following:
-    """Objects by reference, kept up by watches."""
+    """Objects by reference, kept up to date by watches."""
 
     def __init__(self, api: KubeApi, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()) -> None:
         self._api = api
@@ -30,7 +30,7 @@ class Following:
         self._heard = anyio.Event()
 
     async def run(self, show: Callable[[Fleet], None]) -> None:
-        """Show the fleet at once and after each change, until it is cancelled."""
+        """Show the fleet at once and after each change, until cancelled."""
         async with anyio.create_task_group() as group:
             for kind in self._kinds:
                 group.start_soon(self._forever, kind)
@@ -63,7 +63,7 @@ class Following:
             self._heard.set()
 
     async def _follow(self, kind: Kind) -> None:
-        """Without a version a watch begins with everything there is, and goes on with what changes."""
+        """Follow one watch; without a resource version it begins with all objects, and goes on with changes."""
         self._objects = {ref: each for ref, each in self._objects.items() if ref.kind != kind}
         namespace = self._namespace if kind.namespaced else None
         self._heard.set()

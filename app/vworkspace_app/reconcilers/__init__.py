@@ -1,1 +1,1 @@
-"""Reconcilers and watchers in a process: what they watch, how their calls are made, what comes of these (PH-7)."""
+"""Reconcilers and watchers in a process: their watches, how their calls are made, and the outcomes (PH-7)."""

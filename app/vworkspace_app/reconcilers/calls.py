@@ -1,8 +1,7 @@
-"""Calls of code that is not ours: in a task of their own, within a time limit, and whatever they raise stays there.
+"""Calls of user code: in a task of their own, within a time limit, with every exception contained.
 
-A task of its own: code that cancels itself, or lets the cancellation of something that it awaited through, would
-otherwise take the worker with it, and all the others. A call is over when its task is: nothing of it goes on beside the
-next one.
+Code that cancels itself, or passes on the cancellation of something it awaited, would otherwise cancel the worker, and
+with it all others. A call is over when its task is: no part of it runs on during the next one.
 """
 
 import asyncio
@@ -18,28 +17,28 @@ T = TypeVar("T")
 _log = structlog.get_logger("operator")
 
 _AGAIN: Final = 1.0
-"""Seconds after which a task that does not end is cancelled again."""
+"""The seconds after which a task that does not end is cancelled again."""
 _LEFT_ALONE: Final = 10.0
-"""For how long the end of the process waits for such a task."""
+"""The seconds that the end of the process waits for such a task."""
 
 
 @attrs.frozen
 class Answered(Generic[T]):
-    """What it returned."""
+    """The call returned this value."""
 
     value: T
 
 
 @attrs.frozen
 class Refused:
-    """What it raised."""
+    """The call raised this error."""
 
     error: BaseException
 
 
 @attrs.frozen
 class CutOff:
-    """It took longer than this."""
+    """The call was cancelled after so many seconds."""
 
     seconds: float
 
@@ -48,7 +47,7 @@ Answer: TypeAlias = Answered[T] | Refused | CutOff
 
 
 async def isolated(work: Callable[[], Awaitable[T]], *, limit: float | None) -> Answer[T]:
-    """Do `work` for `limit` seconds at most; raises nothing of it but what ends the process."""
+    """Run `work` for `limit` seconds at most; raise none of its exceptions except those that end the process."""
     task = asyncio.create_task(_guarded(work))
     try:
         with anyio.move_on_after(limit):
@@ -76,7 +75,7 @@ async def _guarded(work: Callable[[], Awaitable[T]]) -> Answered[T] | Refused:
 
 
 async def _end(task: "asyncio.Task[Answered[T] | Refused]", patience: float | None) -> None:
-    """Cancel until it ends: a key is not worked on twice. One that never ends is told of, once."""
+    """Cancel a task until it ends, since a key is not worked on twice. If it does not end, log that once."""
     waited = 0.0
     with anyio.CancelScope(shield=True):
         while not task.done() and (patience is None or waited < patience):

@@ -1,7 +1,7 @@
-"""The `KubeApi` that a controller asked for: what it declared, and no more (RUN-7).
+"""The `KubeApi` for a controller: what it declared, and no more (RUN-7).
 
-A role is printed from the declaration, so a call that it does not cover is refused here already: by the name of the
-class attribute that is missing, and in tests too, where no role stands in the way.
+A role is printed from the declaration, so this already refuses a call that is not declared: with the name of the
+missing class attribute, and in tests too, where no role applies.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,11 +14,11 @@ from vworkspace_core.controller.queue.read_your_writes import ObjectVersion
 from vworkspace_core.ports import KubeApi, ListPage, PatchType, Propagation, WatchEvent
 
 IN_HAND: Final[ContextVar[ObjectRef | None]] = ContextVar("object in hand", default=None)
-"""The object that a call is about, in the tasks that it starts too."""
+"""The object that a call is about, also in the tasks that it starts."""
 
 
 class DeclaredApi:
-    """`api` as far as `verbs` allow. `on_write` is told of each write, with the object in hand."""
+    """`api` limited to `verbs`. `on_write` is called for each write, with the object being reconciled."""
 
     def __init__(self, api: KubeApi, name: str, verbs: Mapping[Kind, frozenset[str]]) -> None:
         self._api = api
@@ -107,7 +107,7 @@ class DeclaredApi:
     ) -> Manifest:
         """See `KubeApi.apply`."""
         self._ask("patch", kind)
-        self._ask("create", kind)  # what is not there yet
+        self._ask("create", kind)  # if the object does not exist yet
         answer = await self._api.apply(manifest, kind=kind, field_manager=field_manager, force=force, dry_run=dry_run)
         if not dry_run:
             self._written(ref_of(answer, kind), answer)
@@ -116,7 +116,7 @@ class DeclaredApi:
     async def apply_status(
         self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
     ) -> Manifest:
-        """See `KubeApi.apply_status`. No controller may: its own status is what it returns."""
+        """Refuse; see `KubeApi.apply_status`. A controller returns its own status instead."""
         self._ask("patch status", kind)
         return await self._api.apply_status(manifest, kind=kind, field_manager=field_manager, force=force)
 

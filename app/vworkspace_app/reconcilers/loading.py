@@ -1,8 +1,7 @@
-"""Controllers by their names: of installed packages by entry point, of a module by `module:attribute` (PH-7).
+"""Controllers by name: of installed packages by entry point, of a module by `module:attribute` (PH-7).
 
-A package offers one in its pyproject.toml, below `[project.entry-points."vworkspace.controllers"]`, as
-`shops = "shops:shop"`. What a name stands for is a reconciler or watcher, a class or function that makes one, or a list
-of these.
+A package offers one in its pyproject.toml, below `[project.entry-points."vworkspace.controllers"]`, as `shops =
+"shops:shop"`. A name refers to a reconciler or watcher, a class or function that makes one, or a list of these.
 """
 
 import importlib
@@ -28,14 +27,14 @@ from vworkspace_core.reconcilers.decide_pure import composite_of
 from vworkspace_core.reconcilers.pure import AnyPureReconciler
 
 GROUP: Final = "vworkspace.controllers"
-"""Of entry points."""
+"""The group of entry points."""
 
 
 @attrs.frozen
 class LoadedControllers:
-    """What some names stand for: pure reconcilers, and controllers that make calls or something that makes those.
+    """The controllers that some names refer to: pure reconcilers, and effectful controllers or what makes them.
 
-    `made` are the latter as they would be with an API: for what is asked of them before they run.
+    `made` are the effectful ones, made without an API, to inspect them before they run.
     """
 
     pure: tuple[AnyPureReconciler, ...] = ()
@@ -44,27 +43,27 @@ class LoadedControllers:
 
     @property
     def composites(self) -> tuple[Composite, ...]:
-        """The pure ones, as they are run."""
+        """The pure reconcilers, as composites to run."""
         return tuple(map(composite_of, self.pure))
 
     @property
     def writers(self) -> tuple[StatusWriter, ...]:
-        """Those of `made` that write the status of a kind."""
+        """The status writers among `made`."""
         return tuple(writer for one in self.made if (writer := status_writer_of(one)) is not None)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all of them."""
+        """The names of all controllers."""
         return (*(one.name for one in self.pure), *map(name_of, self.made))
 
     @property
     def resources(self) -> tuple[Resource[Any, Any], ...]:
-        """The kinds whose classes they have, each once."""
+        """The kinds that the controllers define by classes, each once."""
         return tuple(self.kinds)
 
     @property
     def kinds(self) -> Mapping[Resource[Any, Any], str]:
-        """The kinds whose classes they have, each once, with the name of the first controller that has it."""
+        """The kinds that the controllers define by classes, each once, with the name of the first controller of it."""
         found = [(one.kind, one.name) for one in self.pure]
         found += [(one, name_of(made)) for made in self.made if (one := resource_of(made))]
         by_kind: dict[Kind, tuple[Resource[Any, Any], str]] = {}
@@ -74,13 +73,15 @@ class LoadedControllers:
 
 
 def installed() -> tuple[EntryPoint, ...]:
-    """The entry points of all packages that offer controllers, by name."""
+    """Return the entry points of all packages that offer controllers, by name."""
     return tuple(sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)))
 
 
 def load_controllers(names: Sequence[str]) -> LoadedControllers:
-    """What the names stand for. Raises CommandError for one that is not found, that cannot be imported or is no
-    controller, and for some that cannot run together.
+    """Return the controllers that the names refer to.
+
+    Raises CommandError for one that is not found, that cannot be imported or is no controller, and for some that cannot
+    run together.
     """
     found = [one for name in names for one in _found(name)]
     pure = tuple(one for one in found if isinstance(one, PureReconciler))
@@ -126,7 +127,7 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _attribute(name: str, value: str) -> Any:
-    """What stands at `module:attribute`; modules of the working directory are found too."""
+    """Return the object at `module:attribute`; modules of the working directory are found too."""
     module, _, path = value.partition(":")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
@@ -144,7 +145,7 @@ def _attribute(name: str, value: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """The last line is what people know an exception by."""
+    """Return an exception as people know it from the last line of a traceback, with its place."""
     where = error.__traceback__
     while where is not None and where.tb_next is not None:
         where = where.tb_next
@@ -159,7 +160,7 @@ def _offers(module: Any) -> str:
 
 
 def _is_own(module: Any, value: Any) -> bool:
-    """Whether it is a controller, and none that the module has imported to derive its own from."""
+    """Return whether a value is a controller of this module itself, and not imported as a base class."""
     home = value.function if isinstance(value, PureReconciler) else value if isinstance(value, type) else type(value)
     return _is_controller(value) and home.__module__ == module.__name__
 
@@ -178,7 +179,10 @@ def _controllers(where: str, value: Any) -> Iterator[Any]:
 
 
 def _makes_one(function: Any) -> bool:
-    """A function that makes a controller takes the API or nothing; one of an object and its children is none yet."""
+    """Return whether a function makes a controller: it takes the API or nothing.
+
+    One of object and children makes none.
+    """
     return bool(function.__code__.co_argcount <= 1)
 
 

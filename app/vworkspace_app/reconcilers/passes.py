@@ -1,7 +1,7 @@
-"""The passes of one controller over its objects: the machine of the core says what to do, this does it (PH-7).
+"""The passes of one controller over its objects: the machine of the core decides, this executes (PH-7).
 
-A pass writes what finalizers are missing, makes at most one call, and writes what came of it. It raises nothing: what
-the API server refuses is in its result, and what the controller raises is an outcome like any other.
+A pass writes missing finalizers, makes at most one call, and writes its outcome. It raises nothing: refusals of the API
+server are in its result, and an exception of the controller is an outcome like any other.
 """
 
 from collections.abc import Awaitable, Callable
@@ -73,11 +73,14 @@ _log = structlog.get_logger("operator")
 _MOST_STEPS: Final = 6
 """Steps of a pass: two finalizers, a read, a call, a finalizer, and one to see that nothing is left."""
 _MOST_TRIES: Final = 3
-"""So often a status is written on a newer copy."""
+"""The number of tries to write a status on a newer copy."""
 
 
 def rules_of(controller: AnyController) -> LifeRules:
-    """What the life of its objects keeps to: a watcher has a second finalizer, of objects that it was not told of."""
+    """Return the rules of its objects' lives.
+
+    A watcher has a second finalizer, for objects it has not been called for.
+    """
     kept = finalizer_of(controller)
     is_watcher = isinstance(controller, Watcher)
     return LifeRules(promises_of(controller), f"{kept}-begun" if is_watcher else kept, kept, is_watcher)
@@ -85,7 +88,7 @@ def rules_of(controller: AnyController) -> LifeRules:
 
 @attrs.define
 class _Pass:
-    """One pass over one object: the copy as it is after each write."""
+    """One pass over one object, with the copy as it is after each write."""
 
     key: ObjectRef
     manifest: Manifest
@@ -97,8 +100,11 @@ class _Pass:
     came: Following | None = None
 
     def result(self, error: OperatorError | None, requeue: Requeue, *, echo: bool) -> ReconcileResult:
-        """What the worker pool is told. What a call came to is in the status, and a status that is held is told by an
-        Event; what else stopped the pass itself is not told yet."""
+        """Return the result for the worker pool.
+
+        The outcome of a call is in the status, and a held status is reported by an Event; any other error that stopped
+        the pass itself has not been reported yet.
+        """
         is_reported = isinstance(error, Conflict) or (self.came is not None and error is self.came.error)
         return ReconcileResult(
             self.decision,
@@ -113,7 +119,10 @@ class _Pass:
 
 @attrs.define(eq=False)
 class ControllerPasses:
-    """Works on the objects of one controller. `api` is that of the process, for what is written for the controller."""
+    """The passes over the objects of one controller.
+
+    `api` is that of the process, for writes on the controller's behalf.
+    """
 
     controller: AnyController
     api: KubeApi
@@ -135,7 +144,7 @@ class ControllerPasses:
         )
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Do for an object what is to be done now. Raises nothing of the API's, nor of the controller's."""
+        """Do the next step for an object. Raises no error of the API server or of the controller."""
         IN_HAND.set(key)
         self.wakes.begin(key)
         if key in self.wakes.vanished:
@@ -151,12 +160,12 @@ class ControllerPasses:
         return await self._carried_out(work, self._advance(work))
 
     async def _carried_out(self, work: _Pass, steps: Awaitable[None]) -> ReconcileResult:
-        """The result of a pass, whatever its own calls of the API met."""
+        """Return the result of a pass, whatever error its own calls of the API raised."""
         echo = Promise.ECHO not in self.rules.promises
         try:
             await steps
         except NotFound:
-            result = work.result(None, Requeue.NO, echo=echo)  # it has gone: its DELETED event is on the way
+            result = work.result(None, Requeue.NO, echo=echo)  # the object is gone: its DELETED event is on the way
         except OperatorError as error:
             result = work.result(error, _requeue_of_stopped(work, error), echo=echo)
         else:
@@ -193,7 +202,7 @@ class ControllerPasses:
                     assert_never(step)
 
     async def _set_finalizers(self, work: _Pass, step: SetFinalizers) -> None:
-        """Guarded by the resourceVersion, so that nobody else's are lost."""
+        """Write the finalizers, guarded by the resourceVersion, so that those of others are not lost."""
         version = metadata(work.manifest).get("resourceVersion")
         patch = {"metadata": {"resourceVersion": version, "finalizers": list(step.finalizers)}}
         manager = manager_of(self.controller)
@@ -276,7 +285,7 @@ class ControllerPasses:
                 assert_never(call.telling)
 
     def _checked(self, result: object) -> CallOutcome:
-        """What a call returned, if it may return that."""
+        """Return the outcome of a call that returned: Raised if it may not return this result."""
         name = type(self.controller).__name__
         if not isinstance(result, Result):
             return Raised(f"{name} returned {type(result).__name__}, not a Result")
@@ -294,7 +303,7 @@ class ControllerPasses:
         return Returned(result)
 
     def _raised(self, error: BaseException) -> Raised | Ended:
-        """An exception as an outcome; its traceback in the log, once for each place."""
+        """Return an exception as an outcome, and log its traceback, once for each place."""
         outcome = raised(error)
         if isinstance(outcome, Raised) and not isinstance(error, OperatorError):
             what = f"{type(error).__name__} {_place(error)}"
@@ -303,7 +312,8 @@ class ControllerPasses:
         return outcome
 
     async def _tell_vanished(self, key: ObjectRef, last: Manifest) -> ReconcileResult:
-        """A deletion without a finalizer, from the last state; then comes what is there by now under its name."""
+        """Call for a deletion that no finalizer held, with the last state; then requeue for a successor of that name.
+        """
         life = self.wakes.lives.get(key, Life())
         call = vanished(life, seen_of(last))
         came = None
@@ -318,10 +328,12 @@ class ControllerPasses:
         error = None if came is None else came.error
         return ReconcileResult(error=error, requeue=Requeue.at_latest(0.0), is_reported=True)
 
-    # --- what is told of it ------------------------------------------------------------------------------------------
+    # --- reporting ------------------------------------------------------------------------------------------
 
     async def _write_status(self, work: _Pass, came: Following, outcome: CallOutcome) -> None:
-        """On the newest copy, as long as it is the same object: what the call has found out is not lost by an edit."""
+        """Write the status on the newest copy of the same object, so that an edit does not lose the outcome of the
+        call.
+        """
         generation = int(metadata(work.manifest).get("generation") or 0)
         result = outcome.result if isinstance(outcome, Returned) else None
         for last in (*(False,) * (_MOST_TRIES - 1), True):
@@ -348,7 +360,7 @@ class ControllerPasses:
                 return
 
     async def _tell_failure(self, key: ObjectRef, manifest: Manifest, outcome: CallOutcome) -> None:
-        """By an Event, once for each text, where no condition tells it."""
+        """Emit an Event for a failure, once for each text, if no condition reports it."""
         if Promise.CONDITIONS in self.rules.promises:
             return
         text = _failure_text(outcome)
@@ -378,7 +390,7 @@ def _failure_text(outcome: CallOutcome) -> str:
 
 
 def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:
-    """When to look again where the pass's own writes were refused: in a minute where no retry may help."""
+    """Return when to requeue after the pass's own writes were refused: in a minute if a retry may not help."""
     asked = None if work.came is None else work.came.requeue.after
     if isinstance(error, Conflict):
         return Requeue.at_latest(asked).no_later_than(SLOW_SECONDS)
@@ -389,7 +401,7 @@ def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:
 
 
 def _place(error: BaseException) -> str:
-    """Where it was raised."""
+    """Return the function and line that raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,7 +1,7 @@
 """The controllers of a process: caches that they share, and a queue with workers for each (PH-7).
 
-A controller waits for its own caches only: one whose kind is not installed, or that may not be looked at, holds up no
-other; nor does one whose calls take long, since each has its own workers.
+A controller waits for its own caches only: one whose kind is not installed, or may not be listed, delays no other; nor
+does one with slow calls, since each has its own workers.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,11 +50,11 @@ _log = structlog.get_logger("operator")
 
 _PREFIX: Final = "controller-"
 _WRITING: Final = 60.0
-"""Seconds that a pass may take beside its call, for its own writes."""
+"""The seconds that a pass may take in addition to its call, for its own writes."""
 _SPREAD: Final = 0.1
 
 ControllerFactory: TypeAlias = Callable[[KubeApi], AnyController]
-"""Makes a controller with the API that it asks for."""
+"""A function that makes a controller with the API that it requires."""
 
 GivenController: TypeAlias = AnyController | type[AnyController] | ControllerFactory
 """A controller, or what makes one: its class, or a function."""
@@ -62,9 +62,9 @@ GivenController: TypeAlias = AnyController | type[AnyController] | ControllerFac
 
 @attrs.frozen
 class ControllerOptions:
-    """How controllers are run. `random` gives numbers in [0, 1) for jitter, `observer` who is told of their work.
+    """Options of all controllers. `random` gives numbers in [0, 1) for jitter, `observer` makes the observer of each.
 
-    Of several shards each works on what is in its own namespaces.
+    Each of several shards works on the objects in its own namespaces.
     """
 
     random: Callable[[], float]
@@ -86,7 +86,7 @@ class RunningController:
 
     @property
     def name(self) -> str:
-        """As metrics and logs have it."""
+        """The name in metrics and logs."""
         return f"{_PREFIX}{name_of(self.controller)}"
 
     async def run(self, elected: Callable[[], Awaitable[None]]) -> None:
@@ -105,13 +105,13 @@ class RunningController:
                 group.start_soon(self._resync, self.controller.resync)
 
     def keys(self) -> Iterator[ObjectRef]:
-        """Every object that it watches."""
+        """Yield every object that the controller watches."""
         kind = kind_of(self.controller)
         for namespace, name in self.watches.own.store.names():
             yield ObjectRef(kind, namespace or None, name)
 
     async def _resync(self, every: float) -> None:
-        """Look at everything again now and then, behind all else, spread over a tenth of the interval."""
+        """Enqueue every object each interval, at background priority, spread over a tenth of the interval."""
         rounds = 0
         while True:
             await self.clock.sleep(every)
@@ -122,7 +122,7 @@ class RunningController:
                 self.pool.enqueue(key, priority=Priority.BACKGROUND, after=after)
 
     def subscribe(self) -> None:
-        """What wakes what."""
+        """Subscribe to the changes that wake objects."""
         wakes = self.passes.wakes
         self._wake(self.watches.own, wakes.of_itself)
         for runner in dict.fromkeys(self.watches.owned):
@@ -141,9 +141,9 @@ class RunningController:
 
 
 class Controllers:
-    """The controllers of one process on `api`; a class or function that asks for the API is given it.
+    """The controllers of one process on `api`, which is passed to classes and functions that require it.
 
-    `shared` watches definitions; the caller runs it, where it is given. Construct it in the event loop that runs it.
+    `shared` watches definitions; if it is given, the caller runs it. Construct it in the event loop that runs it.
     Raises CommandError for controllers that cannot run together.
     """
 
@@ -173,7 +173,7 @@ class Controllers:
 
     @property
     def controllers(self) -> tuple[AnyController, ...]:
-        """What runs, with the API that it was given."""
+        """The running controllers, with the API that they were given."""
         return tuple(one.controller for one in self.running)
 
     @property
@@ -196,7 +196,7 @@ class Controllers:
             await runner.wait_for_sync()
 
     async def run(self, elected: Callable[[], Awaitable[None]]) -> None:
-        """Watch at once, call once `elected` returns, until cancelled."""
+        """Watch at once, work once `elected` returns, until cancelled."""
         async with anyio.create_task_group() as group:
             for runner in self.informers:
                 group.start_soon(runner.run, name=f"informer {runner.kind.kind}")
@@ -204,16 +204,16 @@ class Controllers:
                 group.start_soon(one.run, elected, name=one.name)
 
     async def finish(self) -> None:
-        """Begin nothing more, and wait for the calls in hand; what the grace period cuts off is cancelled (RUN-4)."""
+        """Begin no further work, and wait for the running calls; the end of the grace period cancels them (RUN-4)."""
         async with anyio.create_task_group() as group:
             for one in self.running:
                 group.start_soon(one.pool.finish)
 
 
 def bind(given: GivenController, api: KubeApi) -> tuple[AnyController, DeclaredApi | None]:
-    """A controller and the API that it was given, where it asked for one.
+    """Return a controller and the API that it was given, if it requires one.
 
-    Raises CommandError for what makes no controller.
+    Raises CommandError if no controller can be made.
     """
     declared = _LateApi(api)
     made = _made(given, cast("KubeApi", declared.facade))
@@ -241,7 +241,7 @@ def _name(given: Any) -> str:
 
 
 class _LateApi:
-    """What it allows is known once the controller is made, which needs it."""
+    """An API whose verbs are declared after the controller is made, since making it already needs the API."""
 
     def __init__(self, api: KubeApi) -> None:
         self._verbs: dict[Kind, frozenset[str]] = {}
@@ -253,7 +253,7 @@ class _LateApi:
 
 
 def refuse_problems(controllers: Sequence[AnyController]) -> None:
-    """Raise CommandError with everything for which these cannot run together."""
+    """Raise CommandError with every reason why these cannot run together."""
     problems = controller_problems(controllers)
     if problems:
         raise CommandError("\n".join(problems))
@@ -314,5 +314,5 @@ def _running(
 
 
 def _time_limit(controller: AnyController) -> float:
-    """Of a whole pass; its calls have their own, and one without a limit is not cut off here either."""
+    """Return the limit of a whole pass; a call has its own, and a call without one is not cancelled here either."""
     return controller.timeout + _WRITING if Promise.LIMIT in promises_of(controller) else float("inf")

@@ -1,7 +1,7 @@
-"""What has happened to each object since its last call, as one controller cares for it (PH-7).
+"""The changes to each object since its last call that matter to one controller (PH-7).
 
-A pass's own writes come back as changes, before or after their answers. So changes are kept as they come, and judged
-when the next pass asks: those of our own versions count for nothing.
+A pass's own writes come back as changes, before or after their answers. So changes are collected as they come, and
+judged when the next pass begins: those of the pass's own versions are ignored.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from vworkspace_core.reconcilers.life import NOTHING, Life, LifeRules, Wake
 from vworkspace_core.reconcilers.watching import Filters
 
 _MOST: Final = 32
-"""Changes that are kept of an object: more than a pass writes, so that one of others is among them."""
+"""The number of changes kept per object: more than a pass writes, so that a change of others is among them."""
 
 
 @attrs.frozen
@@ -48,12 +48,12 @@ class Wakes:
         self.vanished: dict[ObjectRef, Manifest] = {}
         self.lives: dict[ObjectRef, Life] = {}
 
-    # --- what comes ------------------------------------------------------------------------------------------------
+    # --- incoming changes ------------------------------------------------------------------------------------------
 
     def of_itself(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """The key of a change of its own kind, unless nothing of it counts."""
+        """Yield the key of a change of the controller's own kind, unless all of it is ignored."""
         if self._is_own(change.ref, change):
-            yield change.ref  # the worker pool knows it too
+            yield change.ref  # the worker pool ignores it as well
             return
         match change.type:
             case ChangeType.DELETED:
@@ -71,13 +71,13 @@ class Wakes:
         yield change.ref
 
     def of_owned(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """The owners of an object that it may have made, before and after the change."""
+        """Yield the owners of an object that the controller may own, before and after the change."""
         before = () if change.old_raw is None else owners(change.old_raw, self._kind)
         for key in dict.fromkeys((*owners(change.raw, self._kind), *before)):
             yield from self._woken(key, change)
 
     def of_read(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Every object that refers to what changed."""
+        """Yield every object that refers to the changed one."""
         for namespace, name in self._store.indexed_names(refers_index(self._controller), refers_key(change.ref)):
             yield from self._woken(ObjectRef(self._kind, namespace or None, name), change)
 
@@ -90,7 +90,7 @@ class Wakes:
             yield key
 
     def _is_own(self, key: ObjectRef, change: CacheChange) -> bool:
-        """Whether it shows a write of the key's last pass, which is then forgotten."""
+        """Return whether a change is a write of the key's last pass; that write is then forgotten."""
         own, written = self._own.get(key), (change.ref, change.version)
         if own is None or change.type is ChangeType.DELETED or written not in own:
             return False
@@ -105,18 +105,18 @@ class Wakes:
             kept.append(arrived)
 
     def resync(self, key: ObjectRef) -> None:
-        """Its interval is over."""
+        """Record that the resync interval of an object has elapsed."""
         self._kept[key] = attrs.evolve(self._kept.get(key, NOTHING), resynced=True)
 
-    # --- what passes do ----------------------------------------------------------------------------------------------
+    # --- calls by passes ---------------------------------------------------------------------------------------------
 
     def wrote(self, key: ObjectRef, ref: ObjectRef, version: str) -> None:
-        """A pass over the key was answered a write."""
+        """Record a write that a pass over the key made."""
         if Promise.ECHO in self.rules.promises:
             self._own.setdefault(key, set()).add((ref, version))
 
     def begin(self, key: ObjectRef) -> None:
-        """A pass begins, on caches that have seen every write of the one before: what others did counts."""
+        """Begin a pass, on caches that hold every write of the previous one: only changes by others count."""
         wake, own = self._kept.get(key, NOTHING), self._own.pop(key, set())
         for arrived in self._arrived.pop(key, ()):
             if (arrived.ref, arrived.version) in own:
@@ -129,19 +129,19 @@ class Wakes:
             self._kept[key] = wake
 
     def wake(self, key: ObjectRef) -> Wake:
-        """What had happened to it when the pass began."""
+        """Return what had happened to the object when the pass began."""
         return self._kept.get(key, NOTHING)
 
     def take(self, key: ObjectRef) -> Wake:
-        """The same; a call is made for it now."""
+        """Return the same, and forget it, since a call for it is made now."""
         return self._kept.pop(key, NOTHING)
 
     def give_back(self, key: ObjectRef, wake: Wake) -> None:
-        """The call did not get through with it."""
+        """Restore it after a call that failed."""
         self._kept[key] = wake.before(self._kept.get(key))
 
     def forget(self, key: ObjectRef) -> None:
-        """The object has gone."""
+        """Forget an object that is gone."""
         self.lives.pop(key, None)
         for kept in (self._arrived, self._own, self._kept):
             kept.pop(key, None)

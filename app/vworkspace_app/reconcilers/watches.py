@@ -1,6 +1,6 @@
-"""What controllers watch: one informer for all that ask for the same objects of a kind (RUN-1, PH-7).
+"""The informers of controllers: one for all that need the same objects of a kind (RUN-1, PH-7).
 
-Of what several ask to keep, an informer keeps the union. Each controller has indexes of its own.
+An informer keeps the union of the fields that its controllers need. Each controller has indexes of its own.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,22 +35,22 @@ from vworkspace_core.reconcilers.watching import Watch, Watched
 _log = structlog.get_logger("operator")
 
 _Choice: TypeAlias = tuple[Kind, str | None, str, str]
-"""Kind, namespace, selectors: what one informer is asked for."""
+"""The kind, namespace and selectors of one informer."""
 
 
 def refers_index(controller: AnyController) -> str:
-    """Its index of objects by what they refer to."""
+    """Return the name of the controller's index of objects by what they refer to."""
     return f"{name_of(controller)}/refers"
 
 
 def refers_key(ref: ObjectRef) -> str:
-    """An object as that index has it."""
+    """Return the key of an object in that index."""
     return f"{ref.kind.crd_name}/{ref.namespace or ''}/{ref.name}"
 
 
 @attrs.define
 class _Asked:
-    """What is asked of one informer, by all."""
+    """Everything that controllers require of one informer."""
 
     watches: list[Watch] = attrs.field(factory=list)
     indexers: dict[str, Indexer] = attrs.field(factory=dict)
@@ -64,7 +64,7 @@ class _Asked:
 
 @attrs.frozen
 class ControllerWatches:
-    """One controller's: the informer of its own kind, and those of what it owns and reads."""
+    """The informers of one controller: for its own kind, and for the kinds that it owns and reads."""
 
     own: InformerRunner
     owned: Sequence[InformerRunner]
@@ -78,7 +78,7 @@ class ControllerWatches:
 def watches_of(
     api: KubeApi, clock: Clock, random: Callable[[], float], controllers: Sequence[AnyController]
 ) -> tuple[ControllerWatches, ...]:
-    """What each of them watches, informers shared."""
+    """Return the informers of each controller, shared where possible."""
     asked: dict[_Choice, _Asked] = {}
     for one in controllers:
         _ask_own(asked, one)
@@ -131,7 +131,7 @@ def _watches(runners: Mapping[_Choice, InformerRunner], controller: AnyControlle
 
 
 def _refers(controller: AnyController) -> Indexer:
-    """Its `refers_to` as an index. What it raises costs it the wake-ups, and nobody anything else."""
+    """Return `refers_to` as an index. If it raises, only the controller's own wake-ups are lost."""
     return partial(_referred, controller, Once())
 
 

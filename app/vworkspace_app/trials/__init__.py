@@ -1,1 +1,1 @@
-"""A box tried without a cluster: what `box plan` and `box test` do, on the embedded API server."""
+"""Trials of a box without a cluster, on the embedded API server: the work of `box plan` and `box test`."""

@@ -1,4 +1,4 @@
-"""What decides which example is drawn: a seed for `box test`, Hypothesis for a property."""
+"""Choices that determine which example is drawn: by a seed for `box test`, by Hypothesis for a property."""
 
 from collections.abc import Sequence
 from random import Random
@@ -12,57 +12,57 @@ _SEEDS: Final = 9_999
 
 
 class Chooser(Protocol):
-    """Answers every question that drawing an example asks."""
+    """The source of every choice that drawing an example needs."""
 
     def whole(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both included. The simplest is `low`."""
+        """Return a whole number from `low` to `high`, both included. The simplest is `low`."""
         ...
 
     def odds(self, chance: float) -> bool:
-        """Yes, with about this chance. The simplest is no."""
+        """Return True with about this chance. The simplest is False."""
         ...
 
 
 @attrs.frozen
 class Seeded:
-    """A `Chooser`: equal seeds choose equally."""
+    """A `Chooser` whose choices depend only on the seed."""
 
     random: Random
 
     def whole(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`."""
+        """Return a whole number from `low` to `high`."""
         return self.random.randint(low, high)
 
     def odds(self, chance: float) -> bool:
-        """Yes, with this chance."""
+        """Return True with this chance."""
         return self.random.random() < chance
 
 
 @attrs.frozen
 class Simplest:
-    """A `Chooser`: the simplest answer each time."""
+    """A `Chooser` that makes the simplest choice each time."""
 
     def whole(self, low: int, high: int) -> int:
-        """The least."""
+        """Return the least."""
         return low
 
     def odds(self, chance: float) -> bool:
-        """No."""
+        """Return False."""
         return False
 
 
 def apart(choose: Chooser) -> Chooser:
-    """A chooser of its own that follows from one choice: for what would ask for hundreds."""
+    """Return a separate chooser that follows from one choice, for draws that would need hundreds."""
     seed = choose.whole(0, _SEEDS)
     return Seeded(Random(seed)) if seed else Simplest()
 
 
 def one_of(choose: Chooser, options: Sequence[T]) -> T:
-    """One of several; the simplest is the first."""
+    """Return one of several; the simplest is the first."""
     return options[choose.whole(0, len(options) - 1)]
 
 
 def some_of(choose: Chooser, options: Sequence[T], count: int) -> list[T]:
-    """So many different ones."""
+    """Return so many different ones."""
     left = list(options)
     return [left.pop(choose.whole(0, len(left) - 1)) for _ in range(count)]

@@ -1,7 +1,7 @@
-"""A cluster in memory whose time is its owner's: API server, simulated workloads, and what people do in it.
+"""A cluster in memory whose owner sets its time: API server, simulated workloads, and actions of users.
 
-Nothing in it waits and nothing is random: the same deeds give the same cluster. `box test`, `box plan` and the kit for
-users' tests stand on it.
+Nothing in it waits and nothing is random: the same actions give the same cluster. `box test`, `box plan` and the kit
+for users' tests are built on it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,22 +26,22 @@ from vworkspace_fake.simulation.simulator import Simulator
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 SOMEBODY: Final = "kubectl"
-"""Field manager of what people write."""
+"""The field manager of objects that users write."""
 SIMULATED: Final = ("job", "workloads", "snapshot")
-"""Simulated controllers that may take part: without them nothing becomes ready."""
+"""The simulated controllers that may take part: without them nothing becomes ready."""
 
 
 _CONVERSION: Final = {
     "strategy": "Webhook",
     "webhook": {"clientConfig": {"url": "https://memory.invalid/convert"}, "conversionReviewVersions": ["v1"]},
 }
-"""Nobody listens there: a function answers."""
+"""The conversion by a webhook that no server answers: the function `ask` answers instead."""
 
 
 class MemoryCluster:
-    """One cluster. `now` is its time, `simulated` names the controllers that work in it, with Flux where `flux`.
+    """One cluster. `now` is its time, `simulated` names the controllers that work in it, with Flux if `flux`.
 
-    `converters` stand in for the conversion webhooks of their kinds. `timeline` tells what happened, and when.
+    `converters` replace the conversion webhooks of their kinds. `timeline` records what happened, and when.
     """
 
     def __init__(
@@ -62,16 +62,16 @@ class MemoryCluster:
         self.simulators: Sequence[Simulator] = (self.workloads, *([FluxSimulator(api)] if flux else []))
         self.timeline: list[str] = []
         self.namespace_labels: Mapping[str, str] = {}
-        """Those of namespaces that are made because an object needs one."""
+        """The labels of namespaces that are created because an object needs them."""
         self._simulated = tuple(simulated)
         self._ticked = -1
 
     def connect(self, user: str, agent: str, sleep: Sleep | None = None) -> InProcessKube:
-        """The port, as some user calls it."""
+        """Return the port for calls as the given user."""
         return InProcessKube(self.server, caller=Caller(user, agent=agent), sleep=sleep)
 
     def install(self, definitions: Iterable[Manifest]) -> None:
-        """Create CRDs; those of simulated controllers too, where they are not there by then."""
+        """Create CRDs, and those of the simulated controllers that are still missing then."""
         for definition in definitions:
             self.create(self.converted(definition), CUSTOM_RESOURCE_DEFINITION)
         flux = flux_crds() if len(self.simulators) > 1 else ()
@@ -80,7 +80,7 @@ class MemoryCluster:
                 self.create(definition, CUSTOM_RESOURCE_DEFINITION)
 
     def converted(self, definition: Manifest) -> Manifest:
-        """The definition with the webhook of its converter, where there is one and it names none itself."""
+        """Return the definition with the webhook of its converter, if it has one and names no webhook itself."""
         kind = (get_path(definition, "spec", "group"), get_path(definition, "spec", "names", "kind"))
         known = [(one.group, one.kind) for one in self._converters]
         if kind not in known or get_path(definition, "spec", "conversion") is not None:
@@ -88,42 +88,42 @@ class MemoryCluster:
         return {**definition, "spec": {**definition["spec"], "conversion": _CONVERSION}}
 
     def is_defined(self, name: str) -> bool:
-        """Whether there is such a CustomResourceDefinition."""
+        """Return whether a CustomResourceDefinition of this name exists."""
         return self.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name)) is not None
 
-    # --- what is there -----------------------------------------------------------------------------------------------
+    # --- objects ------------------------------------------------------------------------------------------------------
 
     def kind(self, api_version: str, kind: str) -> Kind:
-        """A kind by its name. Raises CommandError where it is not served."""
+        """Return a kind by its name. Raises CommandError if it is not served."""
         resource = self.server.registry.of_kind(api_version, kind)
         if resource is None:
             raise CommandError(f"{api_version} {kind}: there is no such kind here; give its CRD with --crds")
         return resource.core_kind
 
     def ref(self, manifest: Manifest) -> ObjectRef:
-        """Where a manifest says that it lives. Raises CommandError where its kind is not served."""
+        """Return the reference of a manifest. Raises CommandError if its kind is not served."""
         kind = self.kind(str(manifest.get("apiVersion")), str(manifest.get("kind")))
         namespace = metadata(manifest).get("namespace", "default") if kind.namespaced else None
         return ObjectRef(kind, namespace, str(metadata(manifest).get("name", "")))
 
     def get(self, ref: ObjectRef) -> Manifest | None:
-        """An object as it stands; None where there is none."""
+        """Return an object as it is now; None if it does not exist."""
         try:
             return run_sync(self.admin.get(ref))
         except NotFound:
             return None
 
     def all_of(self, kind: Kind) -> Sequence[Manifest]:
-        """All objects of a kind; none where it is not served."""
+        """Return all objects of a kind; none if it is not served."""
         try:
             return run_sync(self.admin.list(kind)).items
         except OperatorError:
             return ()
 
-    # --- what people do ----------------------------------------------------------------------------------------------
+    # --- actions of users ---------------------------------------------------------------------------------------------
 
     def create(self, manifest: Manifest, kind: Kind) -> Manifest:
-        """Somebody creates an object, its namespace too where that is missing. Raises errors of the port."""
+        """Create an object as a user, and its namespace if that is missing. Raises errors of the port."""
         namespace = metadata(manifest).get("namespace")
         if kind.namespaced and namespace and self.get(ObjectRef(NAMESPACE, None, namespace)) is None:
             meta = {"name": namespace, "labels": dict(self.namespace_labels)}
@@ -132,17 +132,17 @@ class MemoryCluster:
         return run_sync(self.admin.create(manifest, kind=kind, field_manager=SOMEBODY))
 
     def change(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = SOMEBODY) -> Manifest:
-        """Somebody changes an object by a merge patch. Raises errors of the port."""
+        """Change an object by a merge patch as a user. Raises errors of the port."""
         return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
 
     def delete(self, ref: ObjectRef) -> None:
-        """Somebody deletes an object. Raises errors of the port."""
+        """Delete an object as a user. Raises errors of the port."""
         run_sync(self.admin.delete(ref))
 
     # --- time --------------------------------------------------------------------------------------------------------
 
     def simulate(self) -> None:
-        """Let the simulated controllers work, where anything has changed or is due."""
+        """Let the simulated controllers work, if anything has changed or is due."""
         now, changed = self._time(), self._ticked != self.server.store.version
         for simulator in self.simulators:
             due = simulator.next_wake_up()
@@ -151,7 +151,7 @@ class MemoryCluster:
         self._ticked = self.server.store.version
 
     def next_work(self) -> datetime | None:
-        """When a simulated controller has something to do, regular intervals apart."""
+        """Return when a simulated controller next has work, not counting regular intervals."""
         return min((moment for one in self.simulators if (moment := one.next_work()) is not None), default=None)
 
     def say(self, what: str) -> None:
@@ -160,13 +160,13 @@ class MemoryCluster:
 
 
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
-    """A condition of an object; empty where it has none."""
+    """Return a condition of an object; empty if it has none."""
     conditions = get_path(manifest, "status", "conditions") or ()
     return next((one for one in conditions if get_path(one, "type") == kind), {})
 
 
 def ready_of(manifest: Manifest) -> str:
-    """What Ready says, in a line."""
+    """Return the condition Ready in a line."""
     ready = condition_of(manifest, "Ready")
     if not ready:
         return "no Ready"
@@ -174,7 +174,7 @@ def ready_of(manifest: Manifest) -> str:
 
 
 def kinds_with_work(kinds: Iterable[Kind]) -> tuple[str, ...]:
-    """The simulated controllers that have anything to do with these kinds."""
+    """Return the simulated controllers that act on any of these kinds."""
     wanted = set(kinds)
     return tuple(
         name for name in SIMULATED if any(wanted & set(controller.subjects) for controller in CONTROLLERS[name])
@@ -182,7 +182,7 @@ def kinds_with_work(kinds: Iterable[Kind]) -> tuple[str, ...]:
 
 
 def plain_definition(kind: Kind) -> Manifest:
-    """A CRD for a kind of which nothing is known but its name: every object of it is admitted."""
+    """Return a CRD for a kind of which only the name is known: every object of it is admitted."""
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {
         "name": kind.version,

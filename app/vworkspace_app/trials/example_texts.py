@@ -1,4 +1,4 @@
-"""Texts drawn for a string of a schema: words, formats, and what a pattern admits within its length."""
+"""Texts drawn for a string of a schema: words, formats, and texts that match a pattern within its length."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -12,10 +12,10 @@ WORDS: Final = ("a", "web", "shop", "main", "blue", "db-1", "x7", "alpha", "core
 _MOST_REPEATS: Final = 3
 _TRIES: Final = 20
 _ENDLESS: Final = 1 << 20
-"""Longer than any text that is drawn."""
+"""A length greater than that of any drawn text."""
 _PLAIN: Final = ((97, 122), (48, 57), (65, 90))
 _WIDE: Final = ("", " ", "ü", "0", "null", "-", "a" * 64, "A.b_c/d", "$(x)", "${x}", "\n", "☃")
-"""What people seldom write, and programs often mistake."""
+"""Texts that people seldom write, and programs often mistake."""
 
 _FORMATS: Final[Mapping[str, Callable[[Chooser], str]]] = {
     "datetime": lambda choose: f"2026-0{choose.whole(1, 9)}-1{choose.whole(0, 9)}T12:00:00Z",
@@ -49,13 +49,13 @@ _FORMATS: Final[Mapping[str, Callable[[Chooser], str]]] = {
 
 
 def text_of_format(choose: Chooser, name: str) -> str | None:
-    """A text of a format; None where the format is not known, and then no restriction."""
+    """Return a text of a format; None for an unknown format, which restricts nothing."""
     draw = _FORMATS.get(name.replace("-", ""))
     return None if draw is None else draw(choose)
 
 
 def plain_text(choose: Chooser, least: int, most: int | None, *, wide: bool = False) -> str:
-    """A word of a length from `least` to `most`; with `wide` also what people seldom write."""
+    """Return a word of a length from `least` to `most`; with `wide` sometimes a text that people seldom write."""
     if wide and choose.odds(0.3):
         drawn = one_of(choose, _WIDE)
     elif most is not None and most <= 253 and choose.odds(0.1):
@@ -67,7 +67,7 @@ def plain_text(choose: Chooser, least: int, most: int | None, *, wide: bool = Fa
 
 
 def matching_text(choose: Chooser, patterns: Sequence[str], least: int, most: int | None) -> str:
-    """A text that all of the patterns admit, drawn from the first; where there is none in sight, one that fits less."""
+    """Return a text that matches all patterns, drawn from the first; if no try succeeds, one that matches fewer."""
     try:
         tree, fits = _parsed(patterns[0]), [compile_pattern(pattern) for pattern in patterns]
     except PatternError:
@@ -87,7 +87,7 @@ def _parsed(pattern: str) -> syntax.Node:
 
 
 def _length(node: syntax.Node) -> tuple[int, int]:
-    """The least and the greatest length of what a node matches."""
+    """Return the least and the greatest length of the texts that a node matches."""
     match node:
         case syntax.Characters():
             return 1, 1
@@ -105,7 +105,7 @@ def _length(node: syntax.Node) -> tuple[int, int]:
 
 
 class _Matching:
-    """Draws from the tree of a pattern, within a length as far as the tree allows."""
+    """Drawing from the tree of a pattern, within a length as far as the tree allows."""
 
     def __init__(self, choose: Chooser) -> None:
         self.choose = choose
@@ -125,7 +125,7 @@ class _Matching:
                 return ""
 
     def _sequence(self, parts: Sequence[syntax.Node], low: int, high: int) -> str:
-        """Each part gets what the others leave it."""
+        """Draw each part within the length that the other parts leave."""
         lengths = [_length(part) for part in parts]
         rest_least, rest_most = sum(least for least, _ in lengths), sum(most for _, most in lengths)
         drawn: list[str] = []
@@ -159,6 +159,6 @@ def _meets(length: tuple[int, int], low: int, high: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _usable(ranges: syntax.Ranges) -> syntax.Ranges:
-    """Letters and digits where there are any: what is drawn often becomes a name."""
+    """Return the letters and digits of the ranges, if any: drawn texts often become names."""
     plain = ((max(low, a), min(high, z)) for low, high in ranges for a, z in _PLAIN)
     return tuple((low, high) for low, high in plain if low <= high) or ranges

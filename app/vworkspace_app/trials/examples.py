@@ -1,7 +1,7 @@
 """Objects drawn from a structural schema: equal choices draw equal objects.
 
-What is drawn is plain: names, small numbers, short lists. Bounds, patterns, formats, enumerations, unique keys and
-rules of CEL hold: what a node's rules refuse is drawn again, there and not from the beginning.
+Drawn values are plain: names, small numbers, short lists. Bounds, patterns, formats, enumerations, unique keys and CEL
+rules hold: a value that a node's rules refuse is drawn again, at that node and not from the beginning.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,27 +22,27 @@ from vworkspace_core.schema.scalars import INT_FORMATS
 _MOST_ITEMS: Final = 3
 _DEEPEST: Final = 12
 _MOST_VALUES: Final = 150
-"""How many values an object has before optional ones are left out: a pod template has thousands."""
+"""The number of values after which optional ones are left out: a pod template has thousands."""
 _OFTEN: Final = 0.6
-"""How often an optional field is there."""
+"""The chance that an optional field is drawn."""
 _TRIES: Final = 20
 _FEW: Final = 5
-"""How far above the least a number is drawn: a hundred pods show nothing that three do not."""
+"""The distance above the minimum within which a number is drawn: a hundred pods show nothing that three do not."""
 _MOST_EDGE: Final = 1000
-"""A bound that is drawn itself is no greater."""
+"""The greatest bound that is itself drawn as a value."""
 _NOT_DRAWN: Final = ("apiVersion", "kind", "metadata", "status")
 _NONE: Final = ValueChecks()
 
 
 class NoExample(Exception):
-    """The rules of a schema refuse whatever is drawn. The text names the last refusal."""
+    """The rules of a schema refuse every drawing. The text names the last refusal."""
 
 
 @attrs.define
 class Examples:
-    """Draws objects of one schema. With `wide` also values that people seldom write: empty and odd texts, far numbers.
+    """Drawing of objects of one schema. With `wide` also rarely written values: empty and odd texts, far numbers.
 
-    `fixed` are fields of `spec` that are given, not drawn.
+    `fixed` are fields of `spec` that are given instead of drawn.
     """
 
     schema: Schema
@@ -52,17 +52,19 @@ class Examples:
     _left: int = attrs.field(default=_MOST_VALUES, init=False)
 
     def object_of(self, kind: Kind, metadata: Mapping[str, Any]) -> Manifest:
-        """A whole object without a status. Raises NoExample."""
+        """Return a whole object without a status. Raises NoExample."""
         head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": dict(metadata)}
         drawn: Manifest = self._accepted(self.schema, lambda: {**head, **self._body()})
         return drawn
 
     def spec_of(self) -> Any:
-        """The `spec` of an object; an empty one where the schema has none. Raises NoExample."""
+        """Return the `spec` of an object; an empty one if the schema has none. Raises NoExample."""
         return self._body().get("spec", {})
 
     def changed(self, old: Manifest) -> Manifest:
-        """What somebody may make of an object: some fields drawn anew, added or left out, as far as rules allow."""
+        """Return the object as a user might change it: some fields drawn again, added or left out, as far as rules
+        allow.
+        """
         new = old
         for _ in range(self.choose.whole(1, 3)):
             changed = self._changed(self.schema, new, 0)
@@ -71,7 +73,7 @@ class Examples:
         return new
 
     def value(self, node: Schema | None = None) -> Any:
-        """A value of a node, of the whole schema by default. Raises NoExample."""
+        """Return a value of a node, of the whole schema by default. Raises NoExample."""
         self._left = _MOST_VALUES
         return self._value(self.schema if node is None else node, (), 0)
 
@@ -94,14 +96,14 @@ class Examples:
         return {**drawn, **deepcopy(dict(self.fixed))} if isinstance(drawn, dict) else drawn
 
     def _value(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
-        """What the node admits, and `also`, the branches of junctors that were chosen above it."""
+        """Return a value that the node admits, and `also`, the branches of junctors that were chosen above it."""
         self._left -= 1
         if not (node.rules or also or _has_junctors(node)):
             return self._drawn(node, also, depth)
         return self._accepted(node, lambda: self._drawn(node, also, depth))
 
     def _accepted(self, node: Schema, draw: Callable[[], Any]) -> Any:
-        """The first drawing that the node finds no fault with. Raises NoExample."""
+        """Return the first drawing without a validation error at the node. Raises NoExample."""
         choose, refused = self.choose, ""
         try:
             for number in range(_TRIES):
@@ -136,11 +138,11 @@ class Examples:
                 return self._number(node, also)
             case JsonType.BOOLEAN:
                 return self.choose.odds(0.5)
-            case JsonType.ANY:  # whatever is preserved
+            case JsonType.ANY:  # any value that is preserved
                 return one_of(self.choose, ({}, {"key": "value"}, {"list": [1, 2]}))
 
     def _branches(self, node: Schema) -> Iterator[Schema]:
-        """What else restricts the value: everything of `allOf`, and one each of `anyOf` and `oneOf`."""
+        """Yield what else restricts the value: all of `allOf`, and one branch each of `anyOf` and `oneOf`."""
         checks = node.checks or _NONE
         chosen = (one_of(self.choose, branches) for branches in (checks.any_of, checks.one_of) if branches)
         for branch in (*checks.all_of, *chosen):
@@ -203,7 +205,8 @@ class Examples:
             return least
         return self.choose.whole(least, max(least, _MOST_ITEMS if most is None else min(_MOST_ITEMS, most)))
 
-    # --- what has no parts -------------------------------------------------------------------------------------------
+    # --- values without parts
+    # -------------------------------------------------------------------------------------------
 
     def _int_or_string(self, node: Schema, also: Sequence[Schema]) -> int | str:
         if self.choose.odds(0.5):
@@ -214,7 +217,7 @@ class Examples:
         return f"{self.choose.whole(1, 100)}%"
 
     def _integer(self, node: Schema, also: Sequence[Schema]) -> int:
-        """Near the least that is allowed, now and then a bound itself."""
+        """Return a number near the least that is allowed, now and then a bound itself."""
         least, most, step = self._bounds(node, also)
         if most is not None and most <= _MOST_EDGE and self.choose.odds(0.1):
             drawn = most
@@ -256,7 +259,7 @@ class Examples:
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def _changed(self, node: Schema, old: Any, depth: int) -> Any:
-        """One field drawn anew, added or left out, at any depth."""
+        """Return the value with one field drawn again, added or left out, at any depth."""
         names = [name for name in node.properties if depth or name not in _NOT_DRAWN]
         if not isinstance(old, Mapping) or not names or (depth > 1 and self.choose.odds(0.3)):
             return self._tried(node, old)
@@ -280,7 +283,7 @@ def _all_checks(node: Schema, also: Sequence[Schema]) -> list[ValueChecks]:
 
 
 def _least_of(node: Schema, also: Sequence[Schema], bound: str) -> Any:
-    """The tightest of an upper bound; None where there is none."""
+    """Return the tightest of an upper bound; None if there is none."""
     return min(
         (most for checks in _all_checks(node, also) if (most := getattr(checks, bound)) is not None), default=None
     )
@@ -292,7 +295,7 @@ def _has_junctors(node: Schema) -> bool:
 
 
 def _is_new(node: Schema, item: Any, drawn: Sequence[Any]) -> bool:
-    """Whether a set or a map of items may take it."""
+    """Return whether the list type allows the item next to those drawn before."""
     match node.list_type:
         case ListType.MAP:
             named = apply_defaults(node.items, item) if node.items is not None else item
@@ -306,5 +309,5 @@ def _is_new(node: Schema, item: Any, drawn: Sequence[Any]) -> bool:
 
 
 def _type_meta(node: Schema) -> dict[str, Any]:
-    """What a whole object inside another needs at least."""
+    """Return the minimum of a whole object that is embedded in another."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "embedded"}}

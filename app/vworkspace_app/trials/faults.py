@@ -1,4 +1,4 @@
-"""Faults of the API server, as a controller meets them: before or after a call had its effect, or as its end."""
+"""Faults of the API server, as a controller meets them: before or after a call's effect, or the end of the process."""
 
 from collections.abc import AsyncIterator, Callable
 from random import Random
@@ -16,12 +16,12 @@ _CALLS: Final = WRITES | {"get", "list"}
 
 
 class Crash(BaseException):
-    """The process ended here: nothing of the product may catch this."""
+    """The end of the process at this point: the product must not catch this."""
 
 
 @attrs.frozen
 class Call:
-    """A call of the port: its verb as the port has it, and what it is about. A list has no name."""
+    """A call of the port: its verb as the port names it, and its object. A list has no name."""
 
     verb: str
     kind: Kind
@@ -35,39 +35,42 @@ class Call:
 
 @attrs.frozen
 class Fault:
-    """What befalls one call: an error or the end of the process, before or `after` its effect."""
+    """The fault of one call: an error or the end of the process, before or `after` its effect."""
 
     error: BaseException
     after: bool = False
 
 
 Schedule: TypeAlias = Callable[[Call], Fault | None]
-"""What befalls the next call."""
+"""A function that returns the fault of the next call."""
 
 
 def calm(call: Call) -> Fault | None:
-    """Nothing."""
+    """Return no fault."""
     return None
 
 
 @attrs.define
 class Streams:
-    """What befalls watches: `through` waits until an event may pass, and says whether it does.
+    """The faults of watches: `through` waits until an event may pass, and returns whether it does.
 
-    It raises Expired where what came meanwhile is lost, so that the watcher has to list again.
+    It raises Expired if events were lost meanwhile, so that the watcher has to list again.
     """
 
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
-        """At once."""
+        """Let the event pass at once."""
         return True
 
 
 Told: TypeAlias = Callable[[Call, Manifest | None, BaseException | None], None]
-"""Hears of each write: what is there after it, or the error that came back."""
+"""A callback for each write: with the object after it, or the error that came back."""
 
 
 class FaultyKube:
-    """The calls of `api`, each asked for its fault first. `told` hears of every write that reached the server."""
+    """The calls of `api`, each with its fault from the schedule.
+
+    A callback gets every write that reached the server.
+    """
 
     def __init__(
         self,
@@ -100,7 +103,7 @@ class FaultyKube:
         return faulty
 
     async def watch(self, kind: Kind, **named: Any) -> AsyncIterator[WatchEvent]:
-        """One watch stream, as far as its faults let events through."""
+        """Yield one watch stream, as far as its faults let events through."""
         async for event in self._api.watch(kind, **named):
             if await self._streams.through(kind, event):
                 yield event
@@ -131,7 +134,7 @@ def _about(verb: str, args: tuple[Any, ...], named: dict[str, Any]) -> Call:
 
 
 def at_random(random: Random, often: float) -> Schedule:
-    """Some calls fail: no answer before or after the effect, an older copy, or the end of the process."""
+    """Return a schedule in which some calls fail: no answer before or after the effect, a stale copy, or a crash."""
 
     def schedule(call: Call) -> Fault | None:
         if random.random() >= often:
@@ -155,5 +158,5 @@ def at_random(random: Random, often: float) -> Schedule:
 
 
 def away(call: Call) -> Fault | None:
-    """The API server does not answer at all."""
+    """Return the fault of an API server that does not answer at all."""
     return Fault(Unavailable("the API server does not answer"))

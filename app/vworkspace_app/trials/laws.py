@@ -1,6 +1,6 @@
-"""Laws that every box keeps, tried on objects drawn from the schema of its CRD, without and with faults (L2, L3, L11).
+"""Laws that every box keeps, tried on objects drawn from the schema of its CRD, without and with faults (PH-2, PH-3).
 
-Equal seeds give equal trials, so that one that failed can be looked at again.
+Equal seeds give equal trials, so that a failed one can be repeated.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,14 +40,14 @@ FAULTS: Final = (
     "pods that do not start for a while",
     "an API server that is away",
 )
-"""What befalls the second world of each trial."""
+"""The faults in the second world of each trial."""
 
 _NAMESPACE: Final = "examples"
 _TRIES: Final = 30
 _OFTEN: Final = 0.15
 _TROUBLED_SECONDS: Final = 60.0
 _CHANGES: Final = 2
-"""How often a condition may change from creation to Ready, where every child comes to be ready (L13)."""
+"""The number of changes of a condition between creation and Ready that is allowed if every child becomes ready."""
 
 _SECRETS: Final[Sequence[Mapping[str, Any]]] = (
     {"type": "Opaque", "data": {"key": "dmFsdWU="}},
@@ -59,7 +59,7 @@ _SECRETS: Final[Sequence[Mapping[str, Any]]] = (
 
 @attrs.frozen
 class Broken:
-    """A law that does not hold: on which object, and what happened. `number` and the seed bring it back."""
+    """A broken law: on which object, and what happened. `number` and the seed reproduce it."""
 
     law: str
     number: int
@@ -69,7 +69,7 @@ class Broken:
 
 
 class LawBroken(Exception):
-    """A law that does not hold: what was seen, and what happened before."""
+    """A broken law: what was observed, and what happened before."""
 
     def __init__(self, law: str, told: str, world: MemoryCluster) -> None:
         super().__init__(law)
@@ -77,7 +77,7 @@ class LawBroken(Exception):
 
 
 def try_laws(box: Box, definitions: Sequence[Manifest], examples: int, seed: int) -> Broken | None:
-    """The first law that is broken, in the order of the examples; None where all hold on all of them."""
+    """Return the first broken law, in the order of the examples; None if all laws hold on all examples."""
     for number in range(examples):
         if broken := try_example(box, definitions, number, seed):
             return broken
@@ -85,7 +85,7 @@ def try_laws(box: Box, definitions: Sequence[Manifest], examples: int, seed: int
 
 
 def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | None:
-    """One trial."""
+    """Run one trial; return the broken law, if any."""
     random = Random(f"{seed}/{number}")
     example = _example(box, definitions, random)
     try:
@@ -96,7 +96,7 @@ def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: in
 
 
 def _example(box: Box, definitions: Sequence[Manifest], random: Random) -> Manifest:
-    """An object that the API server admits: rules of CEL are asked of it. Raises CommandError."""
+    """Return an object that the API server admits, which also checks CEL rules. Raises CommandError."""
     examples = Examples(_schema(box), Seeded(random))
     world, refused = BoxWorld(box, definitions), ""
     for number in range(_TRIES):
@@ -119,7 +119,7 @@ def _schema(box: Box) -> Schema:
 
 
 def hold_laws(box: Box, definitions: Sequence[Manifest], example: Manifest, random: Random) -> None:
-    """Try all of them on one object, `random` deciding what goes wrong. Raises LawBroken."""
+    """Try all laws on one object; `random` decides which faults occur. Raises LawBroken."""
     straight, ref = _world(box, definitions, example)
     _settled(straight, ref)
     _no_flapping(straight, ref)
@@ -132,7 +132,7 @@ def hold_laws(box: Box, definitions: Sequence[Manifest], example: Manifest, rand
 
 
 def _world(box: Box, definitions: Sequence[Manifest], example: Manifest) -> tuple[BoxWorld, ObjectRef]:
-    """With the example, and with externals under the names that it gives them."""
+    """Return a world with the example, and with externals under the names that it refers to."""
     world = BoxWorld(box, definitions)
     world.entropy = _Constant()
     world.create(example, box.kind)
@@ -150,10 +150,10 @@ def _world(box: Box, definitions: Sequence[Manifest], example: Manifest) -> tupl
 
 
 class _Constant:
-    """`Entropy` that tells worlds apart by nothing: what is drawn is hashed into pod templates."""
+    """`Entropy` that is the same in all worlds, since generated secrets are hashed into pod templates."""
 
     def text(self, length: int, alphabet: str) -> str:
-        """The same each time."""
+        """Return the same text each time."""
         return alphabet[0] * length
 
 
@@ -167,7 +167,7 @@ def _bodies(is_secret: bool, is_config: bool) -> Iterable[Mapping[str, Any]]:
 
 
 def _trouble(world: BoxWorld, random: Random) -> None:
-    """A minute in which everything goes wrong, then none does."""
+    """Cause every kind of fault for a minute, then none."""
     kinds = [kind for kind in ("Deployment", "StatefulSet", "Job") if random.random() < 0.3]
     stall = DownstreamOutcome(Ending.STALL)
     world.workloads.behaviour = DownstreamBehaviour(rules=tuple(DownstreamRule(stall, kind=kind) for kind in kinds))
@@ -190,7 +190,7 @@ def _go_on(world: BoxWorld, seconds: float) -> None:
 
 
 def _by_hand(world: BoxWorld, random: Random) -> None:
-    """Somebody deletes a child, or takes a label of ours off one."""
+    """Delete a child as a user would, or remove a label of ours from one."""
     kept = {node.id for node in world.box.nodes if node.apply is ApplyMode.ALWAYS}
     children = [ref for ref, live in sorted(world.children().items()) if _node(live) in kept]
     if not children:
@@ -202,7 +202,7 @@ def _by_hand(world: BoxWorld, random: Random) -> None:
         else:
             world.change(ref, {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}})
     except OperatorError:
-        return  # it has gone by itself
+        return  # a controller has already deleted it
 
 
 def _node(live: Manifest) -> str:
@@ -213,7 +213,7 @@ def _node(live: Manifest) -> str:
 
 
 def _settled(world: BoxWorld, ref: ObjectRef) -> None:
-    """It comes to rest; then nothing more is written, and what is not ready has a name (L2, L14)."""
+    """Check that the world comes to rest, writes nothing more, and gives a reason for what is not ready (PH-2)."""
     try:
         world.settle()
     except HotLoop as error:
@@ -230,7 +230,7 @@ def _settled(world: BoxWorld, ref: ObjectRef) -> None:
 
 
 def _no_flapping(world: BoxWorld, ref: ObjectRef) -> None:
-    """L13."""
+    """Check that no condition changes more often than allowed."""
     for kind in STANDARD:
         said = [condition_of(status, kind).get("status") for status in world.statuses]
         changes = sum(one != other for one, other in pairwise(said))
@@ -239,7 +239,7 @@ def _no_flapping(world: BoxWorld, ref: ObjectRef) -> None:
 
 
 def _same(straight: BoxWorld, troubled: BoxWorld, ref: ObjectRef) -> None:
-    """Where no fault is left, everything is as if there had been none (L3)."""
+    """Check that after faults have ended, everything is as if there had been none."""
     one, other = _shape(straight, ref), _shape(troubled, ref)
     if one != other:
         missing, further = sorted(one.keys() - other.keys()), sorted(other.keys() - one.keys())
@@ -249,7 +249,7 @@ def _same(straight: BoxWorld, troubled: BoxWorld, ref: ObjectRef) -> None:
 
 
 def _shape(world: BoxWorld, ref: ObjectRef) -> dict[str, bytes]:
-    """Children as they are, but for what differs from world to world: uids, times, addresses, secrets."""
+    """Return children without values that differ between worlds: uids, times, addresses, secrets."""
     uid = str(get_path(world.get(ref), "metadata", "uid"))
     shapes: dict[str, bytes] = {"": str(condition_of(world.get(ref), "Ready").get("status")).encode()}
     for child, live in world.children().items():
@@ -259,7 +259,7 @@ def _shape(world: BoxWorld, ref: ObjectRef) -> dict[str, bytes]:
 
 
 def _taken_down(world: BoxWorld, ref: ObjectRef, random: Random) -> None:
-    """What is deleted goes, with everything of its own, through faults and restarts (L11)."""
+    """Check that a deleted object is removed with everything it owns, through faults and restarts (PH-3)."""
     uid = str(get_path(world.get(ref), "metadata", "uid"))
     world.delete(ref)
     world.faults.schedule = at_random(random, _OFTEN)

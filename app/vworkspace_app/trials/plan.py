@@ -1,6 +1,6 @@
-"""What a box would do now for one object: one pass, carried out on an API server that holds what was observed (L26).
+"""The plan of a box for one object: one pass, executed on an in-memory API server that holds the observed objects.
 
-So defaults, conflicts and immutable fields are the server's own answers, and nothing else is touched.
+So defaults, conflicts and immutable fields are the server's own answers, and no real cluster is touched.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,13 +29,13 @@ _HIDDEN: Final = "<hidden>"
 _ENCODED: Final = "PGdlbmVyYXRlZD4="
 _OF_SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 _HASH: Final = MARKS.applied_hash
-"""Follows from the rest."""
+"""The annotation with the applied hash, which follows from the rest and is not shown."""
 _QUIET: Final = (NodeState.EXCLUDED, NodeState.READY, NodeState.LEFT)
 
 
 @attrs.frozen
 class Change:
-    """One field that a write changes; `None` for one that is not there."""
+    """One field that a write changes; `None` for a missing value."""
 
     path: str
     before: Any
@@ -44,7 +44,10 @@ class Change:
 
 @attrs.frozen
 class PlannedObject:
-    """What becomes of one object, or how it stands where nothing does. `place` is the line that holds it up."""
+    """The planned change of one object, or its state if it does not change.
+
+    `place` is the line of the box that blocks it.
+    """
 
     node: str
     object: str
@@ -59,7 +62,7 @@ class PlannedObject:
 
 @attrs.frozen
 class BoxPlan:
-    """Everything that one pass does. `status` is the object's own after it."""
+    """The result of one pass. `status` is that of the object after it."""
 
     object: str
     objects: tuple[PlannedObject, ...]
@@ -70,22 +73,25 @@ class BoxPlan:
 
     @property
     def changes(self) -> bool:
-        """Whether anything would be written but the status."""
+        """Report whether anything other than the status would be written."""
         return any(count for verb, count in self.writes.items() if verb != "status")
 
 
 class _Shown:
-    """`Entropy` whose texts say what they are: a plan prints the same everywhere."""
+    """`Entropy` whose texts are placeholders: a plan prints the same everywhere."""
 
     def text(self, length: int, alphabet: str) -> str:
-        """Not a secret."""
+        """Return the placeholder."""
         return GENERATED
 
 
 def plan_box(
     box: Box, parent: Manifest, observed: Sequence[Manifest], definitions: Iterable[Manifest], now: datetime
 ) -> BoxPlan:
-    """The plan for `parent`, given what else was observed. Raises CommandError for what no API server would hold."""
+    """Return the plan for `parent`, given other observed objects.
+
+    Raises CommandError for one that no API server holds.
+    """
     world = BoxWorld(box, definitions)
     world.now, world.entropy = now, _Shown()
     ref = _seeded(world, parent, observed)
@@ -114,7 +120,7 @@ def _seeded(world: BoxWorld, parent: Manifest, observed: Sequence[Manifest]) -> 
 
 
 def _objects(world: BoxWorld, observed: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
-    """Children, and whatever else was observed."""
+    """Return children, and all other observed objects."""
     found = world.children()
     for manifest in observed:
         ref = world.ref(manifest)
@@ -144,7 +150,7 @@ def _planned(
 
 
 def _observations(box: Box, parent: Parent, snapshot: Snapshot, now: datetime) -> Iterator[Observation]:
-    """How every object stands after the pass."""
+    """Yield the state of every object after the pass."""
     evaluation, owner = Evaluation(box, parent.manifest, now, snapshot), composite_of(box).owner_of(parent)
     if parent.metadata.deletion_timestamp is None:
         found = plan(graph_of(box), owner, snapshot, evaluation.scope())
@@ -172,7 +178,7 @@ def _of(
 
 
 def shown(ref: ObjectRef, manifest: Manifest | None) -> dict[str, Any] | None:
-    """An object for people: without what only the server writes, without what a Secret holds."""
+    """Return an object for people: without fields that only the server writes, and without a Secret's contents."""
     if manifest is None:
         return None
     meta = {key: value for key, value in metadata(manifest).items() if key not in _OF_SERVER}
@@ -184,7 +190,7 @@ def shown(ref: ObjectRef, manifest: Manifest | None) -> dict[str, Any] | None:
 
 
 def _changes(old: Manifest | None, new: Manifest | None) -> Iterator[Change]:
-    """Which fields differ; nothing where one of both is not there: then the whole is new, or gone."""
+    """Yield the fields that differ; none if one object does not exist: then the whole is new, or deleted."""
     if old is not None and new is not None:
         yield from _between(old, new, "")
 

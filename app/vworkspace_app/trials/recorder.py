@@ -1,4 +1,4 @@
-"""Writes down what happens in a world, moment by moment, for the page (SEE-3)."""
+"""Recording of the events in a world, moment by moment, for the page (SEE-3)."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ from vworkspace_core.overview.trace import MOST_MOMENTS, Moment
 
 @attrs.define
 class Recorder:
-    """Moments of one object of a box, in `world`. `name` stands before the object's own."""
+    """The moments of one object of a box, in `world`. `name` precedes the object's own."""
 
     world: BoxWorld
     subject: ObjectRef
@@ -25,7 +25,7 @@ class Recorder:
     _lines: int = 0
 
     def note(self, *told: str) -> None:
-        """How everything stands now, with what was said on the timeline since the last time and what is `told`."""
+        """Record the present state, with the lines given and those of the timeline since the last moment."""
         if len(self.moments) >= MOST_MOMENTS:
             return
         said = [line.partition(" s  ")[2] for line in self.world.timeline[self._lines :]]

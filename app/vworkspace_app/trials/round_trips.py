@@ -1,4 +1,4 @@
-"""Conversions of a box tried on examples: there and back again, nothing may be lost (PH-6, L23).
+"""Conversions of a box tried on examples: a round trip must lose nothing (PH-6).
 
 Examples are drawn from the schemas by a fixed seed, so that a file has one answer everywhere.
 """
@@ -26,14 +26,14 @@ from vworkspace_core.schema import apply_defaults
 from vworkspace_core.versions import BrokenRoundTrip, Converter, check_round_trips
 
 EACH_WAY: Final = 100
-"""Round trips from either version."""
+"""The number of round trips from either version."""
 AT_START: Final = 60
-"""Round trips of each version of a kind of attrs classes, where its controllers are loaded."""
+"""The number of round trips of each version of a kind of attrs classes, when its controllers are loaded."""
 
 
 @attrs.frozen
 class RoundTrips:
-    """What came of the conversion of one version: how many round trips held, and the first that did not."""
+    """The result for the conversion of one version: how many round trips held, and the first that did not."""
 
     version: str
     storage: str
@@ -45,7 +45,7 @@ class RoundTrips:
 
 
 def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> Iterator[RoundTrips]:
-    """Those of every version that is converted; `place` says where a path stands in the file."""
+    """Yield the results of every converted version; `place` returns the position of a path in the file."""
     converter = converter_of(box, crd)
     for at, version in enumerate(box.versions):
         if converter is not None and not version.is_storage:
@@ -53,7 +53,7 @@ def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> It
 
 
 def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
-    """What converts the kinds that have several versions, each tried there and back. Raises CommandError."""
+    """Return the converters of kinds with several versions, each tried by round trips. Raises CommandError."""
     converters = []
     for kind in kinds:
         if kind.converter is None:
@@ -84,7 +84,7 @@ def _tried(
 
 
 def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
-    """At the expression that failed, where one did."""
+    """Return the problem, at the expression that failed if there is one."""
     failed = None if broken.__cause__ is None else broken.__cause__.__cause__
     if isinstance(failed, ExpressionFailure):
         return BoxProblem(failed.place, broken.message.replace(str(failed), failed.problem))
@@ -92,7 +92,7 @@ def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
 
 
 def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
-    """Examples of a version and of the storage version in turn, the same at every time."""
+    """Yield examples of a version and of the storage version in turn, the same each time."""
     random = Random(0)
     for number in range(EACH_WAY):
         for known in (crd.kinds[version], crd.stored):
@@ -102,7 +102,7 @@ def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
 
 
 def _example(crd: CrdVersions, known: KnownKind, random: Random, number: int) -> Manifest | None:
-    """An object as it is stored, None where its rules refuse what is drawn."""
+    """Return an object as it is stored, None if its rules refuse every drawing."""
     kind, meta = known.kind, _stored_metadata(number)
     metadata = {**meta, "namespace": "team"} if kind.namespaced else meta
     if known.schema is None:

@@ -1,4 +1,4 @@
-"""Scenarios as data: what is given, and steps that let things happen or say what must be the case then."""
+"""Scenarios as data: given objects, and steps that change something or check an expectation."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -28,7 +28,7 @@ _STEPS: Final = ("until", "expect", "gone", "change", "create", "delete", "fault
 
 @attrs.frozen
 class Step:
-    """One step: what it does, and where it stands."""
+    """One step: its action, and its place in the file."""
 
     verb: str
     value: Any
@@ -38,7 +38,7 @@ class Step:
 
 @attrs.frozen
 class Scenario:
-    """A story of one box. The first object of its kind that is given is the one that `until` speaks of."""
+    """A story of one box. Its subject, to which `until` refers, is the first given object of the box's kind."""
 
     name: str
     place: str
@@ -48,7 +48,7 @@ class Scenario:
 
 @attrs.frozen
 class Outcome:
-    """How a scenario ended; `problem` is empty where everything was as it must be."""
+    """The result of a scenario; `problem` is empty if every expectation held."""
 
     scenario: Scenario
     problem: str
@@ -56,18 +56,18 @@ class Outcome:
     writes: int
     timeline: Sequence[str]
     moments: Sequence[Moment] = ()
-    """How everything stood after each step and each pass that did something."""
+    """The state after each step and each pass that did something."""
 
 
 class Unexpected(Exception):
-    """Something is not as a step says."""
+    """An expectation of a step that does not hold."""
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def read_scenarios(paths: Sequence[str]) -> list[Scenario]:
-    """Every scenario in the files. Raises CommandError with place and problem."""
+    """Return every scenario in the files. Raises CommandError with place and problem."""
     return [_scenario(place, value) for path in paths for place, value in read_values(path)]
 
 
@@ -99,7 +99,7 @@ def _step(place: str, raw: Any) -> Step:
 
 
 def seconds_of(text: Any, place: str = "") -> float:
-    """`90s`, `2m`, `1h`. Raises CommandError."""
+    """Return the seconds of `90s`, `2m`, `1h`. Raises CommandError."""
     unit = next((unit for unit in _UNITS if isinstance(text, str) and text.removesuffix(unit).isdecimal()), "")
     if not unit:
         raise CommandError(f"{place}: {text!r} is no duration such as 90s, 2m or 1h")
@@ -110,7 +110,7 @@ def seconds_of(text: Any, place: str = "") -> float:
 
 
 def run_scenario(box: Box, definitions: Sequence[Manifest], scenario: Scenario) -> Outcome:
-    """Play it in a world of its own. Raises CommandError for what cannot be played."""
+    """Play a scenario in a world of its own. Raises CommandError if it cannot be played."""
     world = BoxWorld(box, definitions)
     play = _Play(world, scenario)
     recorder = Recorder(world, play.subject, scenario.name)
@@ -134,7 +134,7 @@ Act: TypeAlias = Callable[["_Play", Step, Manifest], None]
 
 
 class _Play:
-    """A scenario under way."""
+    """A scenario being played."""
 
     def __init__(self, world: BoxWorld, scenario: Scenario) -> None:
         self.world = world
@@ -156,13 +156,13 @@ class _Play:
         raise CommandError(f"{self.scenario.place}: nothing given is a {own.kind} ({own.api_version})")
 
     def begin(self) -> None:
-        """Create what is given, the box's objects last."""
+        """Create the given objects, those of the box's kind last."""
         own = self.world.box.kind.kind
         for manifest in sorted(self.scenario.given, key=lambda one: one.get("kind") == own):
             self._create(manifest)
 
     def step(self, step: Step) -> None:
-        """Do or check one step. Raises Unexpected."""
+        """Perform or check one step. Raises Unexpected."""
         match step.verb:
             case "until":
                 self._until(step)
@@ -220,7 +220,7 @@ class _Play:
                 )
 
     def _holds(self, kind: str, wanted: Mapping[str, Any]) -> bool:
-        """Whether a condition of this generation says so."""
+        """Return whether a condition of the present generation has these fields."""
         live = self.world.get(self.subject)
         said = condition_of(live, kind)
         current = said.get("observedGeneration") == get_path(live, "metadata", "generation")
@@ -234,7 +234,9 @@ class _Play:
             raise Unexpected(f"{step.place}: {self.world.ref(wanted)}: {problem}")
 
     def _fault(self, step: Step) -> None:
-        """`{server: away}`, `{server: calm}`, `{of: Deployment/shop, pods: stall}`, or `none` for no fault at all."""
+        """Apply `{server: away}`, `{server: calm}`, `{of: Deployment/shop, pods: stall}`, or `none` for no fault at
+        all.
+        """
         match step.value:
             case "none":
                 self.rules, self.world.faults.schedule = [], calm
@@ -251,7 +253,7 @@ class _Play:
         self.world.work()
 
     def _restart(self, step: Step) -> None:
-        """A process that starts again finds nothing to write."""
+        """Check that a process that starts again writes nothing."""
         self.world.work()
         before = self.world.writes
         for ref in self.world.parents():
@@ -274,7 +276,7 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 def differences(wanted: Any, live: Any, path: str) -> Iterator[str]:
-    """Where `live` is not as `wanted` says: mappings may hold more, lists of the same length must match."""
+    """Yield differences of `live` from `wanted`: mappings may hold more, lists must match in length and order."""
     match wanted:
         case Mapping():
             for key, value in wanted.items():

@@ -1,4 +1,4 @@
-"""What two worlds are compared by: objects without uids, times, addresses and secrets, which differ in any two."""
+"""Shapes, by which two worlds are compared: objects without uids, times, addresses and secrets."""
 
 import re
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, meta
 
 _UID: Final = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ALLOCATED: Final = ("clusterIP", "clusterIPs", "ports", "volumeName")
-"""Of a spec, what the API server and controllers fill in."""
+"""The fields of a spec that the API server and controllers fill in."""
 _STATUS_ASIDE: Final = ("apiVersion", "kind", "metadata", "spec", "status", "data")
 
 
 _ROLL: Final = re.compile(rb'(/roll-hash":")[0-9a-f]+')
-"""Pods are rolled on the versions of Secrets, which differ from world to world."""
+"""The hash that rolls pods when a Secret's version changes, which differs between worlds."""
 
 
 def shape_of(live: Manifest) -> bytes:
-    """An object as far as it is the same in every world. Of a Secret only that it is there."""
+    """Return the parts of an object that are the same in every world. Of a Secret, only that it exists."""
     return _ROLL.sub(rb"\1", _UID.sub(b"uid", canonical_json(_plain(live))))
 
 

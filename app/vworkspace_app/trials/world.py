@@ -1,6 +1,6 @@
 """A cluster for one box, in memory and on a virtual clock: API server, simulated workloads, the box's controller.
 
-Passes are woken by changes, as watches wake them, and by the times at which they asked to look again.
+Passes are triggered by changes, as watches trigger them, and by requeue times.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,33 +31,33 @@ from vworkspace_fake.entropy import SeededEntropy
 
 OPERATOR: Final = "system:serviceaccount:vworkspace-system:vworkspace-box"
 _MOST_PASSES: Final = 500
-"""Passes without a change of time: more are a loop."""
+"""The number of passes without a change of time that counts as a loop."""
 _SERVER: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
     *("managedFields", "selfLink"),
 )
-"""Of metadata, what only an API server writes."""
+"""The fields of metadata that only an API server writes."""
 
 Watch: TypeAlias = Callable[[Parent, Snapshot], None]
 
 
 class HotLoop(Exception):
-    """Passes go on for ever without time passing."""
+    """Passes that go on for ever without time passing."""
 
 
 @attrs.define
 class _Told:
-    """`EventSink` that keeps what it is given."""
+    """`EventSink` that keeps all Events."""
 
     events: list[KubernetesEvent] = attrs.field(factory=list)
 
     async def emit(self, event: KubernetesEvent) -> None:
-        """Keep one."""
+        """Keep one Event."""
         self.events.append(event)
 
 
 class BoxWorld(MemoryCluster):
-    """One cluster with one box. `timeline` tells what the box's controller did, and when."""
+    """One cluster with one box. `timeline` records what the box's controller did, and when."""
 
     def __init__(
         self, box: Box, definitions: Iterable[Manifest] = (), behaviour: DownstreamBehaviour | None = None
@@ -81,7 +81,7 @@ class BoxWorld(MemoryCluster):
         self._due: dict[ObjectRef, datetime] = {}
         self._seen = -1
         self.on_pass: Callable[[ObjectRef], None] = lambda ref: None
-        """Told of each pass that did something."""
+        """The callback for each pass that did something."""
         self.namespace_labels = dict((box.namespaces or {}).get("matchLabels") or {})
         if self.namespace_labels:
             self.change(ObjectRef(NAMESPACE, None, "default"), {"metadata": {"labels": self.namespace_labels}})
@@ -89,18 +89,18 @@ class BoxWorld(MemoryCluster):
 
     @property
     def events(self) -> Sequence[KubernetesEvent]:
-        """What was told of the box's objects."""
+        """The Events about the box's objects."""
         return self._told.events
 
     def use(self, box: Box) -> None:
-        """Go on with another file of the same box, as after a restart."""
+        """Continue with another file of the same box, as after a restart."""
         self.box, self._seen = box, -1
         self._due.clear()
 
     def seed(self, manifest: Manifest) -> ObjectRef:
-        """An object as it was observed somewhere, with its uid, status and managers, as far as it tells them.
+        """Store an object as it was observed elsewhere, with its uid, status and managers, as far as given.
 
-        What carries the box's label and tells no managers was applied by the box. Raises errors of the port.
+        An object with the box's label and without managers counts as applied by the box. Raises errors of the port.
         """
         ref = self.ref(manifest)
         meta = {**metadata(manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
@@ -118,13 +118,13 @@ class BoxWorld(MemoryCluster):
         return ref
 
     def children(self) -> dict[ObjectRef, Manifest]:
-        """Every object of a kind that the box makes."""
+        """Return every object of a kind that the box makes."""
         return {ref_of(one, kind): one for kind in child_kinds(self.box) for one in self.all_of(kind)}
 
     # --- the box's controller --------------------------------------------------------------------------------------
 
     def reconcile(self, ref: ObjectRef, watch: Watch = lambda parent, observed: None) -> ReconcileResult | None:
-        """One pass; None where the object is gone. `watch` sees what each of its decisions is made on."""
+        """Run one pass; return None if the object is gone. `watch` is called with the input of each decision."""
         manifest = self.get(ref)
         if manifest is None:
             self._due.pop(ref, None)
@@ -165,16 +165,16 @@ class BoxWorld(MemoryCluster):
         return (self.now - START).total_seconds()
 
     def waits(self, ref: ObjectRef) -> float | None:
-        """Seconds until an object is looked at whatever happens; None where that is not asked for."""
+        """Return the seconds until an object is requeued in any case; None if it is not."""
         due = self._due.get(ref)
         return None if due is None else max(0.0, (due - self.now).total_seconds())
 
     def parent(self, ref: ObjectRef) -> Parent:
-        """An object of the box's kind, as the controller reads it. Raises errors of the port."""
+        """Return an object of the box's kind, as the controller reads it. Raises errors of the port."""
         return composite_of(self.box).read(run_sync(self.admin.get(ref)))
 
     def would_be_ready(self, external: ExternalNode, manifest: Manifest) -> bool:
-        """Whether such an external would be waited for no longer."""
+        """Return whether an external with this content would count as ready."""
         names = {external.id: manifest}
         try:
             return all(one.holds(names) for one in external.ready)
@@ -182,11 +182,11 @@ class BoxWorld(MemoryCluster):
             return False
 
     def parents(self) -> list[ObjectRef]:
-        """Every object of the box's kind."""
+        """Return every object of the box's kind."""
         return [ref_of(one, self.box.kind) for one in self.all_of(self.box.kind)]
 
     def work(self) -> None:
-        """Passes and simulated controllers, until nothing is left to do at this moment. Raises HotLoop."""
+        """Run passes and simulated controllers until nothing is left to do at this moment. Raises HotLoop."""
         for _ in range(_MOST_PASSES):
             self.simulate()
             due = [ref for ref, at in self._due.items() if at <= self.now]
@@ -213,16 +213,16 @@ class BoxWorld(MemoryCluster):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def next_moment(self) -> datetime | None:
-        """When something is due; None where nothing is but regular intervals."""
+        """Return when something is next due; None if only regular intervals are."""
         work = self.next_work()
         return min((*self._due.values(), *(() if work is None else (work,))), default=None)
 
     def settle(self, within: float = 3600.0) -> None:
-        """Let time pass until nothing is left to do, or `within` seconds have gone. Raises HotLoop."""
+        """Let time pass until nothing is left to do, or `within` seconds have passed. Raises HotLoop."""
         self.until(lambda: False, within, may_settle=True)
 
     def until(self, holds: Callable[[], bool], within: float, *, may_settle: bool = False) -> bool:
-        """Let time pass until something holds; whether it did, within so many seconds. Raises HotLoop."""
+        """Let time pass until `holds`; return whether it did within so many seconds. Raises HotLoop."""
         limit = self.now + timedelta(seconds=within)
         self.work()
         while not holds():
@@ -238,7 +238,7 @@ class BoxWorld(MemoryCluster):
         return True
 
     def pass_time(self, seconds: float) -> None:
-        """Let so many seconds pass, with everything that is due on the way."""
+        """Let so many seconds pass, with everything that becomes due meanwhile."""
         self.until(lambda: False, seconds)
 
 
