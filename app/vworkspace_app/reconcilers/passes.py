@@ -312,8 +312,7 @@ class ControllerPasses:
         return outcome
 
     async def _tell_vanished(self, key: ObjectRef, last: Manifest) -> ReconcileResult:
-        """Call for a deletion that no finalizer held, with the last state; then requeue for a successor of that name.
-        """
+        """Call for a deletion that no finalizer held, with the last state; then requeue for a successor."""
         life = self.wakes.lives.get(key, Life())
         call = vanished(life, seen_of(last))
         came = None
