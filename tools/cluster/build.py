@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -20,6 +21,10 @@ WITHOUT_GO: Final = (
     "Go is not installed: no cluster of real controllers can be built; make test and make demo need none (the embedded "
     "API server and the simulated controllers go on)"
 )
+
+
+_AT_ONCE: Final = 2
+"""How many pins are built at once: the linker of one uses a single core, and the compiler of another has the rest."""
 
 
 class CannotBuild(Exception):
@@ -45,13 +50,14 @@ def build(names: Iterable[str], say: Say) -> Path:
     folder = cache / hash_of(*pins)
     with _alone(cache):
         folder.mkdir(exist_ok=True)
+        homes = {pin.folder.name: cache / f"{pin.folder.name}-{hash_of(pin)}" for pin in pins}
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            missing = [pin for pin in pins if not homes[pin.folder.name].is_dir()]
+            list(pool.map(lambda pin: _build(pin, homes[pin.folder.name], say), missing))
         for pin in pins:
-            home = cache / f"{pin.folder.name}-{hash_of(pin)}"
-            if not home.is_dir():
-                _build(pin, home, say)
             for program in pin.programs:
                 (folder / program.name).unlink(missing_ok=True)
-                (folder / program.name).symlink_to(home / program.name)
+                (folder / program.name).symlink_to(homes[pin.folder.name] / program.name)
     return folder
 
 
@@ -62,9 +68,10 @@ def _build(pin: Pin, home: Path, say: Say) -> None:
     began = time.monotonic()
     fresh = home.with_name(f".{home.name}")
     fresh.mkdir(exist_ok=True)
-    for program in pin.programs:
-        flags = [*FLAGS, f"-ldflags={pin.linker_flags}", f"-o={fresh / program.name}"]
-        _go(["build", *flags, program.package], pin)
+    single = len(pin.programs) == 1  # of several, each is named by the last part of its package, as Go does
+    target = fresh / pin.programs[0].name if single else f"{fresh}{os.sep}"
+    packages = [program.package for program in pin.programs]
+    _go(["build", *FLAGS, f"-ldflags={pin.linker_flags}", f"-o={target}", *packages], pin)
     fresh.rename(home)
     say(f"built {pin.folder.name} ({pin.module} {pin.version}) in {time.monotonic() - began:.0f} s")
 
