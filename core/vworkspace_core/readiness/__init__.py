@@ -1,6 +1,6 @@
-"""Is this object ready? One pure answer for any kind (PH-1).
+"""The readiness of an object: one pure answer for any kind (PH-1).
 
-`readiness(manifest)` is decided by the first of: deletion, the generation that was observed, the rule of the kind
+`readiness(manifest)` is decided by the first of: deletion, the observed generation, the rule of the kind
 (`table.RULES`), the conventions of kstatus, and existence.
 """
 

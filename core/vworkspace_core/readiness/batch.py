@@ -1,4 +1,4 @@
-"""Job and CronJob. A Job that runs is not ready: a dependent object waits for its end."""
+"""The readiness of Job and CronJob. A running Job is not ready: a dependent object waits for its end."""
 
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.fields import Conditions, count, mapping
@@ -6,7 +6,7 @@ from vworkspace_core.readiness.result import Readiness, failed, progressing, rea
 
 
 def job(manifest: Manifest) -> Readiness:
-    """Only the conditions Complete and Failed are final; `FailureTarget` and `SuccessCriteriaMet` come before them."""
+    """Judge a Job. Only Complete and Failed are final; `FailureTarget` and `SuccessCriteriaMet` come before them."""
     conditions, status = Conditions.of(manifest), mapping(manifest, "status")
     if conditions.holds("Failed"):
         return failed(conditions.reason("Failed") or "JobFailed", conditions.said("Failed", "the Job has failed"))
@@ -22,6 +22,6 @@ def job(manifest: Manifest) -> Readiness:
 
 
 def cron_job(manifest: Manifest) -> Readiness:
-    """It is there; its Jobs have states of their own."""
+    """Judge a CronJob: ready once it exists; its Jobs have their own readiness."""
     suspended = mapping(manifest, "spec").get("suspend") is True
     return ready("Suspended" if suspended else "Scheduled")

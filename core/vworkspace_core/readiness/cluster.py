@@ -1,4 +1,6 @@
-"""HorizontalPodAutoscaler, PodDisruptionBudget, Namespace, CustomResourceDefinition, APIService."""
+"""The readiness of HorizontalPodAutoscaler, PodDisruptionBudget, Namespace, CustomResourceDefinition, APIService,
+etc.
+"""
 
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.fields import Conditions, count, mapping, text
@@ -6,9 +8,9 @@ from vworkspace_core.readiness.result import Readiness, failed, progressing, rea
 
 
 def autoscaler(manifest: Manifest) -> Readiness:
-    """It can scale what it is for. Without metrics it is there and idle: that comes by itself.
+    """Judge an autoscaler: ready if it can scale its target; without metrics it is progressing, not failed.
 
-    autoscaling/v1 has no conditions: there it is enough that its controller has looked at it.
+    autoscaling/v1 has no conditions: there it is ready once its controller has observed it.
     """
     if text(manifest, "apiVersion") == "autoscaling/v1" and mapping(manifest, "status"):
         return ready("Observed")
@@ -22,7 +24,7 @@ def autoscaler(manifest: Manifest) -> Readiness:
 
 
 def disruption_budget(manifest: Manifest) -> Readiness:
-    """Ready when as many pods are healthy as the budget requires."""
+    """Judge a disruption budget: ready if as many pods are healthy as it requires."""
     status = mapping(manifest, "status")
     if "observedGeneration" not in status:
         return progressing("GenerationNotObserved", "its controller has not observed it yet")
@@ -33,13 +35,13 @@ def disruption_budget(manifest: Manifest) -> Readiness:
 
 
 def namespace(manifest: Manifest) -> Readiness:
-    """Active."""
+    """Judge a namespace: ready while it is Active."""
     phase = text(mapping(manifest, "status"), "phase")
     return ready("Active") if phase in ("", "Active") else progressing(phase, f"the namespace is {phase}")
 
 
 def custom_resource_definition(manifest: Manifest) -> Readiness:
-    """Its names are accepted, and it is served."""
+    """Judge a definition: ready once its names are accepted and it is served."""
     conditions = Conditions.of(manifest)
     if conditions.status("NamesAccepted") == "False":
         return failed(conditions.reason("NamesAccepted") or "NamesNotAccepted", conditions.said("NamesAccepted", ""))
@@ -51,7 +53,7 @@ def custom_resource_definition(manifest: Manifest) -> Readiness:
 
 
 def api_service(manifest: Manifest) -> Readiness:
-    """Available."""
+    """Judge an APIService: ready while it is Available."""
     conditions = Conditions.of(manifest)
     if conditions.holds("Available"):
         return ready("Available")
@@ -61,7 +63,7 @@ def api_service(manifest: Manifest) -> Readiness:
 
 
 def service_cidr(manifest: Manifest) -> Readiness:
-    """Addresses are taken from it."""
+    """Judge a ServiceCIDR: ready once addresses are taken from it."""
     conditions = Conditions.of(manifest)
     if conditions.holds("Ready"):
         return ready("Ready")
@@ -69,7 +71,7 @@ def service_cidr(manifest: Manifest) -> Readiness:
 
 
 def signing_request(manifest: Manifest) -> Readiness:
-    """A certificate was issued."""
+    """Judge a signing request: ready once a certificate was issued."""
     conditions = Conditions.of(manifest)
     for kind in ("Denied", "Failed"):
         if conditions.holds(kind):

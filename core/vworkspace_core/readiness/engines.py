@@ -1,4 +1,4 @@
-"""What Operations start: Velero, Argo, VolSync. They run and end; a phase that is not known here is progress."""
+"""The readiness of engine objects of Operations: Velero, Argo, VolSync. An unknown phase counts as progress."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -27,27 +27,27 @@ def _phased(manifest: Manifest, done: frozenset[str], bad: frozenset[str], what:
 
 
 def velero_backup(manifest: Manifest) -> Readiness:
-    """A backup in part can be used."""
+    """Judge a Velero Backup: a partial backup is usable, so it is ready."""
     return _phased(manifest, frozenset(("Completed", "PartiallyFailed")), _VELERO_FAILED, "backup")
 
 
 def velero_restore(manifest: Manifest) -> Readiness:
-    """A restore in part is a failure."""
+    """Judge a Velero Restore: a partial restore is a failure."""
     return _phased(manifest, frozenset(("Completed",)), _VELERO_FAILED | {"PartiallyFailed"}, "restore")
 
 
 def backup_storage_location(manifest: Manifest) -> Readiness:
-    """Available; an unavailable one is looked at again by Velero."""
+    """Judge a storage location: ready while Available; Velero checks an unavailable one again."""
     return _phased(manifest, frozenset(("Available",)), frozenset(), "storage location")
 
 
 def workflow(manifest: Manifest) -> Readiness:
-    """Succeeded. `Error` is Argo's own failure, `Failed` that of a step."""
+    """Judge an Argo Workflow: ready if Succeeded. `Error` is Argo's own failure, `Failed` that of a step."""
     return _phased(manifest, frozenset(("Succeeded",)), frozenset(("Failed", "Error")), "workflow")
 
 
 def replication(manifest: Manifest) -> Readiness:
-    """The manual trigger is done, or with a schedule a sync has ended well. VolSync never fails by itself."""
+    """Judge a VolSync object: ready once its manual trigger, or a scheduled sync, has succeeded. It never fails."""
     spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
     manual = text(mapping(spec, "trigger"), "manual")
     result = text(mapping(status, "latestMoverStatus"), "result")

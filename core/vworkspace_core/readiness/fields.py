@@ -11,27 +11,27 @@ _LONGEST = 1_024
 
 
 def mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """The object at a path; empty where it is absent."""
-    # Asking for the plain type first spares the slow check of the abstract class.
+    """Return the object at a path, {} if it is absent."""
+    # Checking for the plain type first avoids the slow check against the abstract class.
     for step in path:
         value = value.get(step) if type(value) is dict or isinstance(value, Mapping) else None
     return value if type(value) is dict or isinstance(value, Mapping) else {}
 
 
 def number(where: Mapping[str, Any], key: str) -> int | None:
-    """A whole number; None where it is absent."""
+    """Return a whole number, None if it is absent."""
     value = where.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def count(where: Mapping[str, Any], key: str, default: int = 0) -> int:
-    """A whole number; controllers leave a count out where it is zero."""
+    """Return a whole number, `default` if it is absent: controllers leave out a count of zero."""
     value = number(where, key)
     return default if value is None else value
 
 
 def text(where: Mapping[str, Any], key: str) -> str:
-    """A text; empty where it is absent, cut where it is long."""
+    """Return a text, "" if it is absent, cut if it is long."""
     value = where.get(key)
     return value[:_LONGEST] if isinstance(value, str) else ""
 
@@ -44,28 +44,28 @@ class Conditions:
 
     @classmethod
     def of(cls, manifest: Manifest) -> "Conditions":
-        """Of whatever stands in `status.conditions`."""
+        """Return the conditions of a manifest, whatever `status.conditions` contains."""
         listed = mapping(manifest, "status").get("conditions")
         entries = listed if isinstance(listed, list) else []
         return cls({text(condition, "type"): condition for condition in entries if isinstance(condition, Mapping)})
 
     def status(self, kind: str) -> str:
-        """`True`, `False`, `Unknown`, or empty where there is no such condition."""
+        """Return `True`, `False`, `Unknown`, or "" if there is no such condition."""
         return text(self.by_type.get(kind, {}), "status")
 
     def holds(self, kind: str) -> bool:
-        """Whether a condition is True."""
+        """Report whether a condition is True."""
         return self.status(kind) == "True"
 
     def said(self, kind: str, otherwise: str) -> str:
-        """The message of a condition, or else its reason."""
+        """Return the message of a condition, or else its reason."""
         condition = self.by_type.get(kind, {})
         return text(condition, "message") or text(condition, "reason") or otherwise
 
     def reason(self, kind: str) -> str:
-        """Its reason."""
+        """Return the reason of a condition."""
         return text(self.by_type.get(kind, {}), "reason")
 
     def observed(self, kind: str) -> int | None:
-        """The `observedGeneration` of a condition; None where it has none."""
+        """Return the `observedGeneration` of a condition, None if it has none."""
         return number(self.by_type.get(kind, {}), "observedGeneration")

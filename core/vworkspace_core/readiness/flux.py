@@ -1,7 +1,7 @@
-"""Flux's kinds.
+"""The readiness of Flux's kinds.
 
-Reconciling=True stands beside Ready=True at every interval of Flux; only a condition of the object's own generation
-counts. A HelmRepository of OCI charts has no status at all.
+Reconciling=True appears together with Ready=True at every interval of Flux; only a condition of the object's own
+generation counts. A HelmRepository of OCI charts has no status at all.
 """
 
 from vworkspace_core.apimachinery.manifest import Manifest
@@ -25,21 +25,21 @@ def _suspended(manifest: Manifest) -> bool:
 
 
 def helm_release(manifest: Manifest) -> Readiness:
-    """Ready at its generation; suspended, it keeps an old Ready and does nothing about the new spec."""
+    """Judge a HelmRelease by Ready at its generation; a suspended one keeps an old Ready and ignores the new spec."""
     if _suspended(manifest):
         return progressing("Suspended", "the HelmRelease is suspended")
     return _judged(manifest)
 
 
 def kustomization(manifest: Manifest) -> Readiness:
-    """As a HelmRelease."""
+    """Judge a Kustomization like a HelmRelease."""
     if _suspended(manifest):
         return progressing("Suspended", "the Kustomization is suspended")
     return _judged(manifest)
 
 
 def source(manifest: Manifest) -> Readiness:
-    """It has an artifact: that is what those who read it ask for, whatever the last look came to."""
+    """Judge a source: Ready, and with an artifact, which its readers need."""
     readiness = _judged(manifest)
     artifact = mapping(manifest, "status", "artifact")
     if readiness.is_ready and not artifact:
@@ -48,5 +48,5 @@ def source(manifest: Manifest) -> Readiness:
 
 
 def helm_repository(manifest: Manifest) -> Readiness:
-    """One of type `oci` is data that nobody reconciles."""
+    """Judge a HelmRepository; one of type `oci` has no controller and is ready once it exists."""
     return ready("Exists") if text(mapping(manifest, "spec"), "type") == "oci" else source(manifest)

@@ -1,4 +1,4 @@
-"""What holds for every kind: deletion and generation before its own rule, conventions behind it."""
+"""The rules for every kind: deletion and generation are judged before its own rule, conventions after it."""
 
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.fields import Conditions, mapping, number, text
@@ -8,9 +8,9 @@ from vworkspace_core.schema.node import Schema
 
 
 def readiness(manifest: Manifest | None, schema: Schema | None = None) -> Readiness:
-    """How far an object has come. `schema`, where it is known, tells whether the kind has a status at all.
+    """Return how ready an object is. `schema`, if known, says whether the kind has a status at all.
 
-    Without it an object that has no status counts as ready: so do ConfigMaps, and others that only have to be there.
+    Without a schema an object that has no status counts as ready, such as a ConfigMap, which only has to exist.
     """
     if manifest is None:
         return progressing("NotFound", "it does not exist yet")
@@ -30,9 +30,9 @@ def readiness(manifest: Manifest | None, schema: Schema | None = None) -> Readin
 
 
 def _generation(manifest: Manifest) -> Readiness | None:
-    """A controller that reports `observedGeneration` must have observed the current generation.
+    """Require that a controller that reports `observedGeneration` has observed the current generation.
 
-    Flux leaves it as it was while it fails: a condition of the current generation says more. It is no proof that the
+    Flux leaves it unchanged while it fails: a condition of the current generation says more. It does not prove that the
     object is ready.
     """
     observed = number(mapping(manifest, "status"), "observedGeneration")
@@ -49,7 +49,7 @@ def _generation(manifest: Manifest) -> Readiness | None:
 
 
 def by_conventions(manifest: Manifest, schema: Schema | None = None) -> Readiness:
-    """Reconciling, Stalled and Ready, as kstatus reads them; then whether a status is to be expected."""
+    """Judge by Stalled, Failed, Reconciling and Ready as kstatus does; then by whether a status is expected."""
     conditions = Conditions.of(manifest)
     if conditions.holds("Stalled"):
         return failed(conditions.reason("Stalled") or "Stalled", conditions.said("Stalled", "it is stalled"))

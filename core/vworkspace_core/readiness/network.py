@@ -1,4 +1,4 @@
-"""Service, Ingress."""
+"""The readiness of Service and Ingress."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from vworkspace_core.readiness.result import Readiness, progressing, ready
 
 
 def _addresses(manifest: Manifest) -> list[str]:
-    """Of the load balancer, whose status is an empty object at first."""
+    """Return the addresses of the load balancer, whose status is an empty object at first."""
     listed = mapping(manifest, "status", "loadBalancer").get("ingress")
     entries: list[Any] = listed if isinstance(listed, list) else []
     addresses = (text(entry, "ip") or text(entry, "hostname") for entry in entries if isinstance(entry, Mapping))
@@ -17,7 +17,7 @@ def _addresses(manifest: Manifest) -> list[str]:
 
 
 def service(manifest: Manifest) -> Readiness:
-    """One of type LoadBalancer has an address; others are there."""
+    """Judge a Service: type LoadBalancer needs an address; any other is ready once it exists."""
     spec = mapping(manifest, "spec")
     if text(spec, "type") != "LoadBalancer":
         return ready("Exists")
@@ -30,7 +30,7 @@ def service(manifest: Manifest) -> Readiness:
 
 
 def ingress(manifest: Manifest) -> Readiness:
-    """It has an address."""
+    """Judge an Ingress: ready once it has an address."""
     addresses = _addresses(manifest)
     if not addresses:
         return progressing("NoAddress", "no ingress controller has given it an address yet")

@@ -1,4 +1,4 @@
-"""What is answered: a state with a reason for machines and a message for people."""
+"""The result of a judgement: a state with a reason for machines and a message for people."""
 
 from enum import Enum
 
@@ -6,19 +6,19 @@ import attrs
 
 
 class State(Enum):
-    """How far an object has come."""
+    """The state of an object."""
 
     READY = "Ready"
     PROGRESSING = "Progressing"
     FAILED = "Failed"
-    """It will not become ready without a change from outside."""
+    """The object will not become ready without a change from outside."""
     UNKNOWN = "Unknown"
-    """It is there, and what it says cannot be read."""
+    """The object exists, and its status cannot be read."""
 
 
 @attrs.frozen
 class Readiness:
-    """The message names what is missing; it is empty where there is nothing to say."""
+    """The readiness of an object. The message names what is missing; it is empty if there is nothing to say."""
 
     state: State
     reason: str
@@ -26,25 +26,25 @@ class Readiness:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a dependent object may go on."""
+        """Report whether a dependent object may proceed."""
         return self.state is State.READY
 
 
 def ready(reason: str = "Ready", message: str = "") -> Readiness:
-    """Nothing is missing."""
+    """Return the result that nothing is missing."""
     return Readiness(State.READY, reason, message)
 
 
 def progressing(reason: str, message: str) -> Readiness:
-    """Something is missing that comes by itself."""
+    """Return the result that something is missing that will come without intervention."""
     return Readiness(State.PROGRESSING, reason, message)
 
 
 def failed(reason: str, message: str) -> Readiness:
-    """Something is missing that does not come by itself."""
+    """Return the result that something is missing that will not come without intervention."""
     return Readiness(State.FAILED, reason, message)
 
 
 def unknown(reason: str, message: str) -> Readiness:
-    """What the object says cannot be read."""
+    """Return the result that the object's status cannot be read."""
     return Readiness(State.UNKNOWN, reason, message)

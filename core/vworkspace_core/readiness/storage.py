@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim, PersistentVolume, VolumeSnapshot."""
+"""The readiness of PersistentVolumeClaim, PersistentVolume and VolumeSnapshot."""
 
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.fields import mapping, text
@@ -6,7 +6,7 @@ from vworkspace_core.readiness.result import Readiness, failed, progressing, rea
 
 
 def persistent_volume_claim(manifest: Manifest) -> Readiness:
-    """Bound. A class that waits for the first consumer binds a claim only when a pod wants it."""
+    """Judge a claim: ready once Bound. A class with WaitForFirstConsumer binds it only when a pod uses it."""
     match text(mapping(manifest, "status"), "phase"):
         case "Bound":
             return ready("Bound", f"bound to {text(mapping(manifest, 'spec'), 'volumeName')}")
@@ -17,7 +17,7 @@ def persistent_volume_claim(manifest: Manifest) -> Readiness:
 
 
 def persistent_volume(manifest: Manifest) -> Readiness:
-    """Available or bound."""
+    """Judge a volume: ready if Available, Bound or Released."""
     status = mapping(manifest, "status")
     match text(status, "phase"):
         case "Available" | "Bound" | "Released" as phase:
@@ -29,7 +29,7 @@ def persistent_volume(manifest: Manifest) -> Readiness:
 
 
 def volume_snapshot(manifest: Manifest) -> Readiness:
-    """Ready to use and bound. An error is transient: the snapshotter goes on trying."""
+    """Judge a snapshot: ready once usable and bound. An error is transient: the snapshotter retries."""
     status = mapping(manifest, "status")
     if status.get("readyToUse") is True and text(status, "boundVolumeSnapshotContentName"):
         return ready("ReadyToUse")

@@ -8,7 +8,7 @@ from vworkspace_core.readiness import batch, cluster, engines, flux, network, st
 from vworkspace_core.readiness.result import Readiness
 
 ReadinessRule: TypeAlias = Callable[[Manifest], Readiness]
-"""Of an object that exists, is not being deleted, and whose controller has observed its generation if it tells so."""
+"""A rule for an object that exists, is not being deleted, and whose generation is observed, if that is reported."""
 
 RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
     ("apps", "Deployment"): workloads.deployment,
@@ -45,4 +45,4 @@ RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
     ("volsync.backube", "ReplicationSource"): engines.replication,
     ("volsync.backube", "ReplicationDestination"): engines.replication,
 }
-"""By group and kind."""
+"""The rules by group and kind."""

@@ -1,6 +1,6 @@
-"""Deployment, StatefulSet, DaemonSet, ReplicaSet, Pod.
+"""The readiness of Deployment, StatefulSet, DaemonSet, ReplicaSet and Pod.
 
-Their controllers leave counts out where they are zero. A Deployment's `Available` may be True for the pods of before.
+Their controllers leave out counts of zero. A Deployment's `Available` may be True because of its old pods.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def _of(have: int, want: int, what: str) -> str:
 
 
 def deployment(manifest: Manifest) -> Readiness:
-    """Every pod is of the newest template, available, and none of the old ones is left."""
+    """Judge a Deployment: every pod is of the newest template and available, and no old one is left."""
     status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
     conditions = Conditions.of(manifest)
     if conditions.reason("Progressing") == "ProgressDeadlineExceeded" and conditions.status("Progressing") == "False":
@@ -51,7 +51,7 @@ def _available(status: Mapping[str, Any], want: int) -> Readiness:
 
 
 def replica_set(manifest: Manifest) -> Readiness:
-    """As many pods as wanted, all available."""
+    """Judge a ReplicaSet: the desired number of pods, all available."""
     status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
     conditions = Conditions.of(manifest)
     if conditions.holds("ReplicaFailure"):
@@ -66,7 +66,7 @@ def replica_set(manifest: Manifest) -> Readiness:
 
 
 def stateful_set(manifest: Manifest) -> Readiness:
-    """As many pods as wanted are ready, and those that are to be updated are of the newest revision."""
+    """Judge a StatefulSet: the desired number of pods are ready, and those to update have the newest revision."""
     spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
     want = count(spec, "replicas", 1)
     if not _seen(manifest):
@@ -93,7 +93,7 @@ def _updated(spec: Mapping[str, Any], status: Mapping[str, Any], want: int) -> R
 
 
 def daemon_set(manifest: Manifest) -> Readiness:
-    """A pod of the newest template on every node that is to have one, all available."""
+    """Judge a DaemonSet: each node that needs one has a pod of the newest template, all available."""
     status = mapping(manifest, "status")
     if not _seen(manifest):
         return _unseen()
@@ -110,7 +110,7 @@ def daemon_set(manifest: Manifest) -> Readiness:
 
 
 def pod(manifest: Manifest) -> Readiness:
-    """Ready, or ended well."""
+    """Judge a Pod: ready if Ready or Succeeded."""
     status = mapping(manifest, "status")
     conditions = Conditions.of(manifest)
     match text(status, "phase"):

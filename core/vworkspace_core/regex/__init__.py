@@ -1,7 +1,7 @@
 """Regular expressions of RE2's syntax in time linear in the text: no pattern hangs.
 
 Python's own engine tries alternatives one after the other and takes exponential time for patterns such as `(a+)+$`.
-Here a pattern becomes an automaton whose states are followed all at once. The syntax is that of RE2 without Unicode
+Here a pattern becomes an automaton whose states are all followed at once. The syntax is that of RE2 without Unicode
 classes.
 """
 

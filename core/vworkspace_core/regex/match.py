@@ -1,7 +1,7 @@
-"""Running a pattern: all states at once, so that the time is linear in the text.
+"""The execution of a pattern: all states at once, so that the time is linear in the text.
 
-Whether there is a match is asked of an automaton whose states are made as the text calls for them and kept up to a
-bound. Where a match lies is asked of the same instructions, with the place where each began.
+Whether there is a match is decided by an automaton whose states are created on demand and kept up to a limit. Where a
+match is, is found by the same instructions, each thread with the position where it began.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,12 +12,12 @@ from vworkspace_core.regex.program import Accept, Assert, Consume, Instruction, 
 from vworkspace_core.regex.syntax import parse
 
 _MOST_TRANSITIONS: Final = 2_000
-"""How much of its automaton a pattern keeps; then it begins anew."""
+"""The most transitions that a pattern's automaton keeps; beyond that all are discarded."""
 _EDGE: Final = ""
-"""What stands before the first character and behind the last."""
+"""The stand-in for a character before the first and after the last one."""
 
 _Kernel = tuple[tuple[int, ...], bool, bool, bool]
-"""Places in the program; whether nothing, a line break, or a letter of a word stands before."""
+"""Places in the program; and whether the text's start, a line break, or a word character comes before."""
 
 
 class _State:
@@ -30,7 +30,7 @@ class _State:
 
 
 class Pattern:
-    """A compiled pattern. It takes steps in proportion to `size` for each character of a text, at the most."""
+    """A compiled pattern. It takes at most steps in proportion to `size` for each character of a text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -40,16 +40,16 @@ class Pattern:
 
     @property
     def size(self) -> int:
-        """How many instructions it has."""
+        """The number of instructions."""
         return len(self._code)
 
     @property
     def kept(self) -> int:
-        """How many steps of its automaton it has worked out and not forgotten."""
+        """The number of transitions that the automaton currently keeps."""
         return self._transitions
 
     def found_in(self, text: str) -> bool:
-        """Whether it matches anywhere in a text."""
+        """Report whether the pattern matches anywhere in a text."""
         state = self._start()
         for character in text:
             try:
@@ -64,7 +64,9 @@ class Pattern:
         return state.ends
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
-        """Where the first match from `start` on begins and ends, by the preferences of the pattern."""
+        """Return where the first match from `start` on begins and ends, preferring as the pattern does; None without
+        one.
+        """
         threads: list[tuple[int, int]] = []
         best: tuple[int, int] | None = None
         for at in range(start, len(text) + 1):
@@ -80,7 +82,7 @@ class Pattern:
         return best
 
     def find_all(self, text: str, most: int = -1) -> Iterator[str]:
-        """Every match that begins where the one before it ended or later, at most so many (-1: all)."""
+        """Yield every match that does not overlap the one before, at most `most` of them (-1: all)."""
         at, last = 0, -1
         while most and at <= len(text):
             match = self.find(text, at)
@@ -111,7 +113,7 @@ class Pattern:
         self._transitions = 0
 
     def _step(self, state: _State, character: str) -> "_State | None":
-        """The state behind a character; None when the pattern has matched before it."""
+        """Return the state after a character; None if the pattern has matched before it."""
         self._transitions += 1
         if self._transitions > _MOST_TRANSITIONS:
             self._forget()
@@ -128,7 +130,7 @@ class Pattern:
         return following
 
     def _closed(self, kernel: _Kernel, after: str) -> set[int] | None:
-        """All places that can be reached without a character; None when the end of the pattern is one of them."""
+        """Return all places that are reachable without a character; None if the end of the pattern is one of them."""
         starting, first, newline, word = kernel
         pending, seen = list(starting), set[int]()
         while pending:
@@ -148,7 +150,7 @@ class Pattern:
     def _advance(
         self, threads: Iterable[tuple[int, int]], before: str, after: str
     ) -> tuple[list[tuple[int, int]], int | None]:
-        """Threads behind the character `after`, in their order, and where the accepted one began."""
+        """Return the threads after the character `after`, in order, and the position where the accepted one began."""
         first, newline, word = before == _EDGE, before == "\n", _is_word(before)
         seen, following = set[int](), list[tuple[int, int]]()
         for origin, began in threads:
@@ -199,5 +201,5 @@ def _holds(kind: str, *, first: bool, newline: bool, word: bool, after: str) -> 
 
 @lru_cache(maxsize=256)
 def compile_pattern(text: str) -> Pattern:
-    """The pattern of a text. Raises PatternError."""
+    """Return the pattern of a text. Raises PatternError."""
     return Pattern(text)

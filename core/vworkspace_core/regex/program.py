@@ -1,4 +1,4 @@
-"""From the tree of a pattern to the instructions of an automaton (Thompson's construction)."""
+"""The compilation of a pattern's tree to the instructions of an automaton (Thompson's construction)."""
 
 from typing import Final, TypeAlias, assert_never
 
@@ -16,19 +16,19 @@ from vworkspace_core.regex.syntax import (
 )
 
 _MOST: Final = 5_000
-"""How many instructions a pattern may have once its repetitions are written out."""
+"""The most instructions of a pattern once its repetitions are written out."""
 
 
 @attrs.frozen
 class Consume:
-    """Take one character of these ranges and go on behind."""
+    """Consume one character of these ranges, then continue at the next instruction."""
 
     ranges: Ranges
 
 
 @attrs.frozen
 class Split:
-    """Go on at both places, the first preferred."""
+    """Continue at both places, the first preferred."""
 
     first: int
     second: int
@@ -36,7 +36,7 @@ class Split:
 
 @attrs.frozen
 class Assert:
-    """Go on behind if the place is of this kind."""
+    """Continue at the next instruction if the position is of this kind."""
 
     kind: str
 
@@ -50,7 +50,7 @@ Instruction: TypeAlias = Consume | Split | Assert | Accept
 
 
 def instructions(node: Node) -> tuple[Instruction, ...]:
-    """The program of a pattern, which begins at 0. Raises PatternError where it is too large."""
+    """Return the program of a pattern, which begins at 0. Raises PatternError if it is too large."""
     writer = _Writer()
     writer.write(node)
     writer.add(Accept())

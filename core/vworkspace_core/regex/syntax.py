@@ -1,4 +1,4 @@
-"""From the text of a pattern to its tree. The grammar is RE2's, but for Unicode classes (`\\p{…}`)."""
+"""The parser of patterns. The grammar is RE2's, except for Unicode classes (`\\p{…}`)."""
 
 from typing import Final, TypeAlias
 
@@ -29,21 +29,21 @@ class Characters:
 
 @attrs.frozen
 class Assertion:
-    """A place: `start`, `end`, `line_start`, `line_end`, `boundary` of a word, or `inside` (not a boundary)."""
+    """A position: `start`, `end`, `line_start`, `line_end`, `boundary` of a word, or `inside` (not a boundary)."""
 
     kind: str
 
 
 @attrs.frozen
 class Sequence:
-    """One after the other; empty for nothing."""
+    """The parts one after the other; without parts, the empty text."""
 
     parts: tuple["Node", ...]
 
 
 @attrs.frozen
 class Alternatives:
-    """The first that leads to a match."""
+    """The first branch that leads to a match."""
 
     branches: tuple["Node", ...]
 
@@ -86,7 +86,7 @@ _PLACES: Final = {"A": "start", "z": "end", "b": "boundary", "B": "inside"}
 
 
 def parse(text: str) -> Node:
-    """The tree of a pattern. Raises PatternError."""
+    """Return the tree of a pattern. Raises PatternError."""
     if len(text) > _LONGEST:
         raise PatternError(f"a pattern has at most {_LONGEST} characters", _LONGEST)
     parser = _Parser(text)
@@ -142,7 +142,7 @@ class _Parser:
     # --- groups and flags ---------------------------------------------------------------------------------------------
 
     def _flags_alone(self, flags: _Flags) -> _Flags | None:
-        """The flags of `(?i)`, which hold up to the end of the group around them; None where there are none."""
+        """Read flags such as `(?i)`, which hold up to the end of the enclosing group; return None if there are none."""
         end = self.text.find(")", self.at)
         if not self.text.startswith("(?", self.at) or end < 0:
             return None
@@ -247,7 +247,7 @@ class _Parser:
         return [_cased(self._escape(sign, begin), flags)]
 
     def _escape(self, sign: str, begin: int) -> Ranges:
-        """What stands for a character or a class of them, within brackets or outside."""
+        """Return the characters of an escape for a character or a class, inside brackets or outside."""
         if sign.lower() in _CLASSES:
             return _CLASSES[sign.lower()] if sign.islower() else _negated(_CLASSES[sign.lower()])
         if sign in _CONTROLS:
@@ -329,7 +329,7 @@ def _negated(ranges: Ranges) -> Ranges:
 
 
 def _cased(ranges: Ranges, flags: _Flags) -> Characters:
-    """With `(?i)` both cases of every ASCII letter, and of other letters that stand alone."""
+    """Return the characters; with `(?i)` in both cases: every ASCII letter, and other letters given singly."""
     if not flags.ignore_case:
         return Characters(ranges)
     more = list(ranges)

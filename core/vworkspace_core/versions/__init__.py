@@ -1,6 +1,6 @@
-"""Objects of one version of a kind as another has them: hub and spokes, pure (PH-8).
+"""Conversion of objects between the versions of a kind: hub and spokes, pure (PH-8).
 
-A `Conversion` says how the objects of a spoke become those of the hub and back, a `Converter` holds all of a kind.
+A `Conversion` converts the objects of a spoke to those of the hub and back, a `Converter` holds all of a kind.
 `answer_review` answers a ConversionReview, `check_round_trips` tries a conversion there and back.
 """
 

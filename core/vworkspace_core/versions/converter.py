@@ -1,9 +1,9 @@
 """The versions of one kind: a hub, which is stored, and spokes, each with its conversion (PH-8).
 
 Guarantees
-    Pure. The result is of the version that was asked for, with the identity and metadata of what was given; labels and
-    annotations may be others. It holds no field that its version does not declare, and every default. What a function
-    raises is told as ConversionFailed, with the object's name.
+    Pure. The result is of the requested version, with the identity and metadata of the input; only labels and
+    annotations may differ. It holds no field that its version does not declare, and every default. An exception of a
+    user's function becomes ConversionFailed, with the object's name.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,16 +17,16 @@ from vworkspace_core.schema import Schema, apply_defaults, prune
 from vworkspace_core.versions import keeping
 
 Convert = Callable[[Manifest], Mapping[str, Any]]
-"""An object of one version as another has it. It may change what it is given."""
+"""A function that converts an object from one version to another. It may modify its argument."""
 
 LARGEST_ANNOTATIONS: Final = 256 * 1024
-"""Bytes of all annotations of an object."""
+"""The most bytes of all annotations of an object."""
 
 _FREE: Final = ("labels", "annotations")
 
 
 class ConversionFailed(ValueError):
-    """An object that cannot be had in a version. `why` is the message without the object's name."""
+    """The error that an object cannot be converted to a version. `why` is the message without the object's name."""
 
     def __init__(self, manifest: Manifest, api_version: str, why: str) -> None:
         meta = metadata(manifest)
@@ -37,10 +37,10 @@ class ConversionFailed(ValueError):
 
 @attrs.frozen
 class Conversion:
-    """A spoke: `up` makes objects of the hub's version from those of `version`, `down` the other way round.
+    """A spoke: `up` makes objects of the hub's version from those of `version`, `down` the reverse.
 
-    With `keeps` an annotation on objects of the spoke holds what the hub has and they cannot say; with `hub_keeps` one
-    on objects of the hub what a newer spoke has and they cannot. Without them nothing may be lost.
+    With `keeps` an annotation on objects of the spoke holds what only the hub's version can express; with `hub_keeps`
+    one on objects of the hub holds what only a newer spoke can. Without them nothing may be lost.
     """
 
     version: str
@@ -52,7 +52,7 @@ class Conversion:
 
 @attrs.frozen(eq=False)
 class Converter:
-    """Every version of a kind. `schemas` are by version; one that has none is neither pruned nor defaulted."""
+    """Every version of a kind. `schemas` are by version; a version without one is neither pruned nor defaulted."""
 
     group: str
     kind: str
@@ -64,7 +64,7 @@ class Converter:
     def of(
         cls, group: str, kind: str, hub: str, *conversions: Conversion, schemas: Mapping[str, Schema] | None = None
     ) -> "Converter":
-        """Raises ValueError for a version that is there twice."""
+        """Make the converter of a kind. Raises ValueError for a version that is given twice."""
         names = [hub, *(one.version for one in conversions)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"{kind} in {group}: the version {twice[0]} is there twice")
@@ -77,12 +77,12 @@ class Converter:
         yield from self.spokes
 
     def without_annotations(self) -> "Converter":
-        """The functions alone: nothing is kept."""
+        """Return the converter without keeping annotations: the functions alone."""
         spokes = {name: attrs.evolve(spoke, keeps=False, hub_keeps=False) for name, spoke in self.spokes.items()}
         return attrs.evolve(self, spokes=spokes)
 
     def convert(self, manifest: Manifest, version: str) -> dict[str, Any]:
-        """An object in another of the versions; itself where it is in that already. Raises ConversionFailed."""
+        """Convert an object to another version, or return it if it has that version. Raises ConversionFailed."""
         given = self._version_of(manifest)
         for name in (given, version):
             if name != self.hub and name not in self.spokes:
@@ -141,7 +141,7 @@ class Converter:
 
 
 def _metadata(manifest: Manifest, found: Mapping[str, Any], wanted: str) -> dict[str, Any]:
-    """Metadata as it was given; labels and annotations as they were made."""
+    """Return the object's metadata with the labels and annotations of the result."""
     before, after = metadata(manifest), found.get("metadata", metadata(manifest))
     if not isinstance(after, Mapping):
         raise ConversionFailed(manifest, wanted, "the conversion gives metadata that is no object")
@@ -156,7 +156,7 @@ def _metadata(manifest: Manifest, found: Mapping[str, Any], wanted: str) -> dict
 
 
 def _without(manifest: Manifest, annotation: str) -> tuple[dict[str, Any], Any]:
-    """The object without an annotation, and what that said."""
+    """Return the object without an annotation, and that annotation's value."""
     meta = dict(metadata(manifest))
     annotations = meta.get("annotations")
     if not isinstance(annotations, Mapping) or annotation not in annotations:

@@ -1,4 +1,4 @@
-"""In which versions objects of a definition may be stored, and what is to be done about it (PH-8)."""
+"""The versions in which objects of a definition may be stored, and what to do about old ones (PH-8)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,14 +14,14 @@ class VersionsInUse:
 
     definition: str
     kind: Kind
-    """In the storage version."""
+    """The kind in the storage version."""
     served: tuple[str, ...]
     storage: str
     stored: tuple[str, ...]
 
     @classmethod
     def of(cls, crd: Manifest) -> "VersionsInUse":
-        """From a CustomResourceDefinition of an API server."""
+        """Read the versions from a CustomResourceDefinition of an API server."""
         spec: Mapping[str, Any] = crd["spec"]
         versions = spec["versions"]
         storage = next(str(version["name"]) for version in versions if version.get("storage"))
@@ -33,7 +33,7 @@ class VersionsInUse:
 
     @property
     def stale(self) -> tuple[str, ...]:
-        """Versions that objects may still be stored in, and are no longer written in."""
+        """The versions in which objects may still be stored, but are no longer written."""
         return tuple(version for version in self.stored if version != self.storage)
 
     @property
@@ -43,7 +43,7 @@ class VersionsInUse:
 
     @property
     def advice(self) -> str:
-        """What to do; empty where nothing is."""
+        """The advice for the user; empty if there is none."""
         if not self.stale:
             return ""
         if self.readable is None:

@@ -1,7 +1,7 @@
-"""What one version of an object holds and another cannot: kept in an annotation, and put back on the way home (PH-8).
+"""The data that one version of an object holds and another cannot: kept in an annotation, later put back (PH-8).
 
-A loss is a place where an object differs from what came back of it: what `was` there, and what it became. It is put
-back where that still stands as it had become. Whoever changes it in the other version meanwhile wins.
+A loss is a place where an object differs from its round trip: its value `was`, and what that `became`. It is put back
+if the place still has the value that it became. A change made in the other version meanwhile wins.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,13 +24,13 @@ Step = str | Mapping[str, Any]
 
 
 def kept_in(version: str) -> str:
-    """The annotation for what `version` holds, on an object of a version that cannot."""
+    """Return the annotation for what `version` holds, on an object of a version that cannot hold it."""
     return f"{_PREFIX}/{version}"
 
 
 @attrs.frozen
 class Loss:
-    """One place that does not come back. `position` is that of an item which a keyed list has lost."""
+    """One place that does not survive the round trip. `position` is that of an item missing from a keyed list."""
 
     path: tuple[Step, ...]
     was: Any = _ABSENT
@@ -38,20 +38,20 @@ class Loss:
     position: int = -1
 
     def spelled(self) -> str:
-        """The path as people write it."""
+        """Return the path as people write it."""
         return "".join(
             f".{step}" if isinstance(step, str) else f"[{','.join(f'{k}={v}' for k, v in step.items())}]"
             for step in self.path
         ).removeprefix(".")
 
     def values(self) -> tuple[str, str]:
-        """What was there and what it became, for a message."""
+        """Return the value before and after the round trip, for a message."""
         was, became = ("nothing" if one is _ABSENT else repr(one) for one in (self.was, self.became))
         return was, became
 
 
 def losses(before: Manifest, after: Manifest, schema: Schema | None) -> list[Loss]:
-    """Where `after`, what came back, differs from `before`; metadata aside."""
+    """Return where `after`, the result of the round trip, differs from `before`, except in the metadata."""
     found: list[Loss] = []
     for key in dict.fromkeys((*before, *after)):
         if key not in _IDENTITY:
@@ -84,7 +84,7 @@ def _differences(was: Any, became: Any, schema: Schema | None, path: tuple[Step,
 
 
 def _keyed(was: Any, became: Any, schema: Schema | None) -> tuple[dict[Any, Any], dict[Any, Any]] | None:
-    """Both lists by the keys of their items, where what came back is the same list with fewer of them."""
+    """Return both lists by the keys of their items, if `became` is the same list with fewer items."""
     if schema is None or schema.list_type is not ListType.MAP or not schema.list_keys:
         return None
     before, after = _by_keys(was, schema.list_keys), _by_keys(became, schema.list_keys)
@@ -105,7 +105,7 @@ def _are_plain(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
 
 
 def put_back(value: Manifest, lost: Sequence[Loss]) -> dict[str, Any]:
-    """`value` with what was lost, where what it had become is still there."""
+    """Return `value` with the losses put back where the converted value is unchanged."""
     out = deepcopy(dict(value)) if lost else dict(value)
     for one in lost:
         _settle(out, one)
@@ -113,7 +113,7 @@ def put_back(value: Manifest, lost: Sequence[Loss]) -> dict[str, Any]:
 
 
 def _settle(value: dict[str, Any], loss: Loss) -> None:
-    """Put one loss back; one that does not fit any longer is let go."""
+    """Put one loss back, unless it does not fit any longer."""
     place: Any = value
     for step in loss.path[:-1]:
         place = _below(place, step)
@@ -148,7 +148,7 @@ def _is_same(there: Any, became: Any) -> bool:
 
 
 def written(lost: Sequence[Loss]) -> str:
-    """The text of the annotation."""
+    """Return the text of the annotation."""
     return canonical_json([_entry(one) for one in lost]).decode()
 
 
@@ -164,7 +164,7 @@ def _entry(one: Loss) -> dict[str, Any]:
 
 
 def read(text: Any) -> list[Loss]:
-    """What an annotation says; nothing where somebody made something else of it."""
+    """Return the losses of an annotation; none if another writer made it unreadable."""
     if not isinstance(text, str):
         return []
     try:

@@ -1,4 +1,4 @@
-"""ConversionReview v1, read and answered (PH-8). JSON in, JSON out; nothing here knows HTTP."""
+"""The reading and answering of ConversionReview v1 (PH-8). JSON in, JSON out; without HTTP."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -15,12 +15,12 @@ _LONGEST_MESSAGE: Final = 4096
 
 
 class MalformedConversionReview(ValueError):
-    """What was posted is no ConversionReview v1 request; the message says why."""
+    """The error that the body is no ConversionReview v1 request; the message says why."""
 
 
 @attrs.frozen
 class ConversionRequest:
-    """Objects that the API server wants in another version."""
+    """The objects that the API server wants in another version."""
 
     uid: str
     api_version: str
@@ -28,7 +28,7 @@ class ConversionRequest:
 
 
 def read_conversion_review(body: Any) -> ConversionRequest:
-    """The request of a review. Raises MalformedConversionReview."""
+    """Read the request of a review. Raises MalformedConversionReview."""
     if not isinstance(body, Mapping):
         raise MalformedConversionReview("the body is no JSON object")
     if (body.get("apiVersion"), body.get("kind")) != (API_VERSION, KIND):
@@ -46,7 +46,7 @@ def read_conversion_review(body: Any) -> ConversionRequest:
 
 
 def converted_object(manifest: Any, api_version: str, converters: Iterable[Converter]) -> dict[str, Any]:
-    """One object of a review. Raises ConversionFailed."""
+    """Convert one object of a review. Raises ConversionFailed."""
     if not isinstance(manifest, Mapping):
         raise ConversionFailed({}, api_version, "is no JSON object")
     group, _, version = api_version.rpartition("/")
@@ -57,17 +57,17 @@ def converted_object(manifest: Any, api_version: str, converters: Iterable[Conve
 
 
 def converted_all(request: ConversionRequest, objects: Sequence[Manifest]) -> dict[str, Any]:
-    """The answer with every object in the version that was asked for, in the order they were sent."""
+    """Return the answer with every object in the requested version, in the order of the request."""
     return _answer(request, {"status": "Success"}, list(objects))
 
 
 def conversion_failed(request: ConversionRequest, error: ConversionFailed) -> dict[str, Any]:
-    """The answer where an object could not be converted: the review fails as a whole, the message names the object."""
+    """Return the answer when an object cannot be converted: the whole review fails, the message names the object."""
     return _answer(request, {"status": "Failure", "message": shown(str(error))[:_LONGEST_MESSAGE]}, [])
 
 
 def answer_review(body: Any, converters: Iterable[Converter]) -> dict[str, Any]:
-    """The answer to a review, each object for itself. Raises MalformedConversionReview."""
+    """Answer a review, converting each object on its own. Raises MalformedConversionReview."""
     request, known = read_conversion_review(body), tuple(converters)
     try:
         objects = [converted_object(manifest, request.api_version, known) for manifest in request.objects]

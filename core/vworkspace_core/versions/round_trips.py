@@ -1,4 +1,4 @@
-"""A conversion tried on examples, there and back again: nothing may be lost (PH-8, L23)."""
+"""The check of a conversion on examples, there and back again: nothing may be lost (PH-8)."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -13,7 +13,7 @@ _LONGEST_VALUE: Final = 80
 
 
 class BrokenRoundTrip(ValueError):
-    """A round trip that does not hold. `part` is the function to look at, `up` or `down` of the spoke `version`."""
+    """A failed round trip. `part` is the function at fault, `up` or `down` of the spoke `version`."""
 
     def __init__(self, version: str, part: str, message: str) -> None:
         self.version, self.part, self.message = version, part, message
@@ -21,9 +21,9 @@ class BrokenRoundTrip(ValueError):
 
 
 def check_round_trips(converter: Converter, version: str, examples: Iterable[Manifest]) -> int:
-    """Convert examples of the hub or of the spoke `version` there and back; how many came back as they were.
+    """Convert examples of the hub or of the spoke `version` there and back; return how many came back unchanged.
 
-    Raises BrokenRoundTrip for the first that does not, or is not valid on the other side, with the field.
+    Raises BrokenRoundTrip for the first that does not, or is invalid in the other version, with the field.
     """
     held = 0
     for example in examples:
@@ -41,7 +41,7 @@ def _tried(converter: Converter, spoke: str, manifest: Manifest, version: str) -
     try:
         found = converter.convert(manifest, version)
     except ConversionFailed as error:
-        with suppress(ConversionFailed):  # what is not valid may not be convertible back either, to see what is lost
+        with suppress(ConversionFailed):  # an invalid object may not convert back; converting without annotations shows why it is invalid
             _check(converter, spoke, part, converter.without_annotations().convert(manifest, version))
         raise BrokenRoundTrip(spoke, part, f"gives no object of {version}: {error.why}") from error
     _check(converter, spoke, part, found)
