@@ -127,7 +127,7 @@ def pod(manifest: Manifest) -> Readiness:
 
 
 def _of_containers(status: Mapping[str, Any], conditions: Conditions) -> tuple[str, str]:
-    """The reason why a pod is not ready, from its containers: `CrashLoopBackOff`, `ImagePullBackOff`."""
+    """Return why a pod is not ready, from its containers: `CrashLoopBackOff`, `ImagePullBackOff`."""
     for key in ("initContainerStatuses", "containerStatuses"):
         listed = status.get(key)
         for container in listed if isinstance(listed, list) else ():

@@ -1,8 +1,8 @@
-"""Structural schemas: compiled once, then asked to prune, default and validate.
+"""Structural schemas: compiled once, then used to prune, default and validate.
 
 `compile_schema` makes an immutable `Schema` or raises `SchemaError` with every problem; `prune`, `drop_nulls` and
-`apply_defaults` read an object by it; `validate` names everything wrong with one. Those of built-in kinds are in
-`schema.builtin`.
+`apply_defaults` read an object by it; `validate` returns everything wrong with an object. Schemas of built-in kinds are
+in `schema.builtin`.
 """
 
 from vworkspace_core.schema.compile import compile_schema

@@ -1,4 +1,4 @@
-"""The types that schemas give to expressions. Fields are made as they are asked for: schemas are large, rules small."""
+"""The types that schemas give to expressions. Fields are created on demand: schemas are large, rules small."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -26,11 +26,11 @@ _ROOT: Final[Mapping[str, Schema]] = {
 
 
 def type_of_schema(schema: Schema, *, root: bool = False, plain: bool = False) -> CelType:
-    """The type of a value of `schema`.
+    """Return the type of a value of `schema`.
 
     In rules of CRDs (not `plain`) texts of some formats are times, durations and bytes, and of metadata a rule sees
-    only name and generateName. With `plain` a value is what its JSON is, and metadata is what the schema says: a
-    number may then be written as 3 or 3.0, and what is nullable may be null, so that nothing is known of their types.
+    only name and generateName. With `plain` a value has the type of its JSON, and metadata that of the schema: a number
+    may then be written as 3 or 3.0, and a nullable value may be null, so that their types are dynamic.
     """
     if schema.int_or_string or (plain and (schema.nullable or schema.type is JsonType.NUMBER)):
         return DYN
@@ -61,13 +61,13 @@ def _object(schema: Schema, *, root: bool, plain: bool) -> CelType:
 
 
 class _Fields(Mapping[str, Field]):
-    """The fields of an object under the names that expressions have for them."""
+    """The fields of an object under the names that expressions use for them."""
 
     def __init__(self, schema: Schema, *, root: bool, plain: bool) -> None:
         declared = {**schema.properties, **_ROOT} if root else schema.properties
         named = ((escape(name), name) for name in declared)
         self._names = {text: name for text, name in named if text is not None}
-        if plain:  # the language lets a reserved word be a field; rules of CRDs write `__namespace__` only
+        if plain:  # CEL allows a reserved word as a field; rules of CRDs know `__namespace__` only
             self._names.update((name, name) for name in declared if name in RESERVED)
         self._declared = declared
         self._required = frozenset((*schema.required, *(_ROOT if root else ())))
@@ -91,7 +91,7 @@ class _Fields(Mapping[str, Field]):
 
 
 class _OpenFields(_Fields):
-    """The fields of an object that keeps those that it does not declare, of which nothing is known."""
+    """The fields of an object that keeps undeclared fields, whose types are unknown."""
 
     def __getitem__(self, name: str) -> Field:
         try:

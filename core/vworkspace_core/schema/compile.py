@@ -1,7 +1,7 @@
-"""From the OpenAPI of a CustomResourceDefinition to a compiled schema.
+"""The compilation of the OpenAPI of a CustomResourceDefinition to a schema.
 
-Everything that a real API server refuses in a schema, and everything this one cannot evaluate, is reported
-here, all of it at once: a schema that compiles is enforced in full.
+Everything that a real API server refuses in a schema, and everything that this one cannot evaluate, is reported here,
+all of it at once: a schema that compiles is enforced in full.
 """
 
 from collections.abc import Mapping
@@ -53,9 +53,10 @@ _STRUCTURAL: Final = (
 def compile_schema(openapi: Mapping[str, Any], known: "Compiled | None" = None) -> Schema:
     """Compile the `openAPIV3Schema` of one version of a CRD (or of a built-in kind).
 
-    `known` remembers parts that several kinds share, such as the template of a pod, so that each is compiled once.
-    Raises SchemaError with every problem: what makes the schema not structural, patterns that are malformed,
-    CEL rules outside the supported subset, defaults that break their own schema.
+    `known` caches parts that several kinds share, such as the template of a pod, so that each is compiled once.
+
+    Raises SchemaError with every problem: what makes the schema not structural, patterns that are malformed, CEL rules
+    outside the supported subset, defaults that break their own schema.
     """
     root, problems = compile_node(openapi, "", known)
     if root.type is not JsonType.OBJECT:
@@ -68,7 +69,7 @@ def compile_schema(openapi: Mapping[str, Any], known: "Compiled | None" = None) 
 def compile_node(
     openapi: Mapping[str, Any], path: str, known: "Compiled | None" = None
 ) -> tuple[Schema, list[SchemaProblem]]:
-    """Compile one node and all below it; `path` is where it stands."""
+    """Compile one node and all below it; `path` is its place in the schema."""
     compiler = _Compiler(known=known)
     node = compiler.node(openapi, path, _TOP)
     return node, compiler.reading.problems
@@ -76,7 +77,7 @@ def compile_node(
 
 @attrs.frozen
 class _Above:
-    """What a node inherits: `free` from one that preserves unknown fields, and whether its old form is known."""
+    """The properties inherited from above: `free` below preserved unknown fields; and whether an old value is known."""
 
     free: bool = False
     correlatable: bool = True
@@ -85,7 +86,7 @@ class _Above:
 _TOP: Final = _Above()
 
 Compiled: TypeAlias = dict[tuple[int, _Above], tuple[Any, Schema]]
-"""Nodes by the identity of their source, which is kept so that its identity stays its own."""
+"""Nodes by the identity of their source, which is kept so that its identity is not reused."""
 
 
 @attrs.define
@@ -145,7 +146,7 @@ class _Compiler:
         return self._with_rules(node, raw, path, above, children)
 
     def restriction(self, raw: Any, path: str) -> Schema:
-        """A node below a junctor: it restricts, and may say nothing about structure."""
+        """Compile a node below a junctor: it restricts, and may say nothing about structure."""
         if not isinstance(raw, Mapping):
             self.reading.problem(path, f"a schema is an object, not {type(raw).__name__}")
             return Schema()
@@ -216,6 +217,6 @@ class _Compiler:
 
 
 def _item(raw: Mapping[str, Any], above: _Above) -> _Above:
-    """What items inherit: only those of map lists can be told from their old form."""
+    """Return what items inherit: only those of map lists can be correlated with their old value."""
     keyed = raw.get("x-kubernetes-list-type") == "map"
     return above if keyed else attrs.evolve(above, correlatable=False)

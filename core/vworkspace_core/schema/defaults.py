@@ -1,4 +1,4 @@
-"""Filling in defaults: declared defaults of absent fields, and of nulls where null is not allowed."""
+"""Defaulting: declared defaults replace absent fields, and nulls where null is not allowed."""
 
 from copy import deepcopy
 from typing import Any
@@ -7,10 +7,10 @@ from vworkspace_core.schema.node import MISSING, Schema
 
 
 def apply_defaults(schema: Schema, value: Any) -> Any:
-    """`value` with every default of `schema` filled in; `value` itself when there is nothing to fill in.
+    """Return `value` with every default of `schema` filled in; `value` itself if nothing is to be filled in.
 
-    Defaults are filled in top-down, so a default object gets the defaults of its own fields. The result
-    shares no structure with the schema.
+    Defaults are filled in top-down, so a default object gets the defaults of its own fields. The result shares no
+    structure with the schema.
     """
     if not schema.has_defaults:
         return value
@@ -40,7 +40,7 @@ def _default_object(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _filled(schema: Schema, item: Any) -> Any:
-    """An item or additional property: a null that is not allowed becomes the default, if there is one."""
+    """Return an item or additional property with defaults; a null that is not allowed becomes the default, if any."""
     if item is None and not schema.nullable and schema.default is not MISSING:
         item = deepcopy(schema.default)
     return apply_defaults(schema, item)

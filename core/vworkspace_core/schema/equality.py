@@ -1,17 +1,17 @@
-"""Equality of JSON values as server-side apply and validation see it."""
+"""The equality of JSON values as server-side apply and validation define it."""
 
 from typing import Any
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two JSON values are the same. `1` and `1.0` are; `1` and `true` are not (S-29)."""
+    """Report whether two JSON values are equal. `1` and `1.0` are; `1` and `true` are not (S-29)."""
     if left is right:
         return True
     return bool(left == right) and _same_shape(left, right)
 
 
 def _same_shape(left: Any, right: Any) -> bool:
-    """For values that Python calls equal: is no boolean opposite a number?"""
+    """Report, for values that Python calls equal, whether booleans equal only booleans."""
     if left is right:
         return True
     if isinstance(left, dict):

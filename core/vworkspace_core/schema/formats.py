@@ -1,7 +1,6 @@
 """String formats of OpenAPI as the API server checks them.
 
-Names are compared without dashes (`date-time` is `datetime`). A format that the server does not know is no
-restriction.
+Names are compared without dashes (`date-time` is `datetime`). A format that the server does not know is no restriction.
 """
 
 import base64
@@ -25,13 +24,13 @@ _WORDY_DURATION: Final = re.compile(
 
 
 def matches_format(name: str, value: str) -> bool:
-    """Whether `value` has the format `name`; True for formats the server does not check."""
+    """Report whether `value` has the format `name`; True for formats that the server does not check."""
     check = _FORMATS.get(name.replace("-", ""))
     return check is None or check(value)
 
 
 def is_date_time(value: str) -> bool:
-    """RFC 3339 with a zone: `2026-01-01T00:00:00Z`."""
+    """Report whether a text is RFC 3339 with a zone: `2026-01-01T00:00:00Z`."""
     day, separator, clock = value.lower().partition("t")
     match = _TIME.fullmatch(clock)
     if not separator or match is None or not _is_date(day):
@@ -40,7 +39,7 @@ def is_date_time(value: str) -> bool:
 
 
 def _is_micro_time(value: str) -> bool:
-    """As Leases and Events have it: six digits of a second, neither more nor fewer."""
+    """Report whether a text is a time as in Leases and Events: exactly six digits of a second."""
     match = _TIME.fullmatch(value.lower().partition("t")[2])
     return is_date_time(value) and match is not None and len(match[4] or "") == 7
 

@@ -1,6 +1,6 @@
 """The types of a schema's keywords. A real server's decoder refuses other types before it validates the schema.
 
-The modules that compile a schema may therefore take `pattern` for a string and `required` for a list of strings.
+The modules that compile a schema may therefore rely on `pattern` being a string and `required` a list of strings.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +10,7 @@ _Walk = Callable[[Any, str], Iterator[str]]
 
 
 def mistyped_keywords(schema: Any, path: str) -> Iterator[str]:
-    """Each keyword of the wrong type, as `path: why`, depth first. Null stands for absent; unknown keywords pass."""
+    """Yield each keyword of the wrong type, as `path: why`, depth first. Null means absent; unknown keywords pass."""
     if not isinstance(schema, Mapping):
         yield _wrong(path, schema, "an object")
         return

@@ -1,4 +1,4 @@
-"""Reads single keywords of a schema, and reports those that it cannot read."""
+"""The reading of single keywords of a schema, and the reporting of unreadable ones."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +11,12 @@ from vworkspace_core.schema.node import JsonType, ListType, SchemaProblem
 
 @attrs.define
 class KeywordReader:
-    """Reads keywords, and collects the problems."""
+    """A reader of keywords that collects the problems."""
 
     problems: list[SchemaProblem] = attrs.field(factory=list)
 
     def type_of(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """The type of a structural node, which has to have one."""
+        """Return the type of a structural node, which must have one."""
         kind = self.json_type(raw, path)
         if kind is JsonType.ANY and raw.get("type"):
             return kind
@@ -28,7 +28,7 @@ class KeywordReader:
         return kind
 
     def json_type(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """The value of `type`; ANY where it is absent or no JSON type."""
+        """Return the value of `type`; ANY if it is absent or no JSON type."""
         text = raw.get("type") or ""
         try:
             return JsonType(text)
@@ -37,7 +37,7 @@ class KeywordReader:
             return JsonType.ANY
 
     def list_type(self, raw: Mapping[str, Any], path: str) -> ListType:
-        """The value of `x-kubernetes-list-type`; ATOMIC where it is absent or unknown."""
+        """Return the value of `x-kubernetes-list-type`; ATOMIC if it is absent or unknown."""
         text = raw.get("x-kubernetes-list-type", "atomic")
         try:
             return ListType(text)
@@ -46,7 +46,7 @@ class KeywordReader:
             return ListType.ATOMIC
 
     def pattern(self, text: str, path: str) -> Pattern | None:
-        """The pattern of a string; None for one that cannot be read."""
+        """Return the compiled pattern of a string; None for an invalid one."""
         try:
             return compile_pattern(text)
         except PatternError as error:
@@ -54,7 +54,7 @@ class KeywordReader:
             return None
 
     def mapping(self, raw: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
-        """The object under `key` of the schema; empty where the schema has no such object."""
+        """Return the object under `key` of the schema; {} if there is none."""
         value = raw.get(key) or {}
         if isinstance(value, Mapping):
             return value

@@ -1,4 +1,4 @@
-"""Uniqueness in sets and map lists (`x-kubernetes-list-type`), and the type of whole embedded objects."""
+"""Uniqueness in sets and map lists (`x-kubernetes-list-type`), and type metadata of embedded objects."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from vworkspace_core.schema.node import ListType, Schema
 
 
 def check_list_types(schema: Schema, value: Any, path: str = "") -> list[StatusCause]:
-    """Every item of a set or map list that occurs a second time."""
+    """Return a cause for every item of a set or map list that occurs a second time."""
     if not schema.has_keys:
         return []
     if isinstance(value, dict):
@@ -48,7 +48,7 @@ def _check_map(schema: Schema, value: list[Any], path: str) -> list[StatusCause]
 
 
 def _repeated(items: list[Any]) -> list[int]:
-    """Index of the second occurrence of every item that occurs more than once."""
+    """Return the index of the second occurrence of every item that occurs more than once."""
     if len(items) < 2:
         return []
     times: dict[str, int] = {}
@@ -62,7 +62,7 @@ def _repeated(items: list[Any]) -> list[int]:
 
 
 def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = True) -> list[StatusCause]:
-    """apiVersion and kind of every embedded resource below the root."""
+    """Check apiVersion and kind of every embedded resource below the root."""
     causes: list[StatusCause] = []
     if isinstance(value, dict):
         if schema.embedded and not root:

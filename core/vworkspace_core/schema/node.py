@@ -1,7 +1,7 @@
-"""A compiled structural schema: an immutable tree that every question about a kind is answered from.
+"""A compiled structural schema: an immutable tree that answers every question about a kind.
 
-One node serves pruning, defaulting, validation and server-side apply alike, so that a CRD is read once.
-The vocabulary is that of `apiextensions.k8s.io/v1` (`x-kubernetes-list-type`, `nullable`, …).
+One node serves pruning, defaulting, validation and server-side apply alike, so that a CRD is read once. The vocabulary
+is that of `apiextensions.k8s.io/v1` (`x-kubernetes-list-type`, `nullable`, …).
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from vworkspace_core.schema.rule import CompiledRule
 
 
 class _Missing:
-    """Type of `MISSING`: no value at all, where None is the JSON null."""
+    """The type of `MISSING`: no value at all, while None is the JSON null."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -25,7 +25,7 @@ MISSING: Final = _Missing()
 
 
 class JsonType(StrEnum):
-    """`type` of a schema node; ANY where it names none."""
+    """The `type` of a schema node; ANY if it names none."""
 
     ANY = ""
     OBJECT = "object"
@@ -37,7 +37,7 @@ class JsonType(StrEnum):
 
 
 class ListType(StrEnum):
-    """`x-kubernetes-list-type`: one value as a whole, a set of scalars, or a map keyed by fields."""
+    """The `x-kubernetes-list-type`: an atomic list, a set of scalars, or a map keyed by fields."""
 
     ATOMIC = "atomic"
     SET = "set"
@@ -46,7 +46,7 @@ class ListType(StrEnum):
 
 @attrs.frozen(order=True)
 class SchemaProblem:
-    """One thing that is wrong with a schema: `path` inside the schema, and what is wrong there."""
+    """One problem of a schema: `path` inside the schema, and what is wrong there."""
 
     path: str
     message: str
@@ -92,15 +92,14 @@ class ValueChecks:
 
 @attrs.frozen(eq=False, repr=False)
 class Schema:
-    """One node.
+    """One node of a schema.
 
-    `properties` are the declared fields, `additional` is the schema of all other keys, `items` that of list
-    items. `free` says that server-side apply accepts keys beyond these with a type deduced from their value:
-    that is so at and below `preserve_unknown`, and where no field is declared at all. `embedded` marks a whole
-    object with apiVersion, kind and metadata of its own. `patch_key` is the merge key of strategic merge
-    patches where that differs from the list keys. `has_defaults`, `has_rules`, `has_transitions` (rules that read
-    `oldSelf`), `has_keys` (sets and map lists) and `has_embedded` tell whether anything in the subtree has them, so
-    that walks can leave it out.
+    `properties` are the declared fields, `additional` is the schema of all other keys, `items` that of list items.
+    `free` says that server-side apply accepts keys beyond these with a type deduced from their value: that is so at and
+    below `preserve_unknown`, and where no field is declared at all. `embedded` marks a whole object with apiVersion,
+    kind and metadata of its own. `patch_key` is the merge key of strategic merge patches if that differs from the list
+    keys. `has_defaults`, `has_rules`, `has_transitions` (rules that read `oldSelf`), `has_keys` (sets and map lists)
+    and `has_embedded` say whether anything in the subtree has them, so that walks can skip it otherwise.
     """
 
     type: JsonType = JsonType.ANY
@@ -128,14 +127,14 @@ class Schema:
     has_embedded: bool = False
 
     def child(self, key: str) -> "Schema | None":
-        """Schema of the member `key` of an object; None when the schema says nothing about it."""
+        """Return the schema of the member `key` of an object; None if the schema does not describe it."""
         return self.properties.get(key, self.additional)
 
     def applied(self, key: str) -> "Schema | None":
-        """Like `child`, as server-side apply sees it: None means "field not declared in schema"."""
+        """Return the child as server-side apply sees it: None means "field not declared in schema"."""
         child = self.properties.get(key, self.additional)
         return ANYTHING if child is None and self.free else child
 
 
 ANYTHING: Final = Schema(free=True, preserve_unknown=True)
-"""The schema of what no schema describes: objects merge key by key, lists are atomic (S-58)."""
+"""The schema of values that no schema describes: objects merge key by key, lists are atomic (S-58)."""

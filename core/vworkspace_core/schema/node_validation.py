@@ -1,4 +1,4 @@
-"""Validation of one schema node: list types, defaults, and junctors that restrict fields which are not declared."""
+"""The validation of one schema node: list types, defaults, and junctors that restrict undeclared fields."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,7 +17,7 @@ _SCALARS: Final = frozenset((JsonType.STRING, JsonType.INTEGER, JsonType.NUMBER,
 
 
 def node_problems(node: Schema, path: str) -> Iterator[SchemaProblem]:
-    """The problems of `node` itself, without those of the nodes below it."""
+    """Yield the problems of `node` itself, without those of the nodes below it."""
     match node.list_type:
         case ListType.MAP:
             yield from _map_problems(node, path)
@@ -52,7 +52,7 @@ def _map_problems(node: Schema, path: str) -> Iterator[SchemaProblem]:
 
 
 def _branch_problems(branch: Schema, node: Schema, path: str) -> Iterator[SchemaProblem]:
-    """What a junctor restricts has to be declared outside of it."""
+    """Yield a problem for each field that a junctor restricts and that is not declared outside of it."""
     for key, restricted in branch.properties.items():
         declared, where = node.child(key), f"{path}.properties[{key}]"
         if declared is not None:

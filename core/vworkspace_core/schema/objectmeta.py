@@ -74,9 +74,9 @@ _TEXT: Final = compile_node(_STRING, "")[0]
 
 
 def with_type_meta(schema: Schema) -> Schema:
-    """`schema` of a whole object, completed by apiVersion, kind and metadata.
+    """Return `schema` of a whole object, completed by apiVersion, kind and metadata.
 
-    What the schema says about `metadata.name` and `metadata.generateName` stays in force.
+    Restrictions of the schema on `metadata.name` and `metadata.generateName` stay in force.
     """
     declared = schema.properties.get("metadata")
     metadata = OBJECT_META

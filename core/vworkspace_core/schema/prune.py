@@ -1,7 +1,7 @@
-"""Reading an object by its schema: unknown fields go, whole floats become integers, stray nulls go.
+"""The decoding of an object by its schema: unknown fields and stray nulls are dropped, whole floats become integers.
 
-This is what decoding a request body does to it. Nothing is mutated: what needs no change is returned as it
-is, so an unchanged subtree keeps its identity and later comparisons are cheap.
+This is what a server's decoding of a request body does. Nothing is mutated: what needs no change is returned as it is,
+so an unchanged subtree keeps its identity and later comparisons are cheap.
 """
 
 from typing import Any
@@ -10,16 +10,16 @@ from vworkspace_core.schema.node import MISSING, Schema
 
 _TYPE_META = frozenset(("apiVersion", "kind", "metadata"))
 _SETTLED = frozenset((str, int, bool, type(None)))
-"""Values that stay as they are where their field is known."""
+"""Types of values that pruning leaves unchanged in known fields."""
 _PLAIN = frozenset((str, int, bool, float))
-"""Values that are no null and hold none."""
+"""Types of values that neither are null nor can hold one."""
 
 
 def prune(schema: Schema, value: Any, old: Any = MISSING) -> tuple[Any, tuple[str, ...]]:
-    """`value` without the fields that `schema` does not know, and their paths, sorted.
+    """Return `value` without the fields that `schema` does not know, and their paths, sorted.
 
     `apiVersion`, `kind` and `metadata` of an embedded resource are kept whatever the schema says. `old` was pruned by
-    this schema before: objects that `value` shares with it are not looked into.
+    this schema before: objects that `value` shares with it are skipped.
     """
     unknown: list[str] = []
     pruned = _prune(schema, value, "", unknown, old)
@@ -64,9 +64,9 @@ def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unkno
 
 
 def drop_nulls(schema: Schema, value: Any, old: Any = MISSING) -> Any:
-    """`value` without nulls where the schema allows none. A null that a default will replace stays.
+    """Return `value` without nulls that the schema forbids; a null that a default will replace stays.
 
-    `old` has no such nulls: objects that `value` shares with it are not looked into.
+    `old` has no such nulls: objects that `value` shares with it are skipped.
     """
     if value is old:
         return value

@@ -1,4 +1,4 @@
-"""A compiled `x-kubernetes-validations` rule as the schema tree carries it."""
+"""A compiled `x-kubernetes-validations` rule as the schema tree holds it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,10 +10,10 @@ import attrs
 class CompiledRule:
     """One rule. `run` and `message_run` are functions of the variables `self` and `oldSelf`.
 
-    `transition` says that the rule reads `oldSelf`: it runs only where an old value exists. `optional_old` is
-    `optionalOldSelf`: the rule always runs and sees `oldSelf` as an optional. `typed` says that the values
-    below need conversion before a rule sees them (times, doubles, sets). `message` is what a violation says;
-    `field_path` (`.spec.x`) and `reason` go with it.
+    `transition` says that the rule reads `oldSelf`: it runs only if an old value exists. `optional_old` is
+    `optionalOldSelf`: the rule always runs and sees `oldSelf` as an optional. `typed` says that the values below need
+    conversion before a rule sees them (times, doubles, sets). `message` is the text of a violation; `field_path`
+    (`.spec.x`) and `reason` belong to it.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Compiling `x-kubernetes-validations`: every rule, or every reason why not."""
+"""The compilation of `x-kubernetes-validations`: every rule, or every reason why not."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -11,17 +11,17 @@ from vworkspace_core.schema.rule import CompiledRule
 from vworkspace_core.schema.rule_values import needs_conversion
 
 _LIMITS: Final = Limits(text=65_536, depth=200, steps=10_000_000, built_text=10_000_000, built_items=1_000_000)
-"""A real API server estimates the cost of a rule and bounds it far higher than a box does."""
+"""The limits of a rule. A real API server estimates its cost and allows far more than a box does."""
 _REASONS: Final = frozenset(("FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"))
 
 
 def compile_rules(
     declared: Iterable[Mapping[str, Any]], node: Schema, *, root: bool, correlatable: bool = True
 ) -> tuple[tuple[CompiledRule, ...], list[tuple[int, str]]]:
-    """The rules of one node, and the problems of those that cannot be compiled, by their index.
+    """Return the rules of one node, and the problems of those that cannot be compiled, by their index.
 
-    `correlatable` tells whether a value of the node can be told from its old form: items of lists that are no
-    map lists cannot, and there a transition rule would never run.
+    `correlatable` says whether a value of the node can be matched with its old value: items of lists that are no map
+    lists cannot, and there a transition rule would never run.
     """
     rules: list[CompiledRule] = []
     problems: list[tuple[int, str]] = []
@@ -50,7 +50,7 @@ def _check_place(rule: CompiledRule, node: Schema, *, correlatable: bool) -> Non
 
 
 def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> CompiledRule:
-    """One rule. Raises CelSyntaxError."""
+    """Compile one rule. Raises CelSyntaxError."""
     text = raw.get("rule")
     if not isinstance(text, str) or not text.strip():
         raise CelSyntaxError("rule is required")

@@ -1,4 +1,4 @@
-"""JSON values as rules see them: times, durations, doubles and bytes by their schema, sets without order."""
+"""The conversion of JSON values for rules: times, durations, doubles and bytes by their schema, sets unordered."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from vworkspace_core.schema.node import JsonType, ListType, Schema
 
 
 def needs_conversion(schema: Schema) -> bool:
-    """Whether anything under `schema` looks different to a rule than it does in JSON."""
+    """Report whether anything under `schema` has another form in a rule than in JSON."""
     if schema.type is JsonType.STRING:
         return schema.format in ("date-time", "date", "duration", "byte")
     if schema.type is JsonType.NUMBER or schema.list_type is not ListType.ATOMIC:
@@ -18,7 +18,7 @@ def needs_conversion(schema: Schema) -> bool:
 
 
 def convert(schema: Schema | None, value: Any) -> Any:
-    """`value` in the types that CEL gives to `schema`."""
+    """Return `value` in the types that CEL gives to `schema`."""
     if schema is None or value is None:
         return value
     if isinstance(value, dict):
@@ -41,7 +41,7 @@ def _list(schema: Schema, items: list[Any]) -> list[Any]:
 
 
 def _scalar(form: str, value: str) -> Any:
-    """What is not of its form stays a text: the format has refused it elsewhere."""
+    """Return the converted text, or the text itself if it is malformed: the format check has refused it elsewhere."""
     match form:
         case "date-time" | "date":
             return parse_timestamp(value) or value

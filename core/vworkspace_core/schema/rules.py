@@ -1,4 +1,4 @@
-"""Running the rules of a schema over an object."""
+"""The evaluation of a schema's rules on an object."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,10 +16,10 @@ from vworkspace_core.schema.rule_values import convert
 def check_rules(
     schema: Schema, value: Any, old: Any = MISSING, path: str = "", *, settled: bool = False
 ) -> list[StatusCause]:
-    """Every rule of `schema` and below that `value` violates, `old` being what it replaces.
+    """Return every violation by `value` of rules of `schema` and below; `old` is the value that it replaces.
 
-    A rule without `oldSelf` that fails on an unchanged value is let through (ratcheting). With `settled` the old value
-    has passed these very rules: what is still the same object is asked only by rules with `oldSelf`.
+    A rule without `oldSelf` that fails on an unchanged value is ignored (ratcheting). With `settled` the old value has
+    passed these same rules: objects identical to it are checked only by rules with `oldSelf`.
     """
     if not schema.has_rules or value is None:
         return []
@@ -51,7 +51,7 @@ def _member(schema: Schema, path: str, key: str) -> str:
 
 
 def _old_item(schema: Schema, item: Any, old: Any) -> Any:
-    """The item of the old map list with the same keys; items of other lists have no old form."""
+    """Return the item of the old map list with the same keys; items of other lists have no old value."""
     if schema.list_type is not ListType.MAP or not isinstance(old, list) or not isinstance(item, dict):
         return MISSING
     keys = [item.get(key) for key in schema.list_keys]
@@ -113,7 +113,7 @@ def _violation(schema: Schema, rule: CompiledRule, value: Any, variables: Mappin
 
 
 def _message(rule: CompiledRule, variables: Mapping[str, Any]) -> str:
-    """The result of `messageExpression`; empty where the rule has none, or where its result is not usable."""
+    """Return the result of `messageExpression`; "" if the rule has none, or its result is not usable."""
     if rule.message_run is None:
         return ""
     try:

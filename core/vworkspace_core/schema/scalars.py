@@ -1,4 +1,4 @@
-"""Restrictions on single values: what a node says about a string, a number or a member of an enumeration."""
+"""Restrictions on single values: a string, a number or a member of an enumeration."""
 
 from typing import Any, Final
 
@@ -9,11 +9,11 @@ from vworkspace_core.schema.formats import matches_format
 from vworkspace_core.schema.node import Schema, ValueChecks
 
 INT_FORMATS: Final = {"int32": 31, "int64": 63}
-"""Integer formats and how many bits they have besides the sign."""
+"""Integer formats and their number of bits without the sign."""
 
 
 def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> list[StatusCause]:
-    """Length, pattern, format, bounds and enumeration of one value."""
+    """Check length, pattern, format, bounds and enumeration of one value."""
     causes: list[StatusCause] = []
     if isinstance(value, str):
         causes += _string(checks, value, path)
@@ -24,14 +24,14 @@ def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> 
 
 
 def check_format(schema: Schema, value: str, path: str) -> list[StatusCause]:
-    """The format of a string, when the schema names one that is checked."""
+    """Check the format of a string, if the schema names one that is checked."""
     if not schema.format or matches_format(schema.format, value):
         return []
     return [invalid_type(path, value, f"{path} in body must be of type {schema.format}: {go_value(value)}")]
 
 
 def _string(checks: ValueChecks, value: str, path: str) -> list[StatusCause]:
-    """The first of length and pattern that fails; a real server reports no more than one of them."""
+    """Return the first failure of length and pattern; a real server reports no more than one of them."""
     if checks.max_length is not None and len(value) > checks.max_length:
         return [too_long(path, checks.max_length)]
     if checks.min_length is not None and len(value) < checks.min_length:
@@ -42,7 +42,7 @@ def _string(checks: ValueChecks, value: str, path: str) -> list[StatusCause]:
 
 
 def check_range(name: str, value: int, path: str) -> list[StatusCause]:
-    """The range of an integer format."""
+    """Check the range of an integer format."""
     bound = 1 << INT_FORMATS[name]
     if -bound <= value < bound:
         return []
@@ -65,7 +65,7 @@ def _number(checks: ValueChecks, value: float, path: str) -> list[StatusCause]:
 
 
 def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[StatusCause]:
-    """Membership in an enumeration; applies to null too."""
+    """Check membership in an enumeration; applies to null too."""
     if checks is None or checks.enum is None or any(equal(value, allowed) for allowed in checks.enum):
         return []
     return [not_supported(path, value, checks.enum)]

@@ -1,7 +1,7 @@
-"""Does a value satisfy a schema: types, enumerations, bounds, patterns, formats, required fields, junctors.
+"""The check of a value's structure: types, enumerations, bounds, patterns, formats, required fields, junctors.
 
-On an update, what is wrong in a part that did not change is let through, as real servers do since 1.33
-(validation ratcheting): a schema that became stricter does not lock its old objects.
+On an update, a violation in an unchanged part is ignored, as real servers do since 1.33 (validation ratcheting): a
+schema that became stricter does not lock its old objects.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from vworkspace_core.schema.scalars import (
 
 
 def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[StatusCause]:
-    """All violations of the schema in `value`. `old` is the value that it replaces, MISSING for a new value."""
+    """Return all violations of the schema in `value`. `old` is the value that it replaces, MISSING for a new value."""
     if old is value:
         return []
     causes = _check(schema, value, old, path)
@@ -55,7 +55,7 @@ def _check(schema: Schema, value: Any, old: Any, path: str) -> list[StatusCause]
 
 
 def _type_mismatch(schema: Schema, value: Any) -> str | None:
-    """The type that was expected, or None where `value` has it."""
+    """Return the expected type, or None if `value` has it."""
     if schema.int_or_string:
         return None if isinstance(value, (int, str)) and not isinstance(value, bool) else "integer,string"
     if value is None:
@@ -120,7 +120,7 @@ def _items(schema: Schema, value: list[Any], old: Any, path: str) -> list[Status
 
 
 def _correlate(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """How to find the old form of an item: by its keys in a map list, not at all in other lists."""
+    """Return a function that finds the old value of an item: by its keys in a map list, never in other lists."""
     if schema.list_type is not ListType.MAP or not isinstance(old, list):
         return lambda item: MISSING
     by_key = {_keys(schema, item): item for item in old if isinstance(item, dict)}

@@ -1,7 +1,7 @@
-"""Validation of an object: structure, embedded resources, list types, then CEL rules.
+"""The validation of an object: structure, embedded resources, list types, then CEL rules.
 
-CEL rules run only when nothing is wrong that could make them meaningless; otherwise a cause without a field
-says so, as on a real server.
+CEL rules run only if nothing is wrong that could make them meaningless; otherwise a cause without a field says so, as
+on a real server.
 """
 
 from typing import Any, Final
@@ -23,11 +23,11 @@ _UNCHECKED: Final = (
 
 
 def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = False) -> list[StatusCause]:
-    """All causes why the object `value`, which replaces `old` (None: it is new), is invalid.
+    """Return all causes why the object `value`, which replaces `old` (None: it is new), is invalid.
 
-    Reasons and paths are those of a real server. What did not change is not held against an update
-    (ratcheting); transition rules (`oldSelf`) run only where an old value exists. With `settled` the old value was
-    found valid by this very schema: what `value` shares with it is not looked at again.
+    Reasons and paths are those of a real server. Unchanged parts do not make an update invalid (ratcheting); transition
+    rules (`oldSelf`) run only if an old value exists. With `settled` the old value was found valid by this same schema:
+    parts that `value` shares with it are skipped.
     """
     before = MISSING if old is None else old
     causes = check_structure(schema, value, before)

@@ -41,7 +41,7 @@ def _tried(converter: Converter, spoke: str, manifest: Manifest, version: str) -
     try:
         found = converter.convert(manifest, version)
     except ConversionFailed as error:
-        with suppress(ConversionFailed):  # an invalid object may not convert back; converting without annotations shows why it is invalid
+        with suppress(ConversionFailed):  # the result may be invalid: then report what is
             _check(converter, spoke, part, converter.without_annotations().convert(manifest, version))
         raise BrokenRoundTrip(spoke, part, f"gives no object of {version}: {error.why}") from error
     _check(converter, spoke, part, found)

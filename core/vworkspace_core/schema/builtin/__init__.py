@@ -1,6 +1,6 @@
 """Schemas of built-in kinds, for types of expressions and for the embedded API server.
 
-They are loaded when they are asked for: most of them is the template of a pod.
+They are loaded on demand, since they are large: most of each is the template of a pod.
 """
 
 from collections.abc import Mapping
@@ -44,15 +44,15 @@ BUILT_IN: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("rbac", "CLUSTER_ROLE_BINDING"),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("crds", "CUSTOM_RESOURCE_DEFINITION"),
 }
-"""By apiVersion and kind: the module and the name in it."""
+"""The module and the name in it, by apiVersion and kind."""
 
 _COMPILED: Final[Compiled] = {}
-"""What several kinds share is compiled once."""
+"""Compiled parts that several kinds share."""
 
 
 @cache
 def built_in_kind(api_version: str, kind: str) -> BuiltIn | None:
-    """A kind with its document; None for one that is not built in, or not known here."""
+    """Return a kind with its document; None for one that is not built in, or not known here."""
     place = BUILT_IN.get((api_version, kind))
     if place is None:
         return None
@@ -63,7 +63,7 @@ def built_in_kind(api_version: str, kind: str) -> BuiltIn | None:
 
 @cache
 def built_in_schema(api_version: str, kind: str) -> Schema | None:
-    """The schema of whole objects of a built-in kind, its metadata included."""
+    """Return the schema of whole objects of a built-in kind, including metadata."""
     definition = built_in_kind(api_version, kind)
     if definition is None:
         return None
@@ -81,6 +81,6 @@ def built_in_schema(api_version: str, kind: str) -> Schema | None:
 
 
 def built_in_names(api_version: str, kind: str) -> Kind | None:
-    """Return a built-in kind with its plural and scope, also where no schema of it is known; None for any other."""
+    """Return a built-in kind with its plural and scope, even without a known schema; None for any other."""
     typed = built_in_kind(api_version, kind)
     return UNTYPED.get((api_version, kind)) if typed is None else typed.kind

@@ -51,4 +51,4 @@ CONDITIONS: Final = keyed(
 )
 
 EMBEDDED_META: Final = OBJECT_META_OPENAPI
-"""Metadata of a template inside another object."""
+"""The metadata of a template inside another object."""

@@ -1,4 +1,4 @@
-"""The schema of a container: what it runs, mounts, is probed with and may do."""
+"""The schema of a container: its command, mounts, probes and security context."""
 
 from typing import Any, Final
 

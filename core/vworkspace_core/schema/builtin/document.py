@@ -10,7 +10,7 @@ from vworkspace_core.apimachinery.manifest import Kind
 
 @attrs.frozen(eq=False)
 class BuiltIn:
-    """`openapi` holds what is beside apiVersion, kind and metadata."""
+    """A built-in kind. `openapi` holds all fields except apiVersion, kind and metadata."""
 
     kind: Kind
     openapi: Mapping[str, Any] = attrs.field(repr=False)

@@ -1,7 +1,7 @@
-"""Words for writing OpenAPI schemas of built-in kinds briefly.
+"""Helpers for writing OpenAPI schemas of built-in kinds briefly.
 
-`obj` is an object with named fields, `items` an atomic list, `keyed` a map list, `unique` a set, `table` a map
-of strings to something. `merging` marks a list that only strategic merge patches merge.
+`obj` is an object with named fields, `items` an atomic list, `keyed` a map list, `unique` a set, `table` a map of
+strings to something. `merging` marks a list that only strategic merge patches merge.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ INT32: Final[OpenApi] = {"type": "integer", "format": "int32"}
 INT64: Final[OpenApi] = {"type": "integer", "format": "int64"}
 TIME: Final[OpenApi] = {"type": "string", "format": "date-time"}
 MICRO_TIME: Final[OpenApi] = {"type": "string", "format": "micro-time"}
-"""Stricter than what a server publishes of it, which is TIME."""
+"""The format of MicroTime; stricter than the schema that a server publishes for it, which is TIME."""
 INT_OR_STRING: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
 QUANTITY: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
 ANY: Final[OpenApi] = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 def obj(*required: str, **fields: OpenApi) -> OpenApi:
-    """An object. A trailing underscore in a field's name is dropped (`from_`, `continue_`)."""
+    """Return an object schema. A trailing underscore in a field's name is dropped (`from_`, `continue_`)."""
     out: dict[str, Any] = {"type": "object"}
     if fields:
         out["properties"] = {name.rstrip("_"): schema for name, schema in fields.items()}
@@ -33,12 +33,12 @@ def obj(*required: str, **fields: OpenApi) -> OpenApi:
 
 
 def items(schema: OpenApi) -> OpenApi:
-    """A list that is one value as a whole."""
+    """Return the schema of an atomic list."""
     return {"type": "array", "items": schema}
 
 
 def keyed(schema: OpenApi, *keys: str, patch_key: str = "") -> OpenApi:
-    """A list that is a map by `keys`; `patch_key` is the merge key of strategic patches where it is another."""
+    """Return the schema of a map list with `keys`; `patch_key` is the merge key of strategic patches if it differs."""
     out: dict[str, Any] = {
         "type": "array",
         "items": schema,
@@ -51,32 +51,34 @@ def keyed(schema: OpenApi, *keys: str, patch_key: str = "") -> OpenApi:
 
 
 def merging(schema: OpenApi, key: str) -> OpenApi:
-    """A list that server-side apply takes as a whole and strategic merge patches merge by `key`."""
+    """Return the schema of a list that is atomic for server-side apply, and merged by `key` in strategic merge
+    patches.
+    """
     return {"type": "array", "items": schema, "x-kubernetes-patch-merge-key": key}
 
 
 def unique(schema: OpenApi) -> OpenApi:
-    """A list that is a set."""
+    """Return the schema of a list that is a set."""
     return {"type": "array", "items": schema, "x-kubernetes-list-type": "set"}
 
 
 def table(schema: OpenApi) -> OpenApi:
-    """A map from any string to `schema`."""
+    """Return the schema of a map from any string to `schema`."""
     return {"type": "object", "additionalProperties": schema}
 
 
 def whole(schema: OpenApi) -> OpenApi:
-    """An object that is one value as a whole (`x-kubernetes-map-type: atomic`)."""
+    """Return the schema of an atomic object (`x-kubernetes-map-type: atomic`)."""
     return {**schema, "x-kubernetes-map-type": "atomic"}
 
 
 def defaulted(schema: OpenApi, value: Any) -> OpenApi:
-    """`schema` with a default."""
+    """Return `schema` with a default."""
     return {**schema, "default": value}
 
 
 def choice(*values: str, default: str = "") -> OpenApi:
-    """A string out of a closed set."""
+    """Return the schema of a string out of a closed set."""
     out: dict[str, Any] = {"type": "string", "enum": _listed(values)}
     return {**out, "default": default} if default else out
 

@@ -1,7 +1,7 @@
 """Built-in kinds of which only names are known here, as kube-apiserver 1.36 lists them (PH-5).
 
 A test compares the table with what a kube-apiserver serves. Expressions about these kinds are not typed, which `box
-check` says; everything else works as for any kind.
+check` reports; everything else works as for any kind.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ _NAMES: Final[Mapping[str, str]] = {
         "ReplicationController/replicationcontrollers ResourceQuota/resourcequotas"
     ),
 }
-"""By apiVersion: kind and plural; a star behind those that are in no namespace."""
+"""Kinds and plurals by apiVersion; a star follows cluster-scoped ones."""
 
 
 def _kinds() -> Iterator[Kind]:
@@ -55,4 +55,4 @@ def _kinds() -> Iterator[Kind]:
 
 
 UNTYPED: Final[Mapping[tuple[str, str], Kind]] = {(kind.api_version, kind.kind): kind for kind in _kinds()}
-"""By apiVersion and kind."""
+"""These kinds by apiVersion and kind."""

@@ -1,4 +1,4 @@
-"""The schema of what a pod mounts, and of a claim."""
+"""The schema of the volumes of a pod, and of a claim."""
 
 from typing import Final
 
