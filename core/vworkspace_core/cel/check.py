@@ -1,6 +1,6 @@
-"""What an expression gives, what it reads, and what can never work: fields that are not there, types that do not meet.
+"""The static check of expressions: their type, what they read, and what can never work, such as undefined fields.
 
-The check is static: it knows the types of variables, as schemas have them, and no values.
+It knows the types of variables from schemas, and no values.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ from vworkspace_core.cel.values import type_name
 from vworkspace_core.regex import PatternError, compile_pattern
 
 ITEM: Final = "[*]"
-"""The step of a path that stands for any item of a list, or any entry of a map."""
+"""The path step for any item of a list, or any entry of a map."""
 
 VariablePath: TypeAlias = tuple[str, ...]
 """A variable and the fields below it that are read: `("self", "spec", "ports", "[*]", "name")`."""
@@ -57,7 +57,7 @@ _LITERALS: Final[Mapping[str, CelType]] = {
 
 @attrs.frozen(order=True)
 class Read:
-    """A place that an expression reads; `soft` where it does without it (`.?x`, `has(x)`)."""
+    """A place that an expression reads; `soft` if it also works without it (`.?x`, `has(x)`)."""
 
     path: VariablePath
     soft: bool = False
@@ -65,7 +65,7 @@ class Read:
 
 @attrs.frozen(order=True)
 class Absence:
-    """A field that is read as if it were there, and may be absent; `at` is the place in the text."""
+    """A field that may be absent and is read without a check; `at` is the place in the text."""
 
     path: VariablePath
     at: int
@@ -73,7 +73,7 @@ class Absence:
 
 @attrs.frozen
 class Checked:
-    """The type of an expression, what it reads, what of that may be absent, and where nothing is known of types."""
+    """The result of a check: the expression's type, its reads, which of these may be absent, which are untyped."""
 
     type: CelType
     reads: frozenset[Read]
@@ -81,7 +81,7 @@ class Checked:
     unknown: frozenset[VariablePath]
 
     def uses(self, variable: str) -> bool:
-        """Whether anything of a variable is read."""
+        """Report whether anything of a variable is read."""
         return any(read.path[0] == variable for read in self.reads)
 
 
@@ -95,7 +95,7 @@ _Scope: TypeAlias = Mapping[str, _Variable]
 
 
 def check(tree: Expression, source: str, variables: Mapping[str, CelType], functions: FunctionTable) -> Checked:
-    """The type of an expression, and what it reads. Raises CelSyntaxError for an expression that can never work."""
+    """Return the type of an expression, and what it reads. Raises CelSyntaxError if it can never work."""
     checker = _Checker(source, functions)
     scope = {name: _Variable(kind, (name,)) for name, kind in variables.items()}
     result = checker.visit(tree, scope)
@@ -158,7 +158,7 @@ class _Checker:
     # --- places -------------------------------------------------------------------------------------------------------
 
     def _place(self, node: Identifier | Select | Index | Present, scope: _Scope) -> CelType:
-        """The type of a place, which counts as read once, with all of its path."""
+        """Return the type of a place, and record it as one read with its whole path."""
         kind = self._type_at(node, scope)
         path = self._path(node, scope)
         if path is not None:
@@ -275,7 +275,7 @@ class _Checker:
         return joined([positive, negative])
 
     def _given(self, facts: list[Present], node: Expression, scope: _Scope) -> CelType:
-        """Visit a node where these fields are known to be there."""
+        """Visit a node, with these fields known to be present."""
         paths = (self._path(fact, scope) for fact in facts)
         before = self._present
         self._present = before.union(path for path in paths if path is not None)
@@ -317,7 +317,7 @@ class _Checker:
         return joined([inner, other])
 
     def _check_pattern(self, node: Call) -> None:
-        """A regular expression that is written out is read at once."""
+        """Check a regular expression that is a literal at compile time."""
         last = node.arguments[-1] if node.arguments else None
         if node.name == "findAll" and len(node.arguments) == 2:
             last = node.arguments[0]
@@ -389,13 +389,13 @@ def _is_soft(node: Expression) -> bool:
 
 
 def facts_of(tree: Expression) -> frozenset[VariablePath]:
-    """Return the places that are there wherever the expression is true: `has(self.spec.host) && …`."""
+    """Return the places that exist whenever the expression is true, such as in `has(self.spec.host) && …`."""
     found = (_names_of(fact) for fact in _facts(tree, True))
     return frozenset(path for path in found if path)
 
 
 def _names_of(node: Expression) -> VariablePath:
-    """The names of `a.b.c`; empty for what is more than names and dots."""
+    """Return the names of `a.b.c`; () for any other expression."""
     match node:
         case Identifier(name):
             return (name,)
@@ -407,7 +407,7 @@ def _names_of(node: Expression) -> VariablePath:
 
 
 def _facts(node: Expression, truth: bool) -> list[Present]:
-    """Which `has(…)` hold where a condition is true, or false."""
+    """Return which `has(…)` hold when a condition is true, or false."""
     match node:
         case Present() if truth:
             return [node]
@@ -422,7 +422,7 @@ def _facts(node: Expression, truth: bool) -> list[Present]:
 
 
 def _is_for(signature: Signature, arguments: list[CelType]) -> bool:
-    """Beside forms for lists of numbers or texts, the one for `list(dyn)` is for items of which nothing is known."""
+    """Report whether a signature applies; of several for lists, that for `list(dyn)` applies only to untyped items."""
     first = signature.parameters[0] if signature.parameters else DYN
     return first != list_of(DYN) or arguments[0].name != "list" or arguments[0].item.name == "dyn"
 
@@ -437,7 +437,7 @@ def _result(signature: Signature, arguments: list[CelType]) -> CelType | None:
 
 
 def _variables(names: tuple[str, ...], target: CelType, path: VariablePath | None) -> dict[str, _Variable]:
-    """Of a list the item, of a map the key; with two names index and item, or key and value."""
+    """Return a macro's variable: a list's item or a map's key; with two names index and item, or key and value."""
     below = None if path is None else (*path, ITEM)
     item = target.item if target.name in ("list", "map") else DYN
     key = INT if target.name == "list" else target.key if target.name == "map" else DYN
@@ -463,7 +463,7 @@ def _macro_type(node: Macro, target: CelType, body: CelType, transform: CelType 
 
 
 def _operate(operator: str, left: CelType, right: CelType) -> CelType | None:
-    """The type of what a binary operator gives; None for types that do not go together."""
+    """Return the result type of a binary operator; None if it does not take these types."""
     match operator:
         case "==" | "!=":
             alike = left.fits(right) or right.fits(left) or "null_type" in (left.name, right.name)
@@ -508,7 +508,7 @@ def _arithmetic(operator: str, left: CelType, right: CelType) -> CelType | None:
 
 
 def _with_dyn(operator: str, other: CelType) -> CelType | None:
-    """One side is known at run time only."""
+    """Return the result type of arithmetic when one operand's type is known only at run time."""
     if other.name in ("timestamp", "duration", "dyn"):
         return DYN if other.name == "dyn" or operator in "+-" else None
     if other.name in ("string", "bytes", "list"):

@@ -1,4 +1,4 @@
-"""Durations as Go writes them (`1h30m`, `1.5s`, `100ms`) and times as RFC 3339 has them, to the nanosecond."""
+"""Parsing and printing of Go's durations (`1h30m`, `1.5s`, `100ms`) and RFC 3339 times, to the nanosecond."""
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
@@ -33,12 +33,12 @@ _LONGEST: Final = 2**63 - 1
 
 
 def is_duration(text: str) -> bool:
-    """Whether Go's `time.ParseDuration` can read `text`, whatever its size."""
+    """Report whether Go's `time.ParseDuration` can read `text`, whatever its size."""
     return _WHOLE.fullmatch(text) is not None
 
 
 def parse_duration(text: str) -> Duration | None:
-    """The duration; None when `text` is not a duration, or does not fit into 64 bits of nanoseconds."""
+    """Return the duration; None if `text` is not one, or does not fit into 64 bits of nanoseconds."""
     if len(text) > 200 or not is_duration(text):
         return None
     total = 0
@@ -52,7 +52,7 @@ def parse_duration(text: str) -> Duration | None:
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """The moment that a text in the form of RFC 3339 names; a date alone is its midnight in UTC."""
+    """Return the moment of an RFC 3339 text, None if it is not one; a date alone is its midnight in UTC."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
@@ -77,21 +77,21 @@ def _seconds_of(zone: str) -> int:
 
 
 def timestamp_of(nanos: int) -> Timestamp:
-    """A moment. Raises EvaluationError beyond the years 1 to 9999."""
+    """Return a moment. Raises EvaluationError beyond the years 1 to 9999."""
     if not _FIRST <= nanos <= _LAST:
         raise EvaluationError("timestamp overflow")
     return Timestamp(nanos)
 
 
 def duration_of(nanos: int) -> Duration:
-    """A duration. Raises EvaluationError beyond 64 bits."""
+    """Return a duration. Raises EvaluationError beyond 64 bits."""
     if not -_LONGEST - 1 <= nanos <= _LONGEST:
         raise EvaluationError("duration overflow")
     return Duration(nanos)
 
 
 def timestamp_text(value: Timestamp) -> str:
-    """RFC 3339 in UTC, with as many digits of a second as it takes."""
+    """Return RFC 3339 text in UTC, with as many digits of a second as needed."""
     seconds, nanos = divmod(value.nanos, NANOS)
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
     fraction = f".{nanos:09}".rstrip("0") if nanos else ""
@@ -99,7 +99,7 @@ def timestamp_text(value: Timestamp) -> str:
 
 
 def duration_text(value: Duration) -> str:
-    """Seconds, with as many digits as it takes: `1.5s`."""
+    """Return seconds with as many digits as needed: `1.5s`."""
     seconds, nanos = divmod(abs(value.nanos), NANOS)
     fraction = f".{nanos:09}".rstrip("0") if nanos else ""
     return f"{'-' if value.nanos < 0 else ''}{seconds}{fraction}s"
@@ -107,7 +107,7 @@ def duration_text(value: Duration) -> str:
 
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> tzinfo:
-    """A time zone by its name, or by its distance to UTC (`-09:30`). Raises EvaluationError."""
+    """Return a time zone by its name, or by its offset from UTC (`-09:30`). Raises EvaluationError."""
     match = _OFFSET.fullmatch(name)
     if match is not None and int(match[2]) < 24 and int(match[3]) < 60:
         distance = timedelta(hours=int(match[2]), minutes=int(match[3]))

@@ -1,13 +1,12 @@
-"""What can become of an expression beside a value: no program, or one of three failures.
+"""The errors of expressions: one at compilation, and three kinds of failure at evaluation.
 
-The failures are kept apart, since they mean different things to whoever waits for the value: `Missing` is a value
-that is not there (yet), `EvaluationError` an expression that can never work on such data, `LimitExceeded` one that
-costs too much.
+The failures are distinct because callers react differently: `Missing` is a value that does not exist (yet),
+`EvaluationError` an expression that can never work on such data, `LimitExceeded` one that costs too much.
 """
 
 
 class CelSyntaxError(ValueError):
-    """A text that is no program; `line` and `column` count from 1 and are 0 where no place is known."""
+    """The error for a text that is no program; `line` and `column` count from 1 and are 0 if the place is unknown."""
 
     def __init__(self, problem: str, source: str = "", position: int | None = None) -> None:
         self.problem = problem
@@ -21,21 +20,21 @@ class CelSyntaxError(ValueError):
 
 
 class CelError(Exception):
-    """An evaluation that has no result."""
+    """The error for an evaluation without a result."""
 
 
 class EvaluationError(CelError):
-    """The data is of a kind that the expression cannot work on: a wrong type, a division by zero, an overflow."""
+    """Data of a kind that the expression cannot work on: a wrong type, a division by zero, an overflow."""
 
 
 class Missing(CelError):
-    """A field, key or variable that is not there."""
+    """A field, key or variable that does not exist."""
 
 
 class LimitExceeded(CelError):
-    """The evaluation was ended because it costs more than its limits allow. No operator absorbs it."""
+    """An evaluation that was stopped because it exceeded its limits. No operator absorbs this error."""
 
 
 def no_overload() -> EvaluationError:
-    """The failure of an operator or function that does not take these types."""
+    """Return the failure of an operator or function that does not take these types."""
     return EvaluationError("no such overload")

@@ -1,7 +1,7 @@
-"""From a syntax tree to a function of its variables.
+"""The compilation of a syntax tree to a function of its variables.
 
 Every node becomes a closure once, when the expression is compiled. `&&`, `||`, `all` and `exists` absorb failures as
-CEL demands: a failure matters only where the other operands do not decide. Exceeded limits are never absorbed.
+CEL requires: a failure counts only if the other operands do not decide. Exceeded limits are never absorbed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -68,7 +68,7 @@ TYPES: Final[Mapping[str, TypeValue]] = {
 """Names of types, as values."""
 
 _FAILURES: Final = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError)
-"""What Python says where a function was given values that it does not take."""
+"""Python's errors when a function is given values that it does not take."""
 
 
 def build(node: Expression, functions: FunctionTable, known: frozenset[str] = frozenset()) -> Evaluator:
@@ -159,7 +159,7 @@ class _Builder:
         return _called(function, arguments)
 
     def function(self, node: Call) -> Function | None:
-        """What a call means; a name before it may be that of a library."""
+        """Return the function of a call; a name before it may be that of a library."""
         count = len(node.arguments)
         if node.target is None:
             return named(self._functions, node.name, False, count)
@@ -171,7 +171,9 @@ class _Builder:
         return named(self._functions, node.name, True, count)
 
     def _lazy(self, node: Call) -> Evaluator | None:
-        """`or` and `orValue` look at their argument only where the target has nothing."""
+        """Compile `or` and `orValue`, which evaluate their argument only if the target is absent; None for other
+        calls.
+        """
         if node.target is None or len(node.arguments) != 1 or node.name not in ("or", "orValue"):
             return None
         target, other, whole = self.build(node.target), self.build(node.arguments[0]), node.name == "or"
@@ -344,7 +346,7 @@ def _conditional(condition: Evaluator, positive: Evaluator, negative: Evaluator)
 
 
 def _given(run: Evaluator, optional: bool, scope: Scope) -> Iterator[Any]:
-    """The value; none where it stands behind a `?` and is absent."""
+    """Yield the value; nothing for an optional element (`?`) that is absent."""
     value = run(scope)
     if not optional:
         yield value
@@ -384,7 +386,7 @@ def _key(key: Any, taken: Mapping[Any, Any]) -> Any:
 
 
 class _Loop:
-    """What a macro runs over: a scope for each item of a list, or each key of a map.
+    """The items that a macro iterates over: a scope for each item of a list, or each key of a map.
 
     With two variables: index and item, or key and value.
     """
@@ -398,7 +400,7 @@ class _Loop:
         self.cost = cost
 
     def scopes(self, scope: Scope) -> Iterator[tuple[Any, Scope]]:
-        """Each item with the scope of the body. It is one scope, changed as the loop goes on."""
+        """Yield each item with the scope of the body: one dict that is modified in each iteration."""
         value = self.target(scope)
         if not isinstance(value, (list, Mapping)):
             raise no_overload()
@@ -451,7 +453,7 @@ def _built(scope: Scope, items: Iterator[Any]) -> list[Any]:
 
 
 def _quantified(loop: _Loop, body: Evaluator, deciding: bool) -> Evaluator:
-    """`all` (False decides) and `exists` (True decides): one deciding item wins over failures of others."""
+    """Compile `all` (False decides) and `exists` (True decides): one deciding item wins over failures of others."""
 
     def run(scope: Scope) -> bool:
         failure: CelError | None = None

@@ -1,4 +1,4 @@
-"""Tokens of a CEL expression."""
+"""The lexer of CEL expressions."""
 
 import re
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class Token:
 
 
 def tokens(source: str) -> Iterator[Token]:
-    """Every token of `source`, closed by one of kind `end`. Raises CelSyntaxError."""
+    """Yield every token of `source`, and a last one of kind `end`. Raises CelSyntaxError."""
     position = 0
     while position < len(source):
         match = _TOKEN.match(source, position)
@@ -74,7 +74,7 @@ def _integer(source: str, text: str, position: int) -> int:
         raise CelSyntaxError("the number is too long", source, position)
     number = int(digits, 16 if digits[:2] in ("0x", "0X") else 10)
     unsigned = text[-1] in "uU"
-    # One more than the largest: `-9223372036854775808` is a sign before a number; the parser sees to the rest.
+    # One more than the largest: `-9223372036854775808` is a sign before a number; the parser refuses other uses.
     if number > (UINT_MAX if unsigned else INT_MAX + 1):
         raise CelSyntaxError("the number does not fit into 64 bits", source, position)
     return Uint(number) if unsigned else number
@@ -123,7 +123,7 @@ def _string(source: str, inner: str, position: int) -> str:
 
 
 def _bytes(source: str, inner: str, position: int) -> bytes:
-    """In bytes `\\xff` and `\\377` are bytes, not characters."""
+    """Return a bytes literal, in which `\\xff` and `\\377` are bytes, not characters."""
     out, at = bytearray(), 0
     for match in _ESCAPE.finditer(inner):
         out += _encoded(inner[at : match.start()])

@@ -1,7 +1,7 @@
-"""How much an expression may cost. Steps are counted, not seconds: the same everywhere.
+"""The cost limits of expressions. Steps are counted, not seconds, so that limits are the same on every machine.
 
-A step is a node of the tree that is evaluated again and again (the body of a macro), an item that is compared, or
-sixteen characters that are read. What cannot repeat costs nothing: its size is bounded by the length of the text.
+A step is a node that is evaluated repeatedly (the body of a macro), an item that is compared, or sixteen characters
+that are read. A node that cannot repeat costs nothing: the length of the text limits their number.
 """
 
 from typing import Final
@@ -13,27 +13,27 @@ from vworkspace_core.cel.errors import LimitExceeded
 
 @attrs.frozen
 class Limits:
-    """Bounds of one expression (`text` characters, `depth` levels) and of one evaluation of it.
+    """Limits of one expression (`text` characters, `depth` levels) and of one evaluation of it.
 
-    `steps` bounds the work, `built_text` the characters and `built_items` the items of all that is made on the way.
+    `steps` limits the work, `built_text` the characters and `built_items` the items of all values created on the way.
     """
 
     text: int = 4096
     depth: int = 64
     chain: int = 200
-    """How many operators of one level may stand in a row: `a + b + c`."""
+    """The most operators of one level in a row: `a + b + c`."""
     steps: int = 100_000
     built_text: int = 1_000_000
     built_items: int = 10_000
 
 
 LIMITS: Final = Limits()
-"""What holds unless others are given."""
+"""The default limits."""
 
 
 @attrs.define
 class Budget:
-    """What is left to spend. One budget may serve several evaluations, which then share it."""
+    """The remaining steps, characters and items. Several evaluations may share one budget."""
 
     steps: int = LIMITS.steps
     text: int = LIMITS.built_text
@@ -41,23 +41,23 @@ class Budget:
 
     @classmethod
     def of(cls, limits: Limits) -> "Budget":
-        """A whole budget."""
+        """Return a full budget."""
         return cls(limits.steps, limits.built_text, limits.built_items)
 
     def spend(self, steps: int) -> None:
-        """Raises LimitExceeded when nothing is left."""
+        """Spend steps. Raises LimitExceeded if none are left."""
         self.steps -= steps
         if self.steps < 0:
             raise LimitExceeded("the expression takes too many steps")
 
     def build_text(self, characters: int) -> None:
-        """Account for text that comes into being. Raises LimitExceeded."""
+        """Account for text that is created. Raises LimitExceeded."""
         self.text -= characters
         if self.text < 0:
             raise LimitExceeded("the expression builds too much text")
 
     def build_items(self, count: int) -> None:
-        """Account for items of lists and maps that come into being. Raises LimitExceeded."""
+        """Account for items of lists and maps that are created. Raises LimitExceeded."""
         self.items -= count
         if self.items < 0:
             raise LimitExceeded("the expression builds too many items")

@@ -1,4 +1,4 @@
-"""Field names in CEL: what is no identifier, or a reserved word, is written with escapes."""
+"""The escaping of field names in CEL: names that are no identifiers, or reserved words."""
 
 import re
 from functools import lru_cache
@@ -16,7 +16,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 @lru_cache(maxsize=4096)
 def escape(name: str) -> str | None:
-    """The identifier under which a rule reads the field `name`; None for a name that no rule can read."""
+    """Return the identifier under which a rule reads the field `name`; None for a name that no rule can read."""
     if name in _WORDS:
         return f"__{name}__"
     text = _SPECIAL.sub(lambda match: _ESCAPES[match.group()], name)
@@ -25,7 +25,7 @@ def escape(name: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def unescape(name: str) -> str:
-    """The field that the identifier `name` means: `x__dash__y` is `x-y`, `__namespace__` is `namespace`."""
+    """Return the field that the identifier `name` means: `x__dash__y` is `x-y`, `__namespace__` is `namespace`."""
     if name.startswith("__") and name.endswith("__") and name[2:-2] in _WORDS:
         return name[2:-2]
     return _ANY.sub(lambda match: _TEXT[match.group()], name)

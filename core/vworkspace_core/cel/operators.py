@@ -21,7 +21,7 @@ from vworkspace_core.cel.values import (
 )
 
 Scope: TypeAlias = dict[Any, Any]
-"""Variables by name, and the budget under None."""
+"""The variables by name, and the budget under None."""
 
 Evaluator: TypeAlias = Callable[[Scope], Any]
 """A compiled expression."""
@@ -35,14 +35,14 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def boolean(value: Any) -> bool:
-    """`value` when it is a bool. Raises EvaluationError."""
+    """Return `value` if it is a bool. Raises EvaluationError."""
     if value is True or value is False:
         return bool(value)
     raise no_overload()
 
 
 def decided(left: Evaluator, right: Evaluator, deciding: bool) -> Evaluator:
-    """`&&` (False decides) and `||` (True decides): the deciding operand wins over a failure of the other."""
+    """Compile `&&` (False decides) or `||` (True decides): the deciding operand wins over a failure of the other."""
 
     def run(scope: Scope) -> bool:
         try:
@@ -61,7 +61,7 @@ def decided(left: Evaluator, right: Evaluator, deciding: bool) -> Evaluator:
 
 
 def equality(left: Evaluator, right: Evaluator, equal: bool) -> Evaluator:
-    """`==` and `!=`."""
+    """Compile `==` or `!=`."""
 
     def run(scope: Scope) -> bool:
         first, second = left(scope), right(scope)
@@ -75,7 +75,7 @@ def equality(left: Evaluator, right: Evaluator, equal: bool) -> Evaluator:
 
 
 def comparison(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
-    """`<`, `<=`, `>`, `>=`."""
+    """Compile `<`, `<=`, `>` or `>=`."""
     compare = _COMPARISONS[operator]
 
     def run(scope: Scope) -> bool:
@@ -91,7 +91,7 @@ def comparison(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
 
 
 def contained(value: Any, where: Any, budget: Budget) -> bool:
-    """`in`: an item of a list, a key of a map."""
+    """Evaluate `in`: an item of a list, a key of a map."""
     if isinstance(where, list):
         budget.spend(len(where))
         return any(cel_equal(value, item, budget) for item in where)
@@ -106,7 +106,7 @@ def contained(value: Any, where: Any, budget: Budget) -> bool:
 
 
 def negated(value: Any) -> Any:
-    """`-x`."""
+    """Evaluate `-x`."""
     if not is_number(value) or isinstance(value, Uint):
         raise no_overload()
     if value == INT_MIN and isinstance(value, int):
@@ -115,7 +115,7 @@ def negated(value: Any) -> Any:
 
 
 def arithmetic(operator: str, left: Any, right: Any, budget: Budget) -> Any:
-    """`+ - * / %` on numbers of one kind, texts, lists and times."""
+    """Evaluate `+ - * / %` on numbers of one kind, texts, lists and times."""
     if isinstance(left, int) and isinstance(right, int):
         return _integers(operator, left, right)
     if isinstance(left, float) and isinstance(right, float):

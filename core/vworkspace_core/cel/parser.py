@@ -1,4 +1,4 @@
-"""From the text of an expression to its syntax tree: the whole grammar of CEL with its macros."""
+"""The parser of expressions: the whole grammar of CEL with its macros."""
 
 from typing import Final
 
@@ -47,12 +47,12 @@ MACROS: Final[dict[str, dict[int, int]]] = {
     "transformMap": {3: 2, 4: 2},
     "transformMapEntry": {3: 2, 4: 2},
 }
-"""By the number of arguments, how many of them are variables."""
+"""The number of variables among the arguments of each macro, by the number of arguments."""
 _TRANSFORMS: Final = frozenset(("transformList", "transformMap", "transformMapEntry"))
 
 
 def parse(source: str, limits: Limits = LIMITS) -> Expression:
-    """The tree of `source`. Raises CelSyntaxError."""
+    """Return the tree of `source`. Raises CelSyntaxError."""
     if len(source) > limits.text:
         raise CelSyntaxError(f"an expression has at most {limits.text} characters, this one has {len(source)}")
     parser = _Parser(source, limits)

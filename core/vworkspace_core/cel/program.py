@@ -1,4 +1,4 @@
-"""The door of the language: from a text to a program, and from a program and its variables to a value."""
+"""The entry to the language: compile a text to a program, evaluate a program to a value."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,9 +20,9 @@ from vworkspace_core.cel.types import DYN, CelType
 
 @attrs.frozen
 class Environment:
-    """What an expression may speak of: variables with their types, functions, and how much it may cost.
+    """The input of a compilation: variables with their types, functions, and the cost limits.
 
-    `container` is the namespace in which names are looked up first, as the language has it: `a.b` finds `a.b.x` as `x`.
+    `container` is the namespace in which names are looked up first, as CEL defines: `a.b` finds `a.b.x` as `x`.
     """
 
     variables: Mapping[str, CelType] = attrs.field(factory=dict)
@@ -33,7 +33,7 @@ class Environment:
 
 @attrs.frozen(eq=False)
 class Program:
-    """A compiled expression. `checked` says what it gives and reads; None where it was compiled without a check."""
+    """A compiled expression. `checked` has its type and its reads; None if it was compiled without a check."""
 
     text: str
     tree: Expression
@@ -47,14 +47,14 @@ class Program:
         return DYN if self.checked is None else self.checked.type
 
     def evaluate(self, variables: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Its value. Raises Missing, EvaluationError or LimitExceeded, and nothing else.
+        """Return its value. Raises Missing, EvaluationError or LimitExceeded, and nothing else.
 
-        A budget that is given is shared with whatever else spends from it.
+        A given budget is shared with all other evaluations that spend from it.
         """
         return self.evaluate_in(prepared(variables, Budget.of(self.limits) if budget is None else budget))
 
     def evaluate_in(self, scope: dict[Any, Any]) -> Any:
-        """Its value in a scope that `prepared` has made. Raises as `evaluate`."""
+        """Return its value in a scope made by `prepared`. Raises as `evaluate`."""
         try:
             return self.run(scope)
         except RecursionError as error:
@@ -62,12 +62,12 @@ class Program:
 
 
 def prepared(variables: Mapping[str, Any], budget: Budget) -> dict[Any, Any]:
-    """A scope that several programs are evaluated in; all of them spend from the budget."""
+    """Return a scope for evaluating several programs; all of them spend from the budget."""
     return {**variables, None: budget}
 
 
 def compile_expression(text: str, environment: Environment, *, checked: bool = True) -> Program:
-    """A program. Raises CelSyntaxError with line and column."""
+    """Compile a program. Raises CelSyntaxError with line and column."""
     tree = parse(text, environment.limits)
     names = frozenset(environment.variables)
     if environment.container or any("." in name for name in names):

@@ -1,4 +1,4 @@
-"""Kubernetes quantities: a decimal number with a binary or decimal suffix, or an exponent."""
+"""The parsing of Kubernetes quantities: a decimal number with a binary or decimal suffix, or an exponent."""
 
 import re
 from decimal import Decimal
@@ -14,7 +14,7 @@ _FACTORS: Final = {
 
 
 def parse_quantity(text: str) -> Decimal | None:
-    """The value of `text`; None when it is not a quantity."""
+    """Return the value of `text`; None if it is not a quantity."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return None
@@ -25,5 +25,5 @@ def parse_quantity(text: str) -> Decimal | None:
 
 
 def is_quantity(text: str) -> bool:
-    """Whether `text` is a quantity."""
+    """Report whether `text` is a quantity."""
     return _QUANTITY.fullmatch(text) is not None

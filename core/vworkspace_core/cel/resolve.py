@@ -1,7 +1,7 @@
-"""Names with dots: which part of `a.b.c` is a variable, and which are fields of it.
+"""The resolution of names with dots: which part of `a.b.c` is a variable, and which are fields of it.
 
-The longest name that is a variable wins, looked up in the container first and then in those around it. A variable of
-a macro hides all of them, unless a dot stands before the name.
+The longest name that is a variable wins, looked up in the container first and then in its parents. A variable of a
+macro hides all of them, unless a dot precedes the name.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from vworkspace_core.cel.syntax import (
 
 
 def resolved(node: Expression, variables: frozenset[str], container: str = "") -> Expression:
-    """The tree with every name of a variable in one piece."""
+    """Return the tree with the whole name of every variable in one node."""
     return _Resolver(variables, container, frozenset()).visit(node)
 
 

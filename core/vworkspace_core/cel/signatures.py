@@ -1,4 +1,4 @@
-"""Functions of the language: what they take and give, what they cost, and what carries them out.
+"""Functions of the language: their parameters and results, their cost, and their implementation.
 
 A signature is written as users read it: `string.charAt(int) -> string`, `lists.range(int) -> list(int)`,
 `list($A).distinct() -> list($A)`. `$A` is any type, the same one in all places. `...` repeats the last parameter.
@@ -13,10 +13,10 @@ from vworkspace_core.cel.limits import Budget
 from vworkspace_core.cel.types import CelType
 
 Cost: TypeAlias = Callable[..., int]
-"""Steps of a call, from its arguments; asked before the call."""
+"""A function from a call's arguments to its steps, called before the call."""
 
 FunctionKey: TypeAlias = tuple[str, bool, int]
-"""Name, whether it is a method, and the number of arguments without the target; -1 for any number."""
+"""The name, whether it is a method, and the number of arguments without the target; -1 for any number."""
 
 _CHARACTERS_A_STEP: Final = 16
 _METHODS: Final = frozenset(
@@ -47,12 +47,12 @@ _METHODS: Final = frozenset(
 _STATIC: Final = frozenset(
     ("ip.isCanonical", "optional.of", "optional.ofNonZeroValue", "optional.none", "optional.unwrap")
 )
-"""Functions of libraries that are called like a type."""
+"""Functions of libraries whose prefix is also a type."""
 
 
 @attrs.frozen
 class Signature:
-    """One form of a function; the first parameter of a method is its target."""
+    """One overload of a function; the first parameter of a method is its target."""
 
     text: str
     parameters: tuple[CelType, ...]
@@ -61,7 +61,7 @@ class Signature:
 
 @attrs.frozen
 class Function:
-    """A function of one name and number of arguments, in all its forms."""
+    """A function of one name and number of arguments, with all its overloads."""
 
     name: str
     method: bool
@@ -70,11 +70,11 @@ class Function:
     run: Callable[..., Any]
     cost: Cost | None = None
     with_budget: bool = False
-    """Whether `run` takes the budget as its first argument, to account for what it builds."""
+    """True if `run` takes the budget as its first argument, to account for what it builds."""
 
     @property
     def key(self) -> FunctionKey:
-        """Under which it is looked up."""
+        """The key under which it is looked up."""
         return (self.name, self.method, self.arity)
 
 
@@ -88,14 +88,14 @@ def function(
     cost: Cost | None = None,
     with_budget: bool = False,
 ) -> Function:
-    """A function from its signatures, all of one name and number of arguments."""
+    """Make a function from its signatures, all of one name and number of arguments."""
     read = [_read(text) for text in ([signatures] if isinstance(signatures, str) else signatures)]
     name, method, arity, _ = read[0]
     return Function(name, method, arity, tuple(entry[3] for entry in read), run, cost, with_budget)
 
 
 def table(*libraries: Iterable[Function]) -> dict[FunctionKey, Function]:
-    """All functions by their keys. Lists and texts have methods of the same name: the target says which is meant."""
+    """Return all functions by key. Lists and texts may share a method's name: the target decides between the two."""
     out: dict[FunctionKey, Function] = {}
     for library in libraries:
         for entry in library:
@@ -121,28 +121,28 @@ def _of_lists_or_texts(first: Function, second: Function) -> Function:
 
 
 def named(functions: FunctionTable, name: str, method: bool, count: int) -> Function | None:
-    """The function of a name with so many arguments beside the target, or with any number of them."""
+    """Return the function of a name with so many arguments, without the target, or with any number of them."""
     return functions.get((name, method, count)) or functions.get((name, method, -1))
 
 
 def text_cost(*arguments: Any) -> int:
-    """A step for so many characters of every text."""
+    """Return a step for every 16 characters of all texts."""
     return 1 + sum(len(argument) for argument in arguments if isinstance(argument, (str, bytes))) // _CHARACTERS_A_STEP
 
 
 def list_cost(*arguments: Any) -> int:
-    """A step for every item of every list and map."""
+    """Return a step for every item of every list and map."""
     return 1 + sum(len(argument) for argument in arguments if isinstance(argument, (list, Mapping)))
 
 
 def square_cost(*arguments: Any) -> int:
-    """A step for every pair of items."""
+    """Return a step for every pair of items."""
     sizes = [len(argument) for argument in arguments if isinstance(argument, list)] or [1]
     return 1 + sizes[0] * sizes[-1]
 
 
 def built(budget: Budget, value: Any) -> Any:
-    """`value`, accounted for as something that the expression made."""
+    """Return `value` after accounting for it as created by the expression."""
     if isinstance(value, (str, bytes)):
         budget.build_text(len(value))
     elif isinstance(value, (list, Mapping)):
@@ -161,7 +161,7 @@ def _read(text: str) -> tuple[str, bool, int, Signature]:
 
 
 def _split(head: str) -> tuple[str, str, str]:
-    """Target, name and arguments of `list($A).slice(int, int)`."""
+    """Split `list($A).slice(int, int)` into target, name and arguments."""
     depth = 0
     open_at = len(head) - 1
     for open_at in range(len(head) - 1, -1, -1):

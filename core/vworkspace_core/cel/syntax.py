@@ -1,4 +1,4 @@
-"""The syntax tree of a CEL expression. `at` is the place in the text, for messages: no part of what a node means."""
+"""The syntax tree of a CEL expression. `at` is the place in the text, for messages, and is ignored by equality."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -26,7 +26,7 @@ RESERVED: Final = frozenset(
         "while",
     )
 )
-"""Words that no identifier may be, for languages to come."""
+"""Words that no identifier may be; CEL reserves them for future use."""
 
 
 def _place() -> Any:
@@ -52,7 +52,7 @@ class Identifier:
 
 @attrs.frozen
 class Select:
-    """`operand.field`, or `operand.?field` when `optional`. A `quoted` field is one in backticks."""
+    """The node `operand.field`, or `operand.?field` when `optional`. A `quoted` field is one in backticks."""
 
     operand: "Expression"
     field: str
@@ -63,7 +63,7 @@ class Select:
 
 @attrs.frozen
 class Index:
-    """`operand[key]`, or `operand[?key]` when `optional`."""
+    """The node `operand[key]`, or `operand[?key]` when `optional`."""
 
     operand: "Expression"
     key: "Expression"
@@ -73,7 +73,7 @@ class Index:
 
 @attrs.frozen
 class Present:
-    """`has(operand.field)`."""
+    """The node `has(operand.field)`."""
 
     operand: "Expression"
     field: str
@@ -83,7 +83,7 @@ class Present:
 
 @attrs.frozen
 class Call:
-    """A function, or a method when there is a `target`."""
+    """A function call, or a method call if there is a `target`."""
 
     name: str
     target: "Expression | None"
@@ -93,10 +93,10 @@ class Call:
 
 @attrs.frozen
 class Macro:
-    """`target.all(variable, body)` and its kin; those with two variables have both in `variables`.
+    """The node `target.all(variable, body)` and other macros; those with two variables have both in `variables`.
 
-    `transform` is what the three-argument map, and `transformList` and `transformMap`, make of what `body` lets
-    through.
+    `transform` is the expression that the three-argument `map`, `transformList` and `transformMap` apply to each item
+    for which `body` is true.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Macro:
 
 @attrs.frozen
 class Bind:
-    """`cel.bind(name, value, body)`."""
+    """The node `cel.bind(name, value, body)`."""
 
     name: str
     value: "Expression"
@@ -119,7 +119,7 @@ class Bind:
 
 @attrs.frozen
 class Unary:
-    """`!x` or `-x`."""
+    """The node `!x` or `-x`."""
 
     operator: str
     operand: "Expression"
@@ -128,7 +128,7 @@ class Unary:
 
 @attrs.frozen
 class Binary:
-    """An operator between two expressions; `in` included."""
+    """An operator between two expressions, including `in`."""
 
     operator: str
     left: "Expression"
@@ -138,7 +138,7 @@ class Binary:
 
 @attrs.frozen
 class Conditional:
-    """`condition ? positive : negative`."""
+    """The node `condition ? positive : negative`."""
 
     condition: "Expression"
     positive: "Expression"
@@ -148,7 +148,7 @@ class Conditional:
 
 @attrs.frozen
 class ListLiteral:
-    """`[a, b]`; the items at the places in `optionals` stand behind a `?`."""
+    """The node `[a, b]`; the items at the indices in `optionals` follow a `?`."""
 
     items: tuple["Expression", ...]
     optionals: frozenset[int] = frozenset()
@@ -157,7 +157,7 @@ class ListLiteral:
 
 @attrs.frozen
 class MapLiteral:
-    """`{key: value}`; the entries at the places in `optionals` stand behind a `?`."""
+    """The node `{key: value}`; the entries at the indices in `optionals` follow a `?`."""
 
     entries: tuple[tuple["Expression", "Expression"], ...]
     optionals: frozenset[int] = frozenset()
@@ -182,7 +182,7 @@ Expression: TypeAlias = (
 
 
 def dotted(node: Expression | None) -> str:
-    """`a.b.c` where a node is names and dots only; empty otherwise."""
+    """Return `a.b.c` if a node consists of names and dots only; otherwise ""."""
     match node:
         case Identifier(name):
             return name
@@ -194,7 +194,7 @@ def dotted(node: Expression | None) -> str:
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
-    """What stands directly below a node."""
+    """Return the nodes directly below a node."""
     match node:
         case Literal() | Identifier():
             return ()
@@ -219,7 +219,7 @@ def children(node: Expression) -> tuple[Expression, ...]:
 
 
 def rebuilt(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """A node with each of its children changed."""
+    """Return a node with `change` applied to each of its children."""
     match node:
         case Literal() | Identifier():
             return node
@@ -247,7 +247,7 @@ def rebuilt(node: Expression, change: Callable[[Expression], Expression]) -> Exp
 
 
 def size_of(node: Expression) -> int:
-    """How many nodes one evaluation visits at the least: bodies of macros inside pay for themselves."""
+    """Return how many nodes one evaluation visits at least: bodies of inner macros are charged on their own."""
     if isinstance(node, Macro):
         return 1 + size_of(node.target)
     return 1 + sum(size_of(child) for child in children(node))

@@ -1,4 +1,4 @@
-"""Static types of CEL, and how types of arguments meet those of parameters."""
+"""Static types of CEL, and how types of arguments match those of parameters."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,10 +16,10 @@ class Field:
 
 @attrs.frozen
 class CelType:
-    """A type. `dyn` is known at run time only: everything fits it, and it fits everywhere.
+    """A type. `dyn` is known at run time only: it matches every type in both directions.
 
-    `parameters` are those of list, map, optional and type; `fields` those of an object, made as they are asked for. A
-    name that begins with `$` is a parameter of a signature.
+    `parameters` are those of list, map, optional and type; `fields` those of an object, created on demand. A name that
+    begins with `$` is a parameter of a signature.
     """
 
     name: str
@@ -28,16 +28,16 @@ class CelType:
 
     @property
     def item(self) -> "CelType":
-        """Of list items, of map values, or of what an optional holds."""
+        """The type of list items, of map values, or of an optional's content."""
         return self.parameters[-1] if self.parameters else DYN
 
     @property
     def key(self) -> "CelType":
-        """Of map keys."""
+        """The type of map keys."""
         return self.parameters[0] if self.name == "map" and self.parameters else STRING if self.fields else DYN
 
     def fits(self, other: "CelType") -> bool:
-        """Whether a value of this type can stand where `other` is wanted."""
+        """Report whether a value of this type is accepted as `other`."""
         return meet(other, self, {})
 
     def __str__(self) -> str:
@@ -59,22 +59,22 @@ DURATION: Final = CelType("duration")
 
 
 def list_of(item: CelType) -> CelType:
-    """The type of lists of `item`."""
+    """Return the type of lists of `item`."""
     return CelType("list", (item,))
 
 
 def map_of(value: CelType, key: CelType = STRING) -> CelType:
-    """The type of maps from `key` to `value`."""
+    """Return the type of maps from `key` to `value`."""
     return CelType("map", (key, value))
 
 
 def optional_of(item: CelType) -> CelType:
-    """The type of an optional `item`."""
+    """Return the type of an optional `item`."""
     return CelType("optional", (item,))
 
 
 def meet(wanted: CelType, actual: CelType, bound: dict[str, CelType]) -> bool:
-    """Whether `actual` fits `wanted`; parameters of a signature are bound to the types that they meet first."""
+    """Report whether `actual` fits `wanted`; parameters of a signature are bound to the first type they match."""
     if wanted.name.startswith("$"):
         known = bound.get(wanted.name)
         if known is None or (known.name == "dyn" and actual.name != "dyn"):
@@ -95,7 +95,7 @@ def meet(wanted: CelType, actual: CelType, bound: dict[str, CelType]) -> bool:
 
 
 def substituted(wanted: CelType, bound: Mapping[str, CelType]) -> CelType:
-    """A type with the parameters of its signature filled in; `dyn` for those that met nothing."""
+    """Return a type with the parameters of its signature filled in; unbound ones become `dyn`."""
     if wanted.name.startswith("$"):
         return bound.get(wanted.name, DYN)
     if not wanted.parameters:
@@ -104,7 +104,7 @@ def substituted(wanted: CelType, bound: Mapping[str, CelType]) -> CelType:
 
 
 def joined(types: list[CelType]) -> CelType:
-    """The type of what may be any of these: theirs if they agree, otherwise `dyn`."""
+    """Return the common type of several: theirs if they agree, otherwise `dyn`."""
     if not types:
         return DYN
     first = types[0]

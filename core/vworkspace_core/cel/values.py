@@ -1,4 +1,4 @@
-"""Values of CEL, as far as JSON and Python do not have them already.
+"""The values of CEL that JSON and Python do not have already.
 
 null is None, bool, string, bytes, list and map are Python's, int is `int`, double is `float`. Times have nanoseconds.
 """
@@ -19,7 +19,7 @@ INT_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**64 - 1
 
 Address: TypeAlias = IPv4Address | IPv6Address
-"""Of the Kubernetes library `ip()`."""
+"""The value of the Kubernetes library `ip()`."""
 
 
 class Uint(int):
@@ -27,11 +27,11 @@ class Uint(int):
 
 
 class SetList(list[Any]):
-    """A list of `x-kubernetes-list-type: set`: equal whatever the order."""
+    """A list of `x-kubernetes-list-type: set`: equal in any order."""
 
 
 class KeyedList(list[Any]):
-    """A list of `x-kubernetes-list-type: map`: equal whatever the order."""
+    """A list of `x-kubernetes-list-type: map`: equal in any order."""
 
 
 @attrs.frozen
@@ -54,28 +54,28 @@ class Timestamp:
 
 @attrs.frozen(order=True)
 class Duration:
-    """A span of time in nanoseconds, as far as 64 bits go."""
+    """A span of time in nanoseconds, limited to 64 bits."""
 
     nanos: int
 
 
 @attrs.frozen
 class TypeValue:
-    """A type as a value: what `type(x)` gives, and what names such as `int` mean."""
+    """A type as a value: the result of `type(x)`, and the meaning of names such as `int`."""
 
     name: str
 
 
 @attrs.frozen
 class Network:
-    """Of the Kubernetes library `cidr()`: an address with the length of its prefix."""
+    """The value of the Kubernetes library `cidr()`: an address with the length of its prefix."""
 
     address: Address
     prefix: int
 
     @property
     def network(self) -> IPv4Network | IPv6Network:
-        """All addresses of it."""
+        """The network with all its addresses."""
         if isinstance(self.address, IPv4Address):
             return IPv4Network((self.address, self.prefix), strict=False)
         return IPv6Network((self.address, self.prefix), strict=False)
@@ -83,7 +83,7 @@ class Network:
 
 @attrs.frozen
 class Url:
-    """Of the Kubernetes library `url()`."""
+    """The value of the Kubernetes library `url()`."""
 
     scheme: str
     host: str
@@ -95,7 +95,7 @@ class Url:
 
 @attrs.frozen
 class Semver:
-    """Of the Kubernetes library `semver()`. Ordered by precedence, which build metadata has no part in."""
+    """The value of the Kubernetes library `semver()`. Ordered by precedence, which ignores build metadata."""
 
     major: int
     minor: int
@@ -105,7 +105,7 @@ class Semver:
 
     @property
     def precedence(self) -> tuple[Any, ...]:
-        """Sorts as the specification of semantic versions says."""
+        """The sort key by the precedence rules of the semantic version specification."""
         parts = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.prerelease)
         return (self.major, self.minor, self.patch, not self.prerelease, parts)
 
@@ -136,7 +136,7 @@ _TYPE_NAMES: Final[Mapping[type, str]] = {
 
 
 def type_name(value: Any) -> str:
-    """Name of a value's type, as `type(x)` gives it."""
+    """Return the name of a value's type, as `type(x)` does."""
     name = _TYPE_NAMES.get(type(value))
     if name is not None:
         return name
@@ -144,12 +144,12 @@ def type_name(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is an int, uint or double."""
+    """Report whether a value is an int, uint or double."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def cel_equal(left: Any, right: Any, budget: Budget) -> bool:
-    """`==`: numbers by value, containers member by member, values of different types never."""
+    """Evaluate `==`: numbers by value, containers member by member, values of different types never."""
     kind = type(left)
     if kind is type(right) and kind in _PLAIN:
         return bool(left == right)
@@ -194,7 +194,7 @@ def _maps_equal(left: Mapping[Any, Any], right: Mapping[Any, Any], budget: Budge
 
 
 def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
-    """The entry under `key`. To Python True is 1, to CEL it is not.
+    """Return the entry under `key`. To Python True equals 1, to CEL it does not.
 
     Raises Missing, and EvaluationError for a value that cannot be a key.
     """
@@ -212,7 +212,7 @@ def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
 
 
 def compare_values(left: Any, right: Any) -> int:
-    """-1, 0 or 1; 2 where one is nan, which is neither less, equal nor greater.
+    """Return -1, 0 or 1; 2 if one is nan, which is neither less, equal nor greater.
 
     Raises EvaluationError for values without an order between them.
     """
@@ -232,7 +232,7 @@ _ORDERED: Final = (bool, str, bytes, Timestamp, Duration, Decimal)
 
 
 def whole(value: int, what: str = "integer overflow") -> int:
-    """`value` as far as 64 bits hold it. Raises EvaluationError."""
+    """Return `value` if 64 bits can hold it. Raises EvaluationError."""
     if not INT_MIN <= value <= INT_MAX:
         raise EvaluationError(what)
     return value

@@ -19,7 +19,7 @@ LIBRARIES: Final = {
     "Quantities, versions, regular expressions": kubernetes_.FUNCTIONS,
     "URLs, addresses, networks": network.FUNCTIONS,
 }
-"""By a heading for people."""
+"""The libraries by a heading for people."""
 
 FUNCTIONS: Final[FunctionTable] = table(*LIBRARIES.values())
-"""By name; each with its overloads."""
+"""The functions by name, each with its overloads."""

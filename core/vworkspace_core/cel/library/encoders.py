@@ -1,4 +1,4 @@
-"""Base64 and JSON."""
+"""The library of encoders: base64 and JSON."""
 
 import base64
 import binascii
@@ -16,7 +16,7 @@ def _encode(budget: Budget, value: Any) -> str:
 
 
 def _decode(budget: Budget, text: Any) -> bytes:
-    """With or without its padding."""
+    """Decode base64 with or without its padding."""
     if not isinstance(text, str):
         raise no_overload()
     try:

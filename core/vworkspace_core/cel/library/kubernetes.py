@@ -1,4 +1,4 @@
-"""Libraries of Kubernetes: quantities, semantic versions, regular expressions, named formats."""
+"""The libraries of Kubernetes for quantities, semantic versions and regular expressions."""
 
 import re
 from decimal import Decimal
@@ -52,14 +52,14 @@ def _sign(value: Any) -> int:
 
 
 def _trimmed(text: str) -> str:
-    """`v1.2` is 1.2.0 where the text is read generously."""
+    """Return a normalized version for lenient parsing: `v1.2` becomes 1.2.0."""
     core, sign, rest = re.sub(r"([-+])", r" \1", text.removeprefix("v"), count=1).partition(" ")
     parts = [part.lstrip("0") or "0" for part in core.split(".")]
     return ".".join(parts + ["0"] * (3 - len(parts))) + rest if all(parts) and len(parts) <= 3 else text + sign
 
 
 def parse_semver(text: str, *, generous: bool = False) -> Semver | None:
-    """A semantic version; None when `text` is not one."""
+    """Return a semantic version; None if `text` is not one."""
     match = _SEMVER.fullmatch(_trimmed(text) if generous else text) if len(text) <= _LONGEST else None
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Lists and sets: CEL's extension libraries and those of Kubernetes."""
+"""The libraries of lists and sets: CEL's extensions and those of Kubernetes."""
 
 from collections.abc import Callable
 from functools import cmp_to_key
@@ -82,7 +82,7 @@ def _sort(budget: Budget, items: Any) -> list[Any]:
 
 
 def sorted_by(budget: Budget, items: list[Any], keys: list[Any]) -> list[Any]:
-    """`items` in the order of their `keys`."""
+    """Return `items` in the order of their `keys`."""
     budget.spend(len(keys) * max(1, len(keys).bit_length()))
     in_order = cmp_to_key(_compare)
     ordered = sorted(zip(keys, range(len(keys)), strict=True), key=lambda pair: in_order(pair[0]))

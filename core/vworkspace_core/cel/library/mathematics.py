@@ -99,7 +99,7 @@ def _left(value: Any, by: Any) -> int:
 
 
 def _right(value: Any, by: Any) -> int:
-    """The sign is shifted like any other bit."""
+    """Shift right, moving the sign like any other bit."""
     moved = (_integer(value) & UINT_MAX) >> _distance(by)
     if isinstance(value, Uint):
         return Uint(moved)

@@ -1,4 +1,4 @@
-"""Libraries of Kubernetes: URLs, IP addresses, networks."""
+"""The libraries of Kubernetes for URLs, IP addresses and networks."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _LONGEST: Final = 64
 
 
 def _address(text: str) -> Address | None:
-    """As Kubernetes reads it: no zone, no IPv4 in the dress of IPv6, no leading zeros."""
+    """Parse an address as Kubernetes does: no zone, no IPv4 mapped to IPv6, no leading zeros."""
     try:
         if ":" in text:
             address = IPv6Address(text) if "%" not in text and len(text) <= _LONGEST else None
@@ -113,7 +113,7 @@ def _masked(network: Network) -> Network:
 
 
 def parse_url(text: str) -> Url | None:
-    """An absolute URL, or a path that begins with a slash; None for anything else."""
+    """Return an absolute URL, or a path that begins with a slash; None for anything else."""
     match = _URL.fullmatch(text)
     if match is None or _CONTROL.search(text) or "%" in _ESCAPED.sub("", text):
         return None
@@ -129,7 +129,7 @@ def parse_url(text: str) -> Url | None:
 
 
 def is_url(text: str) -> bool:
-    """Whether a text is an absolute URL or path."""
+    """Report whether a text is an absolute URL or path."""
     return parse_url(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Optional values. Lists have `first` and `last`, which may find nothing."""
+"""The library of optional values, with `first` and `last` of lists, which may be absent."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -55,4 +55,4 @@ FUNCTIONS: Final = (
     function("list($A).first() -> optional($A)", _first),
     function("list($A).last() -> optional($A)", _last),
 )
-"""`or` and `orValue` are operators, since they leave their argument alone where they need it not."""
+"""The methods of optional values. `or` and `orValue` are compiled as operators, as their argument is lazy."""

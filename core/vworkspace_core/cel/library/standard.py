@@ -38,19 +38,19 @@ _FALSE: Final = frozenset(("0", "f", "false", "FALSE", "False"))
 _INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _DOUBLE: Final = re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,5})?", re.ASCII)
 _EXPONENT_FROM: Final = 6
-"""How many digits before the point make Go write an exponent where it writes a number in the shortest way."""
+"""The digits before the point from which Go's shortest notation uses an exponent."""
 _NAMED: Final = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
 
 
 def text_of(value: Any) -> str:
-    """`value` when it is a string. Raises EvaluationError."""
+    """Return `value` if it is a string. Raises EvaluationError."""
     if not isinstance(value, str):
         raise no_overload()
     return value
 
 
 def pattern_of(text: Any) -> Any:
-    """A compiled regular expression. Raises EvaluationError."""
+    """Return a compiled regular expression. Raises EvaluationError."""
     try:
         return compile_pattern(text_of(text))
     except PatternError as error:
@@ -70,9 +70,7 @@ def _int(value: Any) -> int:
         case int():
             number = int(value)
         case float():
-            if (
-                not INT_MIN < value < INT_MAX + 1
-            ):  # also refuses nan; the edges are no integers of 64 bits, as in cel-go
+            if not INT_MIN < value < INT_MAX + 1:  # also refuses nan; the bounds themselves overflow, as in cel-go
                 raise EvaluationError("integer overflow")
             number = int(value)
         case str():
@@ -124,7 +122,7 @@ def _double(value: Any) -> float:
 
 
 def double_text(value: float) -> str:
-    """As Go prints a number in the shortest way: `1e+06`, `0.1`, `+Inf`."""
+    """Return a number in Go's shortest notation: `1e+06`, `0.1`, `+Inf`."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -227,7 +225,7 @@ def _type(value: Any) -> TypeValue:
 
 def _matches(budget: Budget, text: Any, pattern: Any) -> bool:
     compiled, text = pattern_of(pattern), text_of(text)
-    # Every character may meet every place of the pattern, until the automaton knows its states.
+    # Every character may meet every place of the pattern, until the automaton has its states.
     budget.spend(1 + len(text) // 4 + min(len(text), 2_000) * compiled.size // 256)
     return bool(compiled.found_in(text))
 

@@ -1,4 +1,4 @@
-"""The extension library of strings, `format` among it."""
+"""The extension library of strings, including `format`."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -131,7 +131,7 @@ def _format(budget: Budget, text: Any, arguments: Any) -> str:
 
 
 def _clause(text: str, at: int) -> tuple[int | None, str, int]:
-    """Precision, verb, and where the text goes on."""
+    """Return the precision, the verb, and the position after the clause."""
     precision = None
     if text.startswith(".", at):
         end = at + 1

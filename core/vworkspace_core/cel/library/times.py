@@ -1,4 +1,4 @@
-"""Parts of timestamps and durations."""
+"""The library of times: parts of timestamps and durations."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,9 @@ def _moment(value: Any, zone: Any = "UTC") -> datetime:
 
 
 def _part(of_moment: Callable[[datetime], int], nanos: int = 0) -> Callable[..., int]:
-    """A part of a timestamp; with `nanos`, of a duration the whole number of such units too."""
+    """Return a function for a part of a timestamp; with `nanos` also for the whole number of such units of a
+    duration.
+    """
 
     def run(value: Any, *zone: Any) -> int:
         if isinstance(value, Duration) and nanos and not zone:
