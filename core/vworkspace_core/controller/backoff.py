@@ -9,30 +9,32 @@ import attrs
 class Backoff:
     """Delays between `base` and `cap` seconds, doubling with every attempt.
 
-    Attempt n waits between half of `base * 2**n` and all of it, kept inside the two bounds; `jitter` in
-    [0, 1) chooses where, and 1 gives all of it. So the first attempt waits between `base` and twice `base`, and
-    even at the cap clients that failed together come back apart.
+    Attempt n waits between half of `base * 2**n` and all of it, kept inside the two bounds; `jitter` in [0, 1) chooses
+    where. So the first attempt waits between `base` and twice `base`, and even at the cap clients that failed together
+    come back at different times.
     """
 
     base: float = 1.0
     cap: float = 300.0
 
     def delay(self, attempt: int, jitter: float) -> float:
-        """Seconds to wait after the failure numbered `attempt`, counted from 1."""
+        """Return the seconds to wait after the failure numbered `attempt`, counted from 1."""
         ceiling = min(self.cap, self.base * 2.0 ** min(attempt, 64))
         floor = min(self.cap, max(self.base, ceiling / 2))
         return floor + jitter * (ceiling - floor)
 
     def full_jitter(self, attempt: int, jitter: float) -> float:
-        """Seconds after the failure numbered `attempt`: anywhere below `base * 2**(attempt - 1)`, inside the bounds.
+        """Return a delay after the failure numbered `attempt`: any value below `base * 2**(attempt - 1)`, within the
+        bounds.
 
-        The range goes on doubling beyond `cap`, a thousand times `base` at most: clients that fail for long get a
-        phase of their own, where a range that stops at `cap` would bring twice as many at its beginning.
+        The range goes on doubling beyond `cap`, up to a thousand times `base`, and only the result is cut at `cap`.
+        Clients that have failed for long thus spread out evenly, where a range that stops at `cap` would make them
+        bunch at its start.
         """
         return min(self.cap, max(self.base, self.base * 2.0 ** min(attempt - 1, 10) * jitter))
 
 
 def jitter_of(key: object, attempt: int) -> float:
-    """A number in [0, 1) that depends on nothing but its arguments: equal in every process and run."""
+    """Return a number in [0, 1) that depends on nothing but the arguments: equal in every process and run."""
     digest = hashlib.blake2b(f"{key}#{attempt}".encode(), digest_size=6).digest()
     return int.from_bytes(digest) / 2**48

@@ -1,8 +1,8 @@
-"""A pass that something stopped is said on the object itself: a missing right, a defect, an object that no rule can
-read (REC-13, RES-4).
+"""Conditions on an object whose reconcile pass was stopped: a missing right, a defect, unreadable input (REC-13,
+RES-4).
 
-It works on the raw manifest: it has to hold where reading or deciding is what failed. Everything that the status says
-beside is kept as it stands. Which conditions and fields say it, each kind knows (`BlockedWords`).
+The functions work on the raw manifest, since reading or deciding may be what failed. They keep all other fields of the
+status as they are. Each kind says in a `BlockedWords` which conditions and fields it uses.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,25 +27,25 @@ _LOG_LINE: Final = " The log line with reconcile_id "
 
 
 class BlockedCause(StrEnum):
-    """What stopped the pass: the reason of the condition that says so, but for the last."""
+    """Causes that stop a pass. Each value but the last is the reason of the condition that reports it."""
 
     FORBIDDEN = "Forbidden"
     INTERNAL_ERROR = "InternalError"
     TOO_DEEP = "ValidationFailed"
-    """The object itself: nested so deeply that it cannot be judged."""
+    """The object is nested so deeply that it cannot be judged."""
     TRANSIENT = "Transient"
-    """It is tried again, and said only while the status does not speak of this generation."""
+    """Retried; reported only while the status does not cover this generation."""
 
 
 @attrs.frozen
 class BlockedPass:
-    """What stopped a pass, for people. `log_id` names the line of the log that holds more."""
+    """The cause that stopped a pass, in words for people. `log_id` names the log line with details."""
 
     cause: BlockedCause
     message: str
     log_id: str = ""
     right: Right | None = None
-    """The one that is missing."""
+    """The missing right, for the cause FORBIDDEN."""
 
     @property
     def text(self) -> str:
@@ -54,12 +54,14 @@ class BlockedPass:
 
     @property
     def is_transient(self) -> bool:
-        """Whether it goes by itself."""
+        """True if a retry may succeed without any help."""
         return self.cause is BlockedCause.TRANSIENT
 
     def message_over(self, before: Condition | None = None) -> str:
-        """The message of a condition. The one that stands, where only the id of the log line differs: otherwise each
-        retry would be a write."""
+        """Return the message for a condition; keep the message of `before` if only the id of the log line differs.
+
+        Otherwise each retry would be a write.
+        """
         text = safe(self.text, _LONGEST)
         if before is not None and before.message.partition(_LOG_LINE)[0] == text.partition(_LOG_LINE)[0]:
             return before.message
@@ -69,10 +71,10 @@ class BlockedPass:
 def blocked_by(
     error: Exception, not_permitted: Callable[[Right], str], log_id: str = "", *, transient: bool = False
 ) -> BlockedPass:
-    """What an error that ended a pass means for the object.
+    """Translate an error that ended a pass into its cause for the object.
 
-    `not_permitted` says which right is missing and what gives it. `transient`: the error is one of the network, or of
-    time.
+    `not_permitted` returns the message for a missing right: which one, and what grants it. `transient`: the error came
+    from the network or from a time limit.
     """
     if isinstance(error, Forbidden) and error.right is not None:
         return BlockedPass(BlockedCause.FORBIDDEN, not_permitted(error.right), right=error.right)
@@ -88,26 +90,29 @@ def blocked_by(
 
 @attrs.frozen
 class BlockedWords:
-    """How the status of one kind says that a pass was stopped."""
+    """The words with which the status of one kind reports a stopped pass."""
 
     kind: Kind
     types: Sequence[str]
     """The types of conditions that the operator owns, in the order of a status."""
     conditions: Callable[[Mapping[str, Condition], BlockedPass], Iterable[Wanted]]
-    """The conditions that say it, beside those that stand by their types."""
+    """Given the present conditions and the cause, return the conditions that report it; others stay as they are."""
     fields: Callable[[Sequence[Wanted], datetime], Mapping[str, Any]]
-    """Fields that follow from the conditions and the time."""
+    """Given all conditions and the time, return the status fields that follow from them."""
     defaults: Mapping[str, Any] = attrs.field(factory=dict)
     """Fields for a status that has none yet."""
     events: Mapping[str, bool] = attrs.field(factory=dict)
-    """Types of conditions of which an Event is made, each with whether it is a warning."""
+    """Types of conditions whose transitions become Events, each with whether that Event is a warning."""
     write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
 
 
 def blocked_status(
     words: BlockedWords, manifest: Manifest, conditions: Sequence[Condition], blocked: BlockedPass, now: datetime
 ) -> Decision:
-    """The status that says it, with its Events; empty where it stands already. `conditions` are ours as they stand."""
+    """Return a decision that writes the status and its Events, or an empty one if the status reports the cause already.
+
+    `conditions` are the present ones of the operator's own types.
+    """
     meta, status = metadata(manifest), manifest.get("status")
     live = LiveStatus(
         ref_of(manifest, words.kind),
@@ -127,7 +132,7 @@ def blocked_status(
 
 
 def _fields_of(status: object) -> Mapping[str, Any]:
-    """The fields of a status that stay as they are: the writer adds the generation and the conditions anew."""
+    """Return the status fields to keep; the writer adds the generation and the conditions again."""
     if not isinstance(status, Mapping):
         return {}
     return {name: value for name, value in status.items() if name not in ("observedGeneration", "conditions")}

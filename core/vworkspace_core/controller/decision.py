@@ -1,4 +1,4 @@
-"""What a reconcile is given and what it answers: plain data on both sides (REC-2).
+"""Input and output of a reconcile: plain data on both sides (REC-2).
 
 `reconcile(source, observed, context) -> Decision` reads these values and nothing else. The interpreter
 (`vworkspace_core.controller.reconcile`) is the only code that turns a Decision into calls of the `KubeApi` port.
@@ -19,14 +19,14 @@ from vworkspace_core.controller.requeue import Requeue
 from vworkspace_core.ports import KubernetesEvent
 
 ALPHANUMERIC: Final = string.ascii_letters + string.digits
-"""What random text is made of, where nothing else is said."""
+"""The default alphabet of random text."""
 
 
 @attrs.frozen
 class Failure:
     """A write that the API server refused.
 
-    `live` is the object with its managedFields, where it was read; `wanted` what was to be applied.
+    `live` is the object with its managedFields, if it could be read; `wanted` is the manifest that was to be applied.
     """
 
     ref: ObjectRef
@@ -38,13 +38,12 @@ class Failure:
 
 @attrs.frozen
 class Snapshot:
-    """What every decision is made on, whatever its source's kind.
+    """The observed state on which a decision about a source of any kind is made.
 
-    `objects` holds what exists downstream: every object whose name the source wants, and every object of
-    a downstream kind that carries its uid. Their order has no meaning. `failures` is what the writes of an
-    earlier decision in the same pass met. `hidden_kinds` are kinds of an earlier definition that may not be
-    listed, each with the right that is missing: what exists of them is not known. `peers` are other namespaces
-    that let objects of the source's namespace in.
+    `objects` holds what exists downstream: every object whose name the source wants, and every object of a downstream
+    kind that carries its uid. Their order has no meaning. `failures` are refused writes of an earlier decision in the
+    same pass. `hidden_kinds` are kinds of an earlier definition that may not be listed, each with the missing right:
+    their objects are unknown. `peers` are other namespaces that admit objects from the source's namespace.
     """
 
     namespace: Manifest | None = None
@@ -56,7 +55,7 @@ class Snapshot:
 
 
 class Finalizer(Enum):
-    """What to do with our finalizer on the source, always before (add) or after (remove) everything else."""
+    """A change of our finalizer on the source: added before everything else, removed after everything else."""
 
     ADD = "add"
     REMOVE = "remove"
@@ -64,9 +63,9 @@ class Finalizer(Enum):
 
 @attrs.frozen
 class Apply:
-    """One server-side apply of a whole downstream manifest. `force` only against our own history (REC-6).
+    """One server-side apply of a whole downstream manifest. `force` only overrides our own older entry (REC-6).
 
-    `after` are objects that it refers to: where the apply of one of them is refused, this one is left out.
+    `after` are objects that the manifest refers to: if the apply of one of them is refused, this apply is skipped.
     """
 
     kind: Kind
@@ -74,11 +73,12 @@ class Apply:
     force: bool = False
     after: frozenset[ObjectRef] = frozenset()
     ref: ObjectRef = attrs.field(init=False, eq=False, repr=False)
-    """The object it is about."""
+    """The object to apply."""
 
     @cached_property
     def encoded(self) -> Mapping[str, bytes]:
-        """Its fields as canonical JSON, metadata apart: what the live object is compared with, pass after pass."""
+        """The manifest's fields except metadata, each as canonical JSON, cached to compare with the live object in each
+        pass."""
         return encoded_fields(self.manifest)
 
     @ref.default
@@ -87,7 +87,7 @@ class Apply:
 
 
 def one_after_another(applies: Iterable[Apply]) -> tuple[Apply, ...]:
-    """Each only where none before it was refused: what follows refers to it."""
+    """Return the applies chained by `after`, so that each is skipped if one before it was refused."""
     before: frozenset[ObjectRef] = frozenset()
     chain = []
     for apply in applies:
@@ -105,10 +105,10 @@ def _keys(path: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class Fill:
-    """A field that is filled with random text while an object is created: a decision knows no randomness.
+    """A field that is filled with random text when an object is created, since a decision has no randomness.
 
-    `path` are keys, or a text such as `data.password`; the last need not be there. In `base64` it is written as a
-    Secret holds it. Raises ValueError for a path without keys.
+    `path` is a sequence of keys or a text such as `data.password`; the field itself may be absent. With `base64` the
+    text is encoded as a Secret's `data` requires. Raises ValueError for a path without keys.
     """
 
     path: tuple[str, ...] = attrs.field(converter=_keys)
@@ -119,9 +119,9 @@ class Fill:
 
 @attrs.frozen
 class Create:
-    """A POST of what must come into being at most once; apply would make it again after it was removed (OPS-1).
+    """A POST of an object that must be made at most once; an apply would make it again after its removal (OPS-1).
 
-    `fill` are drawn as it is sent; `after` as for an apply.
+    `fill` are drawn when it is sent; `after` as in `Apply`.
     """
 
     kind: Kind
@@ -129,7 +129,7 @@ class Create:
     fill: tuple[Fill, ...] = ()
     after: frozenset[ObjectRef] = frozenset()
     ref: ObjectRef = attrs.field(init=False, eq=False, repr=False)
-    """The object it is about."""
+    """The object to create."""
 
     @ref.default
     def _ref_of_manifest(self) -> ObjectRef:
@@ -146,7 +146,7 @@ class MergePatch:
 
 @attrs.frozen
 class Delete:
-    """A background delete of exactly that incarnation; with `resource_version`, of exactly that version of it."""
+    """A background delete of the object with this uid; with `resource_version`, only of exactly that version."""
 
     ref: ObjectRef
     uid: str
@@ -155,17 +155,16 @@ class Delete:
 
 @attrs.frozen
 class Decision:
-    """Effects as data. All empty and `status` None: there is nothing to do (REC-6).
+    """Effects as data. If all are empty and `status` is None, there is nothing to do (REC-6).
 
-    `rehearsals` are applies to be tried without effect before anything is written at all; where one is refused, nothing
-    is. `status` is the whole status as it is to be applied, or None when the present one already says it.
-    `transitions` and `events` follow from the change of conditions and count only once the status is written.
-    `annotations` are the source's own, written with the finalizer before anything downstream; None takes one away.
-    With `only_if_current` the source is read again before anything is written downstream: a decision from an old copy
-    then writes nothing at all.
-    `status_may_wait`: the status tells only that something has begun. Seconds for which it may wait after the writes
-    downstream, while the API server is wanted for more. `awaits` are objects of others that stand in the way: what
-    becomes of them is to wake the source, and no cache shows it.
+    `rehearsals` are applies sent as a dry run before anything is written; if one is refused, nothing is written.
+    `status` is the whole status to apply, or None when the present one is equal. `transitions` and `events` follow from
+    changed conditions and count only once the status is written. `annotations` are changes to the source's own
+    annotations, written together with the finalizer before anything downstream; None removes one. With
+    `only_if_current` the source is read again before anything is written downstream, so that a decision from an old
+    copy writes nothing. `status_may_wait`: the status reports only that something has begun, and may wait this many
+    seconds after the writes downstream while other keys need the API server. `awaits` are objects of other owners that
+    block progress: a change of one of them must wake the source, and no cache shows them.
     """
 
     finalizer: Finalizer | None = None
@@ -185,10 +184,10 @@ class Decision:
 
     @property
     def writes_downstream(self) -> bool:
-        """Whether anything but the status is to be written."""
+        """True if anything except the status is to be written."""
         return bool(self.finalizer or self.annotations or self.patches or self.applies or self.creates or self.deletes)
 
     @property
     def is_empty(self) -> bool:
-        """Whether carrying it out would write nothing at all."""
+        """True if the decision writes nothing at all."""
         return not self.writes_downstream and self.status is None and not self.events

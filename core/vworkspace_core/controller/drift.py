@@ -1,7 +1,7 @@
-"""Whether a desired manifest needs to be applied at all (REC-6, PH-2).
+"""Comparison of a desired manifest with the live object, to apply it only if necessary (REC-6, PH-2).
 
-An object is applied when its content hash differs from the one we left on it, or when a field of ours is
-missing or different on the live object. Fields of others are not looked at.
+An object is applied when its content hash differs from the one that we left on it, or when a field of ours is missing
+or different on the live object. Fields that only others set are ignored.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from vworkspace_core.schema.node import MISSING, ListType, Schema
 
 
 def stamp(manifest: dict[str, Any], annotation: str) -> dict[str, Any]:
-    """The manifest with the hash of its own content as `annotation`. Changes and returns its argument."""
+    """Add the hash of the manifest's own content as `annotation`; change and return the argument."""
     digest = content_hash(manifest)
     manifest["metadata"].setdefault("annotations", {})[annotation] = digest
     return manifest
@@ -32,12 +32,12 @@ def needs_apply(
     drops_empty: bool = False,
     encoded: Mapping[str, bytes] = _UNKNOWN,
 ) -> bool:
-    """Whether applying `desired` over `live` would say anything new.
+    """Report whether applying `desired` over `live` would change anything.
 
-    `schema`, of the whole object, tells which lists are keyed, so that items of others in them are left alone, and
-    which texts are quantities. `drops_empty`: the server leaves out fields that say nothing (false, 0, empty), as it
-    does for built-in kinds; missing ones of these are then no difference. `encoded` holds fields of `desired` as
-    canonical JSON, as far as somebody has them.
+    `schema`, of the whole object, says which lists are keyed, so that items of others in them are ignored, and which
+    texts are quantities. `drops_empty`: the server leaves out empty fields (false, 0, empty), as it does for built-in
+    kinds; their absence is then no difference. `encoded` holds fields of `desired` as canonical JSON, as far as the
+    caller has them.
     """
     if live is None:
         return True
@@ -63,7 +63,7 @@ def _differs(desired: Manifest, live: Manifest, encoded: Mapping[str, bytes]) ->
 
 
 def _covers_metadata(live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
-    """Names, labels, annotations: texts and maps of text, to which others may have added theirs."""
+    """Report whether `live` has the desired names, labels and annotations; others may have added more."""
     for key, value in desired.items():
         if key == "ownerReferences":
             if not _covers_owners(live.get(key), value):
@@ -77,14 +77,14 @@ def _covers_metadata(live: Mapping[str, Any], desired: Mapping[str, Any]) -> boo
 
 
 def _covers_owners(live: Any, desired: list[dict[str, Any]]) -> bool:
-    """Owner references are a map by uid: others may have added theirs."""
+    """Report whether the desired owner references, a map by uid, are all in `live`; others may have added more."""
     if not isinstance(live, list):
         return False
     return all(wanted in live or any(wanted.items() <= there.items() for there in live) for wanted in desired)
 
 
 def _covers(live: Any, desired: Any) -> bool:
-    """Whether every field of `desired` stands in `live` with an equal value."""
+    """Report whether every field of `desired` is in `live` with an equal value."""
     if isinstance(desired, dict):
         return isinstance(live, dict) and all(_covers_field(live, key, value) for key, value in desired.items())
     if isinstance(desired, list):
@@ -97,29 +97,29 @@ def _covers_field(live: Manifest, key: str, desired: Any, encoded: bytes | None 
         return False
     there = live[key]
     if isinstance(desired, dict | list) and canonical_json(there) == (encoded or canonical_json(desired)):
-        return True  # byte for byte the same: by far the most common case, and by far the fastest to see
+        return True  # byte for byte the same: by far the most common case, and by far the fastest check
     return _covers(there, desired)
 
 
 def _equal(live: Any, desired: Any) -> bool:
-    """Scalars as the API server compares them: 1 is 1.0, but True is not 1."""
+    """Compare scalars as the API server does: 1 equals 1.0, but True does not equal 1."""
     return bool(live == desired) and isinstance(live, bool) == isinstance(desired, bool)
 
 
 @attrs.frozen
 class _BySchema:
-    """The same comparison where more is known of how the server keeps an object."""
+    """The same comparison with knowledge of how the server stores an object: its schema and dropped empty fields."""
 
     drops_empty: bool
 
     def covers_field(self, live: Manifest, key: str, desired: Any, schema: Schema | None) -> bool:
         if key not in live:
-            # A null asks for nothing. What is as good as empty says nothing where the server keeps no such fields.
+            # A null requests nothing. An empty value requests nothing if the server drops empty fields.
             return desired is None or (self.drops_empty and not desired)
         there = live[key]
         if type(desired) is str and desired == there:
             return True
-        # Byte for byte the same, asked only where that may be: what the server has given defaults is longer.
+        # Byte for byte the same. Equality is checked first: a value to which the server added defaults is never equal.
         if isinstance(desired, dict | list) and there == desired and canonical_json(there) == canonical_json(desired):
             return True
         return self.covers(there, desired, schema)
@@ -149,7 +149,7 @@ class _BySchema:
 
 
 def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
-    """The identity of an item of a keyed list; a key that is not said has its default."""
+    """Return the function that gives the identity of an item in a keyed list; a key that is absent has its default."""
     defaults = {}
     for name in schema.list_keys:
         child = schema.items.child(name) if schema.items is not None else None
@@ -163,7 +163,7 @@ def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
 
 
 def _same_quantity(live: Any, desired: Any) -> bool:
-    """1000m is 1, and 1Gi is 1024Mi: the server writes what it has read in its own way."""
+    """Report whether two texts are one quantity: the server rewrites what it reads (1000m as 1, 1024Mi as 1Gi)."""
     if isinstance(live, bool) or isinstance(desired, bool):
         return False
     first, second = parse_quantity(str(live)), parse_quantity(str(desired))

@@ -1,7 +1,7 @@
-"""One pass's effects, each as one call of the `KubeApi` port, and what the pass knows after it.
+"""The interpreter of one pass's effects: each is one call of the `KubeApi` port, and updates the pass's snapshot.
 
-Refused writes downstream become `Failure`s of the pass; what stops the source's own writes is raised: Stale, NotFound,
-and any other of the port's errors.
+Refused writes downstream become `Failure`s of the pass. Errors that stop the source's own writes are raised: Stale,
+NotFound, and any other of the port's errors.
 """
 
 import binascii
@@ -26,7 +26,7 @@ from vworkspace_core.controller.decision import (
 from vworkspace_core.ports import Entropy, KubeApi, PatchType
 
 STATUS: Final = "status"
-"""What is done to a source whose status is written."""
+"""The verb recorded for a write of the source's status."""
 
 OnWrite: TypeAlias = Callable[[tuple[ObjectRef, str]], None]
 """Called with an object and the resourceVersion that the server answered to a write of it."""
@@ -45,13 +45,13 @@ V = TypeVar("V", bound=Snapshot)
 
 @attrs.frozen
 class PassRules(Generic[S, V]):
-    """One kind's pure decision, how its manifests are read, and as whom its writes are made.
+    """The decision of one kind, with how its manifests are read and the names under which it writes.
 
-    `manager` is the field manager of all writes; `finalizer` what a `Finalizer` effect adds or removes. `idempotent`:
-    by its kind's law a decision on everything that it has just written is empty (REC-6). `rounds`: so often is decided
-    in one pass at most. `looks_up`: an object that is to be made and turns out to be there already is read, and decided
-    on; caches that hold only what carries a label do not show it. `entropy` is needed by a kind whose creates have
-    something to fill in.
+    `manager` is the field manager of all writes; `finalizer` is what a `Finalizer` effect adds or removes.
+    `idempotent`: by the law of this kind, a decision on everything that it has just written is empty (REC-6). `rounds`
+    limits the decisions in one pass. `looks_up`: if an object to be made exists already, it is read and decided on;
+    this is for caches that hold only objects with a label and therefore miss it. `entropy` is needed by a kind whose
+    creates fill in random text.
     """
 
     kind: Kind
@@ -76,10 +76,10 @@ class ReconcilePass(Generic[S, V]):
     on_write: OnWrite
     written: list[tuple[ObjectRef, str]] = attrs.field(factory=list)
     executed: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
-    """What was done to which object, in order."""
+    """Verbs and objects of the writes so far, in order."""
 
     def record(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
-        """Remember a write and what the server made of it."""
+        """Remember a write and the object that the server returned."""
         self.executed.append((verb, ref))
         written = (ref, str(metadata(manifest).get("resourceVersion", "")))
         self.written.append(written)
@@ -88,7 +88,7 @@ class ReconcilePass(Generic[S, V]):
             self.observe(ref, manifest)
 
     def observe(self, ref: ObjectRef, manifest: Manifest) -> None:
-        """Take an object as it is now into the snapshot."""
+        """Put the present state of an object into the snapshot."""
         self.observed = attrs.evolve(self.observed, objects={**self.observed.objects, ref: manifest})
 
     def record_failure(
@@ -99,19 +99,19 @@ class ReconcilePass(Generic[S, V]):
         live: Manifest | None = None,
         wanted: Manifest | None = None,
     ) -> None:
-        """Remember a refused write, for the decision to say what it means."""
+        """Remember a refused write in the snapshot, so that the next decision says what it means."""
         earlier = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         failures = (*earlier, Failure(ref, verb, error, live, wanted))
         self.observed = attrs.evolve(self.observed, failures=failures)
 
     def forget_failure(self, ref: ObjectRef) -> None:
-        """A forced second try succeeded."""
+        """Remove a failure from the snapshot after a forced second try succeeded."""
         left = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         self.observed = attrs.evolve(self.observed, failures=left)
 
 
 async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> bool:
-    """Execute everything but the status. True when there is nothing to decide any more: the source may be gone."""
+    """Execute everything except the status. Return True if the pass ends here, since the source may be gone."""
     if decision.only_if_current:
         await _confirm_current(work)
     for rehearsal in decision.rehearsals:
@@ -135,7 +135,7 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
 
 
 async def _make(work: ReconcilePass[S, V], decision: Decision) -> None:
-    """Applies, then creates. What refers to something that was refused is left out, and what refers to that."""
+    """Perform applies, then creates; skip each that depends, directly or not, on a refused one."""
     left_out: set[ObjectRef] = set()
     for apply in decision.applies:
         if not apply.after.isdisjoint(left_out) or not await _apply(work, apply):
@@ -150,7 +150,7 @@ def _annotations(decision: Decision) -> dict[str, Any]:
 
 
 async def _confirm_current(work: ReconcilePass[S, V]) -> None:
-    """Raises Stale when the source has moved on or is another one by now, NotFound when it has gone."""
+    """Raise Stale if the source has changed or was replaced since it was read, NotFound if it is gone."""
     meta = work.source.metadata
     ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
     live = metadata(await work.api.get(ref))
@@ -159,7 +159,7 @@ async def _confirm_current(work: ReconcilePass[S, V]) -> None:
 
 
 async def _patch_source(work: ReconcilePass[S, V], changed: Mapping[str, Any], what: str) -> None:
-    """Metadata of the source: lists as they were read, guarded by the resourceVersion, never by apply (REC-6)."""
+    """Merge-patch the source's metadata: whole lists, guarded by the resourceVersion, never by apply (REC-6)."""
     meta = work.source.metadata
     ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
     patch = {"metadata": {"resourceVersion": meta.resource_version, **changed}}
@@ -195,8 +195,8 @@ async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = Fal
         return False
     except (Conflict, Invalid) as error:
         if isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes):
-            raise Stale(error.message) from error  # the server's way to say: another object of that name (S-09)
-        # What others hold of the object explains a conflict, and at times why the whole is not valid.
+            raise Stale(error.message) from error  # the server's answer if another object has that name (S-09)
+        # Fields that others hold explain a conflict, and sometimes why the whole object is invalid.
         live = await _read_live(work.api, apply.ref)
         if not _unseen(work, apply.ref) or not _looked_up(work, apply.ref, live):
             work.record_failure(apply.ref, "apply", error, live, apply.manifest)
@@ -212,19 +212,19 @@ async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = Fal
 
 
 def _unseen(work: ReconcilePass[S, V], ref: ObjectRef) -> bool:
-    """Whether an object may be there that the snapshot does not show."""
+    """Report whether the object may exist although the snapshot does not show it."""
     return work.reconciler.looks_up and ref not in work.observed.objects
 
 
 def _looked_up(work: ReconcilePass[S, V], ref: ObjectRef, live: Manifest | None) -> bool:
-    """Whether what was to be made is there already: then it is in the snapshot from now on."""
+    """Put the live object, if there is one, into the snapshot; report whether there is one."""
     if live is not None:
         work.observe(ref, live)
     return live is not None
 
 
 async def _create(work: ReconcilePass[S, V], create: Create) -> bool:
-    """POST once. What is there already under that name is looked at, so that the decision can tell whose it is."""
+    """POST once. If an object of that name exists, put it into the snapshot, so that the decision finds its owner."""
     manifest = _filled(create, work.reconciler.entropy)
     try:
         answer = await work.api.create(manifest, kind=create.kind, field_manager=work.reconciler.manager)
@@ -245,7 +245,7 @@ async def _create(work: ReconcilePass[S, V], create: Create) -> bool:
 
 
 def _filled(create: Create, entropy: Entropy | None) -> Manifest:
-    """The manifest with its random texts; drawn anew for each try, since a refused one has left nothing."""
+    """Return the manifest with its random texts, drawn again for each try, since a refused try left nothing."""
     manifest = create.manifest
     for fill in create.fill:
         if entropy is None:
@@ -260,16 +260,16 @@ def _filled(create: Create, entropy: Entropy | None) -> Manifest:
 
 
 async def _read_live(api: KubeApi, ref: ObjectRef) -> Manifest | None:
-    """The live object, with its managedFields, which caches do not keep: the cure names an entry of it (REC-8)."""
+    """Return the live object with its managedFields, which caches drop: the remedy names an entry of them (REC-8)."""
     try:
         return await api.get(ref)
     except OperatorError:
-        # The refusal itself is reported either way; without the object only what explains it is missing.
+        # The refusal itself is reported either way; without the object only its explanation is missing.
         return None
 
 
 async def _delete(work: ReconcilePass[S, V], delete: Delete) -> None:
-    """A finalizer of Flux usually keeps the object: what is left of it is what the status has to speak of."""
+    """Delete an object and record what is left: a finalizer of Flux usually keeps it, and the status has to say so."""
     try:
         left = await work.api.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
     except NotFound:
@@ -292,7 +292,7 @@ def _gone(work: ReconcilePass[S, V], ref: ObjectRef) -> None:
 
 
 async def write_status(work: ReconcilePass[S, V], status: Mapping[str, Any]) -> None:
-    """The source's whole status in one apply, with the resourceVersion it was decided on (REC-6)."""
+    """Write the source's whole status in one apply, with the resourceVersion that it was decided on (REC-6)."""
     kind = work.reconciler.kind
     answer = await work.api.apply_status(status, kind=kind, field_manager=work.reconciler.manager)
     meta = work.source.metadata

@@ -1,8 +1,8 @@
-"""Whether the process is healthy and ready, judged from a snapshot of what it does (RUN-5).
+"""Health and readiness of the process, judged from a snapshot of its activity (RUN-5).
 
-`healthy` fails for what a restart can mend: a blocked loop, an informer or driver that makes no progress, an API server
-that this process alone may have lost. `ready` fails while what the process knows of the cluster is not a whole and
-recent picture. Times are in seconds.
+`healthy` fails for what a restart can cure: a blocked event loop, an informer or worker pool that makes no progress, an
+API server that only this process may have lost. `ready` fails while the caches are not complete and recent. Times are
+in seconds.
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ import attrs
 
 @attrs.frozen
 class InformerVitals:
-    """One informer. Ages are infinite for what never happened.
+    """The vital signs of one informer. Ages are infinite for events that never happened.
 
-    `answered_ago`: the server last said anything, refusals included. `heard_ago`: it last said something that
-    brings the store up to date. `moved_ago`: the informer itself last did anything, and `patience` is how long it
-    may now do nothing. `trouble` is what failed last, free of secrets, empty when nothing is wrong.
+    `answered_ago`: the last answer of the server, refusals included. `heard_ago`: the last answer that brought the
+    store up to date. `moved_ago`: the last action of the informer itself, and `patience` is how long it may now do
+    nothing. `trouble` is the last failure, free of secrets, empty when there is none.
     """
 
     name: str
@@ -31,10 +31,10 @@ class InformerVitals:
 
 @attrs.frozen
 class WorkerPoolVitals:
-    """One reconcile driver. `active` is False on a standby, whose keys wait for it to lead.
+    """The vital signs of one worker pool. `active` is False on a standby, whose keys wait until it leads.
 
-    `ready` keys could be taken now, `running` are in hand, the oldest for `oldest`, all together for `unfinished`; a
-    reconcile is cancelled after `time_limit`. `moved_ago`: a key was last taken or given back.
+    `ready` keys could be taken now; `running` keys are being reconciled, the oldest for `oldest`, all together for
+    `unfinished`; a reconcile is cancelled after `time_limit`. `moved_ago`: the last time a key was taken or given back.
     """
 
     name: str
@@ -50,28 +50,28 @@ class WorkerPoolVitals:
 
 @attrs.frozen
 class Vitals:
-    """The process at one moment. `started`: informers and drivers were set up, which waits for the API server."""
+    """The process at one moment. `started`: informers and worker pools were set up, which waits for the API server."""
 
     started: bool = False
     stopping: bool = False
     informers: tuple[InformerVitals, ...] = ()
     drivers: tuple[WorkerPoolVitals, ...] = ()
     shard: str = ""
-    """Of several; it fails never, and tells which one answers."""
+    """The name of this shard, empty if there is one only. Its check never fails; it shows which process answers."""
 
 
 @attrs.frozen
 class Bounds:
-    """How long may be."""
+    """The limits of each age, in seconds."""
 
     loop: float = 10.0
-    """No news from the event loop: a kubelet asks every ten seconds, and a garbage collection takes less."""
+    """Silence of the event loop: a kubelet probes every ten seconds, and a garbage collection takes less."""
     slack: float = 30.0
-    """Beyond what an informer or a reconcile was given: cancelling and cleaning up take a moment."""
+    """Added to the time limit of an informer or a reconcile: cancelling and cleaning up take a moment."""
     idle: float = 60.0
-    """Keys that wait while a worker is free."""
+    """The longest time for which keys may wait while a worker is free."""
     stale: float = 900.0
-    """No word from the API server; above the longest watch without an event (620 s)."""
+    """Silence of the API server; above the longest watch without an event (620 s)."""
 
 
 DEFAULT_BOUNDS: Final = Bounds()
@@ -79,7 +79,7 @@ DEFAULT_BOUNDS: Final = Bounds()
 
 @attrs.frozen
 class Check:
-    """One finding. `problem` says what is wrong; empty when nothing is."""
+    """One check's result. `problem` says what is wrong; empty when nothing is."""
 
     name: str
     problem: str = ""
@@ -87,17 +87,17 @@ class Check:
 
 @attrs.frozen
 class HealthReport:
-    """What was found, check by check."""
+    """The results of all checks."""
 
     checks: tuple[Check, ...]
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong."""
+        """True if no check found a problem."""
         return not any(check.problem for check in self.checks)
 
     def text(self) -> str:
-        """For people: a line per check, as the health endpoints of Kubernetes print them, and the verdict."""
+        """Return one line per check, as the health endpoints of Kubernetes print them, and the verdict."""
         lines = [
             f"[-]{check.name} failed: {check.problem}" if check.problem else f"[+]{check.name} ok"
             for check in self.checks
@@ -106,7 +106,7 @@ class HealthReport:
 
 
 def healthy(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> HealthReport:
-    """Whether to go on (`/healthz`). `age` is how long ago the loop gave these vitals.
+    """Check whether the process should go on (`/healthz`). `age` is how long ago the loop published these vitals.
 
     A kind whose CRD is missing, a server that refuses, and a passing outage are no reason to restart.
     """
@@ -119,7 +119,7 @@ def healthy(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> Heal
 
 
 def ready(vitals: Vitals, age: float, bounds: Bounds = DEFAULT_BOUNDS) -> HealthReport:
-    """Whether the caches are a whole and recent picture (`/readyz`)."""
+    """Check whether the caches are complete and recent (`/readyz`)."""
     return HealthReport((_loop(age, bounds), *_beginning_and_end(vitals), *_caches(vitals, bounds)))
 
 

@@ -1,4 +1,4 @@
-"""Live reads through the `KubeApi` port, collected for one snapshot; a kind that is not installed is remembered."""
+"""Live reads through the `KubeApi` port, collected for one snapshot; missing kinds are remembered."""
 
 import attrs
 
@@ -11,10 +11,10 @@ from vworkspace_core.ports import KubeApi
 
 @attrs.define
 class LiveReads:
-    """The objects that exist, by where they live, the kinds that are missing, and those that may not be looked at.
+    """The live objects by reference, the kinds that are not installed, and those that may not be read.
 
-    With `lenient` what may not be looked at counts as not there: in a namespace that is being deleted, whose roles go
-    before what they were for, nothing is worth holding it up.
+    With `lenient` an object that may not be read counts as absent. This is for a namespace that is being deleted, where
+    the roles may go before the objects: nothing there is worth delaying the deletion.
     """
 
     api: KubeApi
@@ -24,9 +24,9 @@ class LiveReads:
     lenient: bool = False
 
     async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest | None:
-        """The object, None when it does not exist, as none does whose name no object can have.
+        """Return the object; None if it does not exist, or if no object can have that name.
 
-        Raises what else `KubeApi.get` raises.
+        Raises whatever else `KubeApi.get` raises.
         """
         try:
             return await self.api.get(ref, resource_version=resource_version) if ref.name else None
@@ -44,13 +44,13 @@ class LiveReads:
             self.objects[ref] = live
 
     async def add_whole(self, ref: ObjectRef) -> None:
-        """Read one object by name unless it is there already, and not as an outline. Raises like `get`."""
+        """Read one object by name unless it is known in full, not as an outline. Raises like `get`."""
         known = self.objects.get(ref)
         if known is None or is_outline(known):
             await self.add(ref)
 
     async def add_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
-        """Read everything of a kind that carries the labels; of what is large, the outline.
+        """Read all objects of a kind that carry the labels; of large ones keep the outline.
 
         Raises what `KubeApi.list` raises.
         """
@@ -73,9 +73,9 @@ class LiveReads:
     async def add_selected(
         self, kind: Kind, namespace: str, *, label_selector: str = "", field_selector: str = "", limit: int = 0
     ) -> None:
-        """Read what the selectors find, as evidence; nothing where it may not be looked at.
+        """Read the objects that the selectors choose, as evidence; nothing if they may not be read.
 
-        Raises what else `KubeApi.list` raises.
+        Raises whatever else `KubeApi.list` raises.
         """
         try:
             page = await self.api.list(

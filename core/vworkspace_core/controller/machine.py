@@ -1,4 +1,4 @@
-"""Small parts that the machines of jobs and of the credential share: time, notes for the log, when to try again."""
+"""Parts shared by the machines of jobs and of the credential: time, log notes, retries."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -9,7 +9,7 @@ import attrs
 from vworkspace_core.apimachinery.timestamps import shifted
 
 LONGEST_RETRY: Final = 60.0
-"""Seconds between two tries of a step at most."""
+"""The longest delay between two tries of a step, in seconds."""
 
 
 @attrs.frozen
@@ -18,7 +18,7 @@ class Tick:
 
 
 class LogLevel(StrEnum):
-    """How urgent a note is."""
+    """The urgency of a note."""
 
     INFO = "info"
     WARNING = "warning"
@@ -32,7 +32,7 @@ class LogLevel(StrEnum):
 
 @attrs.frozen
 class LogNote:
-    """Something that an operator of the operator should read in the log. `job_id` is empty where it is of no job."""
+    """A note for the administrator who reads the operator's log. `job_id` is empty if it concerns no job."""
 
     level: LogLevel
     message: str
@@ -41,19 +41,19 @@ class LogNote:
 
 @attrs.frozen
 class Retry:
-    """How often a step failed in a row, and when it is tried again; `at` is None while nothing waits for that."""
+    """The consecutive failures of a step, and when it is tried again; `at` is None while no retry is pending."""
 
     failures: int = 0
     at: datetime | None = None
 
     def is_due(self, now: datetime) -> bool:
-        """Whether the step is to be tried now."""
+        """Report whether the step is to be tried now."""
         return self.at is not None and self.at <= now
 
     def failed(self, seconds: float, now: datetime) -> "Retry":
-        """After one more failure: the step is tried again in so many seconds."""
+        """Return the state after one more failure, to be tried again in `seconds`."""
         return Retry(self.failures + 1, shifted(now, timedelta(seconds=seconds)))
 
     def started(self) -> "Retry":
-        """While a try is under way: nothing waits, the failures still count."""
+        """Return the state while a try is under way: none is pending, the failures still count."""
         return Retry(self.failures)

@@ -1,7 +1,7 @@
-"""Who holds which fields of an object, by its managedFields (REC-3, REC-8, D24).
+"""Holders of an object's fields, read from its managedFields (REC-3, REC-8, RES-4).
 
-A conflict of server-side apply can be foreseen from what others hold of the fields that we write. A status is ours but
-for what somebody edited by hand: that is not told as ours, and keeps us from writing the status.
+A conflict of server-side apply can be foreseen from the fields that other managers hold. The status is ours, except for
+fields that another manager edited: those are not reported as ours, and keep us from writing the status.
 """
 
 import json
@@ -21,19 +21,19 @@ Path: TypeAlias = tuple[str, ...]
 
 
 def entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
-    """The entries of managedFields, each with its position."""
+    """Yield the entries of managedFields, each with its position."""
     managed_fields = get_path(live, "metadata", _HELD)
     yield from enumerate(managed_fields) if isinstance(managed_fields, list | tuple) else ()
 
 
 def kubectl_patch(ref: ObjectRef, steps: list[dict[str, Any]]) -> str:
-    """The command that applies a JSON patch to the object."""
+    """Return the command that applies a JSON patch to the object."""
     patch = shlex.quote(canonical_json(steps).decode())
     return f"kubectl patch {kubectl_name(ref)} --type=json -p {patch}"
 
 
 def kubectl_name(ref: ObjectRef) -> str:
-    """The object as kubectl takes it behind a verb."""
+    """Return the object as kubectl takes it after a verb."""
     kind = ref.kind.crd_name if ref.kind.group else ref.kind.plural
     return f"{kind} {ref.name} -n {ref.namespace}" if ref.namespace else f"{kind} {ref.name}"
 
@@ -42,7 +42,7 @@ def kubectl_name(ref: ObjectRef) -> str:
 
 
 def without_managed_fields(manifest: Manifest) -> Manifest:
-    """`manifest` as caches keep what nobody else has a part in; not a deep copy."""
+    """Return `manifest` without managedFields, as caches keep objects that only we write; not a deep copy."""
     meta = metadata(manifest)
     if _HELD not in meta:
         return manifest
@@ -50,8 +50,9 @@ def without_managed_fields(manifest: Manifest) -> Manifest:
 
 
 def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
-    """`manifest` with nothing in managedFields but what others than `manager` hold of the fields that an apply may
-    write, as a rule nothing. Not a deep copy.
+    """Return `manifest` with managedFields reduced to what managers other than `manager` hold of fields that an apply
+
+    may write, as a rule nothing. Not a deep copy.
     """
     held = list(_foreign(metadata(manifest).get(_HELD), manager))
     plain = without_managed_fields(manifest)
@@ -72,13 +73,13 @@ def _foreign(managed_fields: Any, manager: str) -> Iterable[Mapping[str, Any]]:
 
 
 def is_held_by_others(wanted: Manifest, live: Manifest | None, manager: str) -> bool:
-    """Whether another manager holds a field that `wanted` names. Whether that is a conflict, the server knows."""
+    """Report whether another manager holds a field that `wanted` names. Only the server knows if that is a conflict."""
     held = get_path(live, "metadata", _HELD)
     return any(_overlaps(entry["fieldsV1"], wanted) for entry in _foreign(held, manager))
 
 
 def _overlaps(fields: Mapping[str, Any], wanted: Any) -> bool:
-    """Whether a field set names a leaf that is in `wanted`. Items of lists count as soon as we send the list."""
+    """Report whether a field set names a leaf of `wanted`. Any item of a list counts as soon as we send the list."""
     if not isinstance(wanted, Mapping):
         return True
     for key, beneath in fields.items():
@@ -91,9 +92,9 @@ def _overlaps(fields: Mapping[str, Any], wanted: Any) -> bool:
 
 
 def written_annotation(live: Manifest | None, annotation: str, manager: str) -> str | None:
-    """The annotation's text where managedFields say that `manager` wrote it; None for anybody else's.
+    """Return the annotation's text if managedFields say that `manager` wrote it, else None.
 
-    A tenant may write annotations too: those of ours are believed only where we wrote them (RUN-12).
+    A tenant may write annotations too: ours are believed only where we wrote them (RUN-12).
     """
     text = get_path(live, "metadata", "annotations", annotation)
     ours = any(
@@ -143,7 +144,7 @@ class StatusOwner:
     types: Mapping[Kind, frozenset[str]]
 
     def with_holders(self, manifest: Manifest) -> Manifest:
-        """`manifest` as caches keep it: managedFields of the status where others hold any of it, as a rule nothing.
+        """Return `manifest` as caches keep it: with managedFields of the status only if others hold part of it.
 
         Not a deep copy.
         """
@@ -154,7 +155,7 @@ class StatusOwner:
         return {**plain, "metadata": {**metadata(plain), _HELD: of_status}}
 
     def without_foreign_conditions(self, manifest: Manifest) -> Manifest:
-        """`manifest` without the conditions of ours of which somebody else wrote a part; not a deep copy."""
+        """Return `manifest` without those of our conditions that another manager wrote in part; not a deep copy."""
         held = self.held_conditions(manifest)
         if not held:
             return manifest
@@ -164,25 +165,25 @@ class StatusOwner:
         return {**manifest, "status": {**status, "conditions": left}}
 
     def held_conditions(self, live: Manifest) -> frozenset[str]:
-        """Types of our conditions of which somebody else wrote a part."""
+        """Return the types of our conditions that another manager wrote in part."""
         held = (path for _, path in self._held(live))
         return frozenset(path[2] for path in held if path[1] == "conditions" and len(path) > 2)
 
     def condition_holders(self, live: Manifest) -> Iterator[str]:
-        """Yield the managers of conditions of ours that somebody else wrote."""
+        """Yield the other managers that wrote conditions of ours."""
         return (manager for manager, path in self._held(live) if path[1] == "conditions")
 
     def hand_over(self, live: Manifest) -> str:
-        """Return the command that takes the conditions of ours from who wrote them; nothing where nobody else did."""
+        """Return the command that takes our conditions back from another manager; an empty text if none holds any."""
         manager = next(self.condition_holders(live), "")
         return self._hand_back(live, manager) if manager else ""
 
     def held_fields(self, live: Manifest) -> frozenset[str]:
-        """Names of status fields, beside conditions, that somebody else wrote."""
+        """Return the names of status fields, except conditions, that another manager wrote."""
         return frozenset(path[1] for _, path in self._held(live) if path[1] != "conditions")
 
     def holder(self, live: Manifest) -> StatusHolder | None:
-        """Who keeps us from writing this status, if anybody does."""
+        """Return the manager that keeps us from writing this status, if there is one."""
         held = next(self._held(live), None)
         if held is None:
             return None
@@ -190,7 +191,7 @@ class StatusOwner:
         return StatusHolder(manager, _shown(path), self._hand_back(live, manager))
 
     def _held(self, live: Manifest) -> Iterator[tuple[str, Path]]:
-        """Manager and path of what others hold of the status and we do not."""
+        """Yield manager and path of each status field that another manager holds and we do not."""
         if _HELD not in metadata(live):
             return
         of_status = [entry for _, entry in entries(live) if get_path(entry, "subresource") == _STATUS]
@@ -209,7 +210,8 @@ class StatusOwner:
         return next((kind for kind in self.types if kind.kind == live.get("kind")), None)
 
     def _hand_back(self, live: Manifest, manager: str) -> str:
-        """A JSON patch that removes the entry of the status, guarded by its manager's name."""
+        """Return the command with a JSON patch that removes the manager's status entry, guarded by the manager's
+        name."""
         kind = self._kind(live)
         for index, entry in entries(live):
             if kind is not None and (get_path(entry, "manager"), get_path(entry, "subresource")) == (manager, _STATUS):
@@ -220,7 +222,7 @@ class StatusOwner:
 
 
 def _paths(entry: Any) -> Iterator[Path]:
-    """Paths of leaves below `status`; what stands in an item of a list is named by the item's type."""
+    """Yield the paths of leaves below `status`; an item of a list is named by its type."""
     fields = get_path(entry, "fieldsV1", "f:status")
     pending: list[tuple[Path, Any]] = [((_STATUS,), fields)] if isinstance(fields, Mapping) else []
     while pending:

@@ -1,6 +1,6 @@
-"""Whose a live downstream object is, and how it becomes or ceases to be somebody's (REC-4, REC-10).
+"""Ownership of live downstream objects: how it is checked, gained and given up (REC-4, REC-10).
 
-Looked at before any apply or delete. An owner is told by its uid: another object of the same name is another owner.
+Checked before any apply or delete. An owner is identified by its uid: another object of the same name is another owner.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from vworkspace_core.controller.decision import MergePatch
 
 
 def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
-    """The owner reference with `controller: true`, if there is one."""
+    """Return the owner reference with `controller: true`, if there is one."""
     owners = metadata(manifest).get("ownerReferences")
     if not isinstance(owners, list):
         return None
@@ -23,16 +23,17 @@ def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
 
 
 def is_controlled_by(manifest: Manifest, uid: str) -> bool:
-    """Whether that very incarnation of a source object controls it."""
+    """Report whether the object with exactly this uid controls the manifest's object."""
     return bool(get_path(controller_of(manifest), "uid") == uid)
 
 
 def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mapping[str, str | None]]]) -> bool:
-    """Whether the owner with `uid` may apply over it: it controls it, or nobody does and it has one of the `marks`.
+    """Report whether the owner with `uid` may apply over this object.
 
-    A mark is labels that it has; None for one that it lacks. The owner reference of this incarnation is enough: labels
-    that somebody took away are the owner's to put back. What an earlier incarnation has left (`--cascade=orphan`)
-    nobody controls: it is taken up again.
+    It may if it controls the object, or if no owner does and the object has one of the `marks`. A mark maps labels to
+    their values; None for a label that must be absent. The owner reference to this uid is enough, since the owner puts
+    back labels that others removed. An orphan of an earlier incarnation (`--cascade=orphan`) has no controller and is
+    adopted.
     """
     controller = controller_of(manifest)
     if controller is not None:
@@ -44,7 +45,7 @@ def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mappin
 
 
 def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
-    """By which an object controls what is downstream of it."""
+    """Return the reference by which an object controls its downstream objects."""
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -56,7 +57,10 @@ def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
 
 
 def adoption(ref: ObjectRef, manifest: Manifest, owner: Mapping[str, Any], labels: Mapping[str, str]) -> MergePatch:
-    """What nobody controls gets an owner reference and `labels`, to be taken down or pruned with its owner."""
+    """Return the patch that gives an object without controller an owner reference and `labels`.
+
+    The object is then deleted or pruned with its owner.
+    """
     owners = metadata(manifest).get("ownerReferences") or ()
     meta = {
         "resourceVersion": metadata(manifest)["resourceVersion"],
@@ -67,14 +71,14 @@ def adoption(ref: ObjectRef, manifest: Manifest, owner: Mapping[str, Any], label
 
 
 def owners_without(manifest: Manifest, uid: str) -> list[Any]:
-    """Its owner references, but for that owner's: the garbage collector leaves it then."""
+    """Return the owner references without that owner's, so that garbage collection spares the object."""
     return [owner for owner in metadata(manifest).get("ownerReferences") or () if get_path(owner, "uid") != uid]
 
 
 def controlled(
     objects: Mapping[ObjectRef, Manifest], uid: str, kinds: Sequence[Kind]
 ) -> Iterator[tuple[ObjectRef, Manifest]]:
-    """What the owner with `uid` controls, in the order of `kinds`."""
+    """Yield the objects that the owner with `uid` controls, in the order of `kinds`."""
     refs: dict[Kind, list[ObjectRef]] = {}
     for ref in objects:
         refs.setdefault(ref.kind, []).append(ref)

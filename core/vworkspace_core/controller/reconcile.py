@@ -38,12 +38,12 @@ from vworkspace_core.ports import EventSink, KubeApi
 
 
 class ResultLabel(StrEnum):
-    """The `result` label of controller_runtime_reconcile_total, plus the two that need naming apart."""
+    """Values of the label `result` of controller_runtime_reconcile_total, plus two that we add."""
 
     SUCCESS = "success"
     REQUEUE_AFTER = "requeue_after"
     REQUEUE = "requeue"
-    """The copy was overtaken; looked at again at once."""
+    """The copy was overtaken by a newer version; reconciled again at once."""
     ERROR = "error"
     TERMINAL = "terminal"
     """Not retried: only another spec, or a person, can help."""
@@ -51,11 +51,11 @@ class ResultLabel(StrEnum):
 
 @attrs.frozen
 class ReconcileResult:
-    """What a reconcile pass did, and when the object is looked at again.
+    """The outcome of a reconcile pass, and when the object is reconciled again.
 
-    `written` holds each object written and the resourceVersion the server answered: the key is not decided again from
-    a cache that has not seen them. `executed` is what was done to which object, `STATUS` for the source's own status.
-    `error` is for the log and the metrics; what it asks for is the default of `requeue`.
+    `written` holds each written object with the resourceVersion that the server answered: the key is not decided again
+    from a cache that has not seen these. `executed` holds verb and object of each write, `STATUS` for the source's own
+    status. `error` is for the log and the metrics; by default `requeue` follows from it.
     """
 
     decision: Decision = attrs.field(factory=Decision)
@@ -63,9 +63,9 @@ class ReconcileResult:
     error: OperatorError | None = None
     requeue: Requeue = attrs.field()
     at_fixed_point: bool = False
-    """Another pass over what was written would write nothing: the events of its own writes need not wake the key."""
+    """True if another pass would write nothing, so that the events of this pass's own writes need not wake the key."""
     is_reported: bool = False
-    """The object's own status says what `error` is about."""
+    """True if the object's own status reports `error`."""
     executed: tuple[tuple[str, ObjectRef], ...] = ()
 
     @requeue.default
@@ -74,7 +74,7 @@ class ReconcileResult:
 
     @property
     def writes(self) -> int:
-        """How many writes reached the API server."""
+        """The number of writes that reached the API server."""
         return len(self.executed)
 
     @property
@@ -84,7 +84,7 @@ class ReconcileResult:
 
     @property
     def label(self) -> ResultLabel:
-        """What the metrics call this result."""
+        """The result's label in the metrics."""
         match self.requeue.pace:
             case RequeuePace.IMMEDIATE:
                 return ResultLabel.REQUEUE
@@ -126,7 +126,7 @@ async def run_pass(
         if decision.status is not None:
             await write_status(work, decision.status)
     except NotFound:
-        # The source has gone meanwhile: its DELETED event is on the way.
+        # The source was deleted meanwhile: its DELETED event is on the way.
         return _result(work, decision, None, Requeue.at_latest(decision.requeue.after))
     except OperatorError as error:
         return _result(work, decision, error, _requeue_of_stopped(decision, error))
@@ -134,7 +134,7 @@ async def run_pass(
 
 
 def _without_status(decision: Decision) -> Decision:
-    """The decision with its status left to another pass. There nothing is written downstream, so it is written then."""
+    """Return the decision without its status, which the next pass writes, since that pass writes nothing downstream."""
     requeue = decision.requeue.no_later_than(decision.status_may_wait)
     return attrs.evolve(decision, status=None, events=(), transitions=(), requeue=requeue)
 
@@ -169,7 +169,7 @@ def _result(
 
 
 def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | None:
-    """Why a finished pass is to be tried again; what only outside help can cure is no error of the pass."""
+    """Return why a finished pass is to be tried again; what only outside help can cure is no error of the pass."""
     match decision.requeue.pace:
         case RequeuePace.REFUSED:
             return first_refusal(failure.error for failure in work.observed.failures)
@@ -180,7 +180,7 @@ def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | 
 
 
 def _requeue_of_stopped(decision: Decision, error: OperatorError) -> Requeue:
-    """When to look again after an error that stopped the source's own writes: in a minute where no retry may help."""
+    """Return when to retry after an error that stopped the source's own writes: at the latest after a minute."""
     requeue = requeue_for(error).no_later_than(decision.requeue.after)
     match error:
         case Unavailable():
@@ -192,7 +192,7 @@ def _requeue_of_stopped(decision: Decision, error: OperatorError) -> Requeue:
 
 
 def _message_of(decision: Decision) -> str:
-    """What the decision's status says of the failure, for the log line."""
+    """Return the message of the failure in the decision's status, for the log line."""
     conditions = get_path(decision.status, "status", "conditions") or ()
     messages = (get_path(condition, "message") for condition in conditions if get_path(condition, "status") == "True")
     return next((message for message in messages if message), "it is tried again; the status says why")

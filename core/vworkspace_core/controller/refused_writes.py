@@ -1,4 +1,4 @@
-"""Writes that the API server refused: whose field is in the way, and the command that hands it back (REC-6, REC-8)."""
+"""Refused writes explained: which manager holds the field, and the command that hands it back (REC-6, REC-8)."""
 
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, Final
@@ -12,7 +12,7 @@ _MOST_FIELDS: Final = 8
 
 
 def is_own_history(failure: Failure, manager: str) -> bool:
-    """A conflict that names only ourselves: an Update entry of our own, against which force is right (REC-6)."""
+    """Report whether a conflict names only our own manager: an Update entry of ours, where force is right (REC-6)."""
     error = failure.error
     return isinstance(error, Conflict) and bool(error.conflicts) and _others(error, manager) == ()
 
@@ -22,7 +22,7 @@ def _others(error: Conflict, manager: str) -> tuple[FieldConflict, ...]:
 
 
 def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
-    """Who else holds what, and the command that hands it back: editing the value back is not enough (REC-8)."""
+    """Name the other managers, their fields and the command that hands these back; editing is not enough (REC-8)."""
     by_manager: dict[str, list[str]] = {}
     for conflict in _others(error, manager):
         by_manager.setdefault(conflict.manager, []).append(conflict.field)
@@ -34,13 +34,14 @@ def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
 
 
 def _listed(fields: Sequence[str]) -> str:
-    """The paths, as many as fit before the command that is the better part of the message."""
+    """List the paths, only so many that the command, which matters more, stays in the message."""
     named = ", ".join(fields[:_MOST_FIELDS])
     return named if len(fields) <= _MOST_FIELDS else f"{named} and {len(fields) - _MOST_FIELDS} more"
 
 
 def _hand_back(failure: Failure, managers: Container[str]) -> str:
-    """One JSON patch that removes the managedFields entries in the way, guarded by their managers' names."""
+    """Return the command with one JSON patch that removes the blocking managedFields entries, guarded by their
+    managers."""
     steps: list[dict[str, Any]] = []
     for index, entry in _object_entries(failure.live):
         manager, operation = str(get_path(entry, "manager")), str(get_path(entry, "operation"))
@@ -53,7 +54,7 @@ def _hand_back(failure: Failure, managers: Container[str]) -> str:
 
 
 def other_holders(live: Manifest | None, manager: str, *path: str) -> set[str]:
-    """The field managers beside `manager` that hold the field at `path`."""
+    """Return the field managers other than `manager` that hold the field at `path`."""
     fields = [f"f:{step}" for step in path]
     return {
         str(get_path(entry, "manager"))
@@ -63,9 +64,9 @@ def other_holders(live: Manifest | None, manager: str, *path: str) -> set[str]:
 
 
 def _object_entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
-    """Entries that hold fields of the object itself, the last first: so positions before a removed one stay right.
+    """Yield entries about the object itself, last first, so that a removal does not move the positions still to use.
 
-    `kubectl scale` writes the spec by a subresource of its own; those of the status hold nothing that is applied.
+    `kubectl scale` writes the spec through a subresource; entries of the status hold no field that is applied.
     """
     found = reversed(list(entries(live)))
     return ((index, entry) for index, entry in found if get_path(entry, "subresource") != "status")

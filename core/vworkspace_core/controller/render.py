@@ -1,4 +1,4 @@
-"""A Decision as JSON-like data, for people, for `plan`, and for comparing decisions byte for byte."""
+"""Rendering of a Decision as JSON-like data: for people, for `plan`, and for comparing decisions byte for byte."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from vworkspace_core.ports import KubernetesEvent
 
 
 def as_data(decision: Decision) -> dict[str, Any]:
-    """Every effect of `decision`, empty ones left out; keys in the order in which they are carried out."""
+    """Return every effect of `decision` except empty ones; keys are in the order of execution."""
     body: dict[str, Any] = {}
     if decision.rehearsals:
         body["dryRun"] = [{"object": _object(rehearsal.ref)} for rehearsal in decision.rehearsals]

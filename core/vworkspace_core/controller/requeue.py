@@ -1,4 +1,4 @@
-"""When an object is looked at again, watch events aside: decided with the Decision, read by the work queue (REC-13)."""
+"""The time of an object's next reconcile, watch events aside: part of the Decision, read by the work queue (REC-13)."""
 
 from enum import Enum
 from typing import ClassVar, Final
@@ -8,14 +8,14 @@ import attrs
 from vworkspace_core.apimachinery.errors import Forbidden, Invalid, OperatorError, Permanent, Stale, Unavailable
 
 SLOW_SECONDS: Final = 60.0
-"""How soon to look again at what only outside help can cure, beside the watch event that will tell of it."""
+"""The delay before another try of what only outside help can cure, in case its watch event does not come."""
 
 REFUSED_SECONDS: Final = 30.0
-"""No watch tells that a role came: so long may pass until it is noticed."""
+"""No watch reports a new role, so this long may pass until it is noticed."""
 
 
 class RequeuePace(Enum):
-    """How the work queue paces the next look, and what becomes of its count of failures for the key."""
+    """The delay before the next pass, and what happens to the key's failure count in the work queue."""
 
     NONE = "no failure that a retry can cure; the count starts anew"
     IMMEDIATE = "the copy was overtaken: at once; only from the second time in a row, after 50 ms or more"
@@ -28,10 +28,10 @@ class RequeuePace(Enum):
 
 @attrs.frozen
 class Requeue:
-    """When an object is looked at again. Watch events come beside it.
+    """The time of an object's next reconcile, in addition to watch events.
 
-    `after`: in so many seconds at the latest, whatever a backoff has come to (OPS-12); None for no such limit. Where
-    the copy was overtaken it does not count. `not_before`: the server asked to be left alone for so many seconds.
+    `after`: at the latest in this many seconds, whatever the backoff is (OPS-12); None for no such limit. It is ignored
+    where the copy was overtaken. `not_before`: the server demanded this many seconds without a request.
     """
 
     pace: RequeuePace = RequeuePace.NONE
@@ -46,11 +46,11 @@ class Requeue:
 
     @classmethod
     def at_latest(cls, seconds: float | None) -> "Requeue":
-        """In so many seconds, without a failure; None for never."""
+        """Return a requeue within `seconds`, without a failure; no requeue for None."""
         return cls.NO if seconds is None else cls(after=seconds)
 
     def no_later_than(self, seconds: float | None) -> "Requeue":
-        """The same, in so many seconds at the latest; None changes nothing."""
+        """Return the same requeue, but within `seconds` at the latest; None changes nothing."""
         if seconds is None or (self.after is not None and self.after <= seconds):
             return self
         return attrs.evolve(self, after=seconds)
@@ -64,7 +64,7 @@ Requeue.REFUSED = Requeue(RequeuePace.REFUSED)
 
 
 def requeue_for(error: OperatorError | None) -> Requeue:
-    """What an error of the port asks for. What only another content can cure is not retried."""
+    """Return the requeue for an error of the port. What only changed content can cure is not retried."""
     match error:
         case None | Invalid() | Permanent() | Forbidden(namespace_terminating=True):
             return Requeue.NO

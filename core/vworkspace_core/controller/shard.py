@@ -1,4 +1,4 @@
-"""Which part of the cluster one process is in charge of: a share of the namespaces, by hash (RUN-13)."""
+"""The part of the cluster that one process reconciles: a share of the namespaces, by hash (RUN-13)."""
 
 import re
 from functools import lru_cache
@@ -13,23 +13,23 @@ _TEXT: Final = re.compile(r"(0|[1-9][0-9]{0,3})/([1-9][0-9]{0,3})")
 
 @lru_cache(maxsize=65536)
 def shard_of(namespace: str, count: int) -> int:
-    """The shard of a namespace among `count`: the same in every process, release and language.
+    """Return the shard of a namespace among `count`: the same in every process, release and language.
 
-    The first eight bytes of its SHA-256, as a number with the highest byte first, modulo `count`.
+    It is the first eight bytes of the name's SHA-256, as a big-endian number, modulo `count`.
     """
     return int.from_bytes(sha256(namespace.encode("utf-8", "surrogatepass")).digest()[:8], "big") % count
 
 
 @attrs.frozen
 class Shard:
-    """Shard `index` of `count`, from 0; by default the only one."""
+    """Shard `index` of `count`, counted from 0; by default the only one."""
 
     index: int = 0
     count: int = 1
 
     @classmethod
     def of(cls, text: str) -> "Shard":
-        """`1/4`. Raises ValueError that says what would be right."""
+        """Parse a text such as `1/4`. Raises ValueError with the form that is right."""
         match = _TEXT.fullmatch(text)
         if match is None:
             raise ValueError("give I/N, such as 0/4 for the first of four")
@@ -45,15 +45,15 @@ class Shard:
 
     @property
     def is_first(self) -> bool:
-        """Whether it does what is done once in a cluster: agent, Cluster status, credential."""
+        """True for the shard that also does what is done once per cluster: agent, Cluster status, credential."""
         return self.index == 0
 
     def owns(self, namespace: str | None) -> bool:
-        """Whether what lies in the namespace is this shard's; what lies in none is the first one's."""
+        """Report whether this shard reconciles the namespace; cluster-scoped objects are the first shard's."""
         if not namespace:
             return self.is_first
         return self.count == 1 or shard_of(namespace, self.count) == self.index
 
 
 WHOLE: Final = Shard()
-"""All there is."""
+"""The only shard, which owns every namespace."""

@@ -1,7 +1,7 @@
 """The one writer of statuses, and of the Events about them (REC-1, REC-6 c, REC-7, RES-4).
 
-Each kind says which conditions and which other fields its status is to have. Whether that is anything new, and what is
-written then, is decided here for all of them: two statuses say the same when they differ only in times.
+Each kind chooses the conditions and other fields of its status. This module decides for all of them whether that
+differs from the live status, and what is written then: two statuses are equal when they differ only in times.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,10 +27,10 @@ from vworkspace_core.ports import KubernetesEvent
 
 @attrs.frozen
 class LiveStatus:
-    """The status that an object has, as far as a new one is compared with it.
+    """The present status of an object, as far as a new one is compared with it.
 
-    `conditions` are those of the types that the operator owns; it leaves others alone. `fields` is JSON: everything
-    but conditions, `observedGeneration`, and times that only say when the status was written.
+    `conditions` are those of the types that the operator owns; it ignores others. `fields` is JSON: everything except
+    conditions, `observedGeneration`, and times that only say when the status was written.
     """
 
     ref: ObjectRef
@@ -43,7 +43,7 @@ class LiveStatus:
 
 @attrs.frozen
 class Minor:
-    """Differences that may wait, so that a running commentary does not become a stream of writes."""
+    """Differences that may be written later, so that progress messages do not become a stream of writes."""
 
     messages_of: frozenset[str] = frozenset()
     """Types of conditions whose message may differ."""
@@ -55,7 +55,7 @@ _NONE = Minor()
 
 @attrs.frozen
 class StatusChange:
-    """A status that says something new: the whole apply configuration for `/status`, and which conditions changed.
+    """A status that differs from the live one: the apply configuration for `/status`, and the changed conditions.
 
     The manifest has the resourceVersion that it was decided on, so that a stale one is refused (REC-6).
     """
@@ -63,10 +63,10 @@ class StatusChange:
     manifest: Manifest
     transitions: tuple[Transition, ...]
     is_minor: bool
-    """Nothing differs but what was called minor."""
+    """True if only differences that may wait remain."""
 
     def added_to(self, decision: Decision, events: Iterable[KubernetesEvent]) -> Decision:
-        """`decision` with this status, and `events` behind its own."""
+        """Return `decision` with this status, and `events` after its own."""
         return attrs.evolve(
             decision, status=self.manifest, transitions=self.transitions, events=(*decision.events, *events)
         )
@@ -82,9 +82,9 @@ def status_change(
     minor: Minor = _NONE,
     write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json,
 ) -> StatusChange | None:
-    """What to write so that the status has the conditions `wanted` and `fields`; None where it says so already.
+    """Return the change that gives the status the conditions `wanted` and `fields`; None if it has them already.
 
-    `not_compared` is written beside and is no reason to write, such as the time of the last write.
+    `not_compared` is written as well but is no reason to write, such as the time of the last write.
     """
     wanted = tuple(wanted)
     if _is_there(live, wanted, fields):
@@ -103,7 +103,7 @@ def status_change(
 
 
 def _is_there(live: LiveStatus, wanted: Iterable[Wanted | Condition], fields: Mapping[str, Any]) -> bool:
-    """Whether the status says so already. Asked before anything is built: in the steady state the answer is yes."""
+    """Report whether the status is as wanted. Checked before anything is built: in the steady state it is."""
     return (
         live.observed_generation == live.generation
         and are_there(wanted, live.conditions, generation=live.generation)
@@ -128,7 +128,7 @@ def _without(fields: Mapping[str, Any], names: frozenset[str]) -> Mapping[str, A
 def event_of(
     change: Transition, regarding: ObjectRef, uid: str, *, warning: bool, reason: str = "", action: str = "Reconcile"
 ) -> KubernetesEvent:
-    """The Kubernetes Event that tells a transition, under the condition's reason or another one (REC-1)."""
+    """Return the Kubernetes Event for a transition, under the condition's reason or another one (REC-1)."""
     condition = change.condition
     return KubernetesEvent(
         regarding=regarding,

@@ -11,7 +11,7 @@ from vworkspace_core.apimachinery.timestamps import microtime
 from vworkspace_core.ports import KubernetesEvent
 
 LONGEST_NOTE: Final = 1024
-"""In bytes of UTF-8: that is what the API server counts, whatever its message says."""
+"""In bytes of UTF-8: the API server counts these, although its error message says characters."""
 
 _LONGEST_WORD: Final = 128
 _CONTROLLER: Final = "vworkspace.io/operator"
@@ -19,7 +19,8 @@ _MOST: Final = 2**31 - 1
 
 
 def event_ref(event: KubernetesEvent, instance: str, first: datetime) -> ObjectRef:
-    """Where the Event lies, under a name of its own: beside its object, or in `default` for cluster-scoped ones."""
+    """Return a unique reference for the Event, in the namespace of its object, or in `default` for cluster-scoped
+    ones."""
     ref = event.regarding
     unique = content_hash(
         [instance, microtime(first), event.regarding_uid, event.type, event.reason, event.action, event.note]
@@ -28,7 +29,7 @@ def event_ref(event: KubernetesEvent, instance: str, first: datetime) -> ObjectR
 
 
 def event_manifest(event: KubernetesEvent, ref: ObjectRef, *, instance: str, first: datetime) -> dict[str, Any]:
-    """The manifest of an Event seen once, whose note fits. `instance` names the process, `first` when it happened."""
+    """Build the manifest of an Event that occurred once at `first`; its note fits. `instance` names the process."""
     about = event.regarding
     regarding = {"apiVersion": about.kind.api_version, "kind": about.kind.kind, "name": about.name}
     if about.namespace:
@@ -49,12 +50,12 @@ def event_manifest(event: KubernetesEvent, ref: ObjectRef, *, instance: str, fir
 
 
 def series_of(count: int, last: datetime) -> dict[str, Any]:
-    """What a repeated Event says beside: how often it was seen, twice at least, and when last."""
+    """Return the `series` of a repeated Event: how often it occurred, at least twice, and when last."""
     return {"count": min(count, _MOST), "lastObservedTime": microtime(last)}
 
 
 def note_of(text: str) -> str:
-    """`text` without secrets, cut to what fits, between two characters."""
+    """Return `text` without secrets, cut to the longest note between two characters."""
     raw = shown(text, 4 * LONGEST_NOTE).encode("utf-8", "replace")
     if len(raw) <= LONGEST_NOTE:
         return raw.decode()

@@ -1,17 +1,17 @@
-"""What was said already, so that it is said once: bounded, the oldest forgotten first."""
+"""A bounded memory of messages, so that each is issued once; the oldest subject is forgotten first."""
 
 from collections import OrderedDict
 
 
 class Once:
-    """The last thing said of each subject, of `most` subjects at most."""
+    """The last message of each subject, for at most `most` subjects."""
 
     def __init__(self, most: int = 4096) -> None:
         self._most = most
         self._said: OrderedDict[str, str] = OrderedDict()
 
     def first(self, subject: str, said: str) -> bool:
-        """Whether this differs from what was said last of the subject; it counts as said from now on."""
+        """Remember the subject's message and report whether it differs from the one before."""
         before = self._said.get(subject)
         self._said[subject] = said
         self._said.move_to_end(subject)
@@ -20,5 +20,5 @@ class Once:
         return before != said
 
     def forget(self, subject: str) -> bool:
-        """What was said is over; whether there was anything."""
+        """Forget the subject's last message and report whether there was one."""
         return self._said.pop(subject, None) is not None

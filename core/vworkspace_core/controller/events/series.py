@@ -1,13 +1,13 @@
-"""Which Kubernetes Events are written: repeats grow a series, and no object floods its namespace (RUN-5).
+"""Kubernetes Events that are written: repeats grow a series, and no object floods its namespace (RUN-5).
 
-A deterministic data structure; time is an argument. Expected flow: `observe` each event; `take` what is to be written;
-tell what came of it with `wrote` or `failed`.
+A deterministic data structure; time is an argument. Expected flow: `observe` each event; `take` the next write; report
+its result with `wrote` or `failed`.
 
 Guarantees
-    What differs from an earlier Event in nothing but time raises that one's `series`, as long as the last repeat is
-    less than six minutes ago.
-    In any time T, at most 25 writes and one for each five minutes of T concern one object; five of the 25 are kept for
-    news, so that repeats do not silence it.
+    An event that differs from an earlier Event only in time raises that Event's `series`, if the last repeat is less
+    than six minutes ago.
+    In any time T, at most 25 writes and one for each five minutes of T concern one object; five of the 25 are reserved
+    for new Events, so that repeats do not suppress them.
     No repeat is lost: a count that could not be written yet is written later.
     Bounded: at most `most` series and objects are remembered, and what has to be forgotten is counted.
 """
@@ -32,7 +32,7 @@ _AGAIN: Final = timedelta(seconds=30)
 
 
 class Observed(StrEnum):
-    """What becomes of an event."""
+    """The treatment of an observed event."""
 
     NEW = "created"
     REPEATED = "repeated"
@@ -61,7 +61,7 @@ Write: TypeAlias = CreateEvent | UpdateSeries
 
 @attrs.define
 class _Series:
-    """One Event and its repeats. `written` is the count that the server knows, 0 before the Event is there."""
+    """One Event and its repeats. `written` is the count that the server knows, 0 before the Event is created."""
 
     ref: ObjectRef
     first: datetime
@@ -71,7 +71,7 @@ class _Series:
     asked: int = 0
     """The count in the write under way; 0 for none."""
     not_before: datetime | None = None
-    """After a write that failed: when the next one may be."""
+    """The earliest time of the next write after a failed one."""
 
     @property
     def wants(self) -> bool:
@@ -79,19 +79,19 @@ class _Series:
 
     @property
     def price(self) -> float:
-        """How full the bucket has to be for the next write."""
+        """The number of tokens that the next write needs; a repeat must leave the reserve for new Events."""
         return 1.0 + _FOR_NEWS if self.written else 1.0
 
 
 @attrs.define
 class _Bucket:
-    """How much may be written about one object."""
+    """The remaining writes about one object."""
 
     since: datetime
     tokens: float = _BURST
 
     def fill(self, now: datetime) -> None:
-        """Add what came in since the last look. A clock that goes back adds nothing."""
+        """Add the tokens that accrued since the last call. A clock that goes back adds nothing."""
         self.tokens = min(_BURST, self.tokens + max(0.0, (now - self.since) / _REFILL))
         self.since = now
 
@@ -100,7 +100,10 @@ _Object: TypeAlias = tuple[ObjectRef, str]
 
 
 class EventSeries:
-    """See the module. `instance` names the process in each Event; `waiting` bounds what waits to be written."""
+    """The structure that the module describes. `instance` names the process in each Event; `waiting` limits the Events
+
+    that are due.
+    """
 
     def __init__(self, instance: str, *, most: int = 4096, waiting: int = 1000) -> None:
         self._instance = instance
@@ -108,7 +111,7 @@ class EventSeries:
         self._waiting = waiting
         self._series: OrderedDict[KubernetesEvent, _Series] = OrderedDict()  # by the time of the last repeat
         self._buckets: OrderedDict[_Object, _Bucket] = OrderedDict()  # by the time of the last look
-        self._due: OrderedDict[KubernetesEvent, datetime] = OrderedDict()  # what wants to be written, and since when
+        self._due: OrderedDict[KubernetesEvent, datetime] = OrderedDict()  # events to write, and since when
         self._news: dict[_Object, int] = {}  # Events about an object that wait to be created
 
     def __len__(self) -> int:
@@ -116,11 +119,11 @@ class EventSeries:
 
     @property
     def objects(self) -> int:
-        """How many objects are remembered for what was written about them."""
+        """The number of objects whose writes are counted."""
         return len(self._buckets)
 
     def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
-        """Take an event in. DROPPED: nothing will be written of it."""
+        """Take an event in. DROPPED: nothing of it will be written."""
         self._forget(now)
         event = attrs.evolve(event, note=note_of(event.note))
         series = self._series.get(event)
@@ -141,14 +144,14 @@ class EventSeries:
 
     @property
     def waiting(self) -> int:
-        """How many Events wait to be written, or written anew."""
+        """The number of Events that wait to be written, for the first time or again."""
         return len(self._due)
 
     def take(self, now: datetime, *, waited: timedelta = timedelta(0)) -> Write | None:
-        """What is to be written next, of what has waited so long; None for nothing at present.
+        """Return the next write among events that have waited for `waited`; None if none is possible now.
 
-        A warning that is news does not wait: it may be the last word of a process that is about to be killed. The
-        caller owes `wrote` or `failed`.
+        A new warning does not wait: it may be the last message of a process that is about to be killed. The caller must
+        report the result with `wrote` or `failed`.
         """
         for event, since in self._due.items():
             series = self._series[event]
@@ -164,16 +167,17 @@ class EventSeries:
         return None
 
     def wrote(self, write: Write) -> None:
-        """The server took it."""
+        """Record that the server accepted the write."""
         series = self._ended(write)
         series.written, series.asked, series.not_before = series.asked, 0, None
         if series.wants:
             self._due[write.event] = series.last
 
     def failed(self, write: Write, now: datetime, *, gone: bool = False) -> Observed:
-        """The server did not take it. `gone`: the Event is no longer there, and its next repeat is news.
+        """Record that the server refused the write. `gone`: the Event no longer exists, and its next repeat is a new
+        one.
 
-        DROPPED: an Event that could not be created is given up; its repeat is news too.
+        DROPPED: an Event that could not be created is given up; its next repeat is a new one too.
         """
         series = self._ended(write)
         series.asked = 0
@@ -188,14 +192,14 @@ class EventSeries:
         return Observed.REPEATED
 
     def next_look(self, now: datetime) -> timedelta | None:
-        """When `take` may have something again; None when nothing waits."""
+        """Return how long until `take` may return a write again; None if nothing waits."""
         waits = [self._wait(event, now) for event in self._due if self._series[event].wants]
         return min(waits, default=None)
 
     def _wait(self, event: KubernetesEvent, now: datetime) -> timedelta:
         series, bucket = self._series[event], self._bucket(_about(event), now)
         held = series.not_before - now if series.not_before is not None else timedelta(0)
-        # A little more than it takes: timedelta rounds, and so does the bucket.
+        # A little longer than necessary: timedelta rounds, and so does the bucket.
         return max(held, max(0.0, series.price - bucket.tokens) * _REFILL) + timedelta(milliseconds=1)
 
     def _write(self, event: KubernetesEvent, series: _Series) -> Write:
@@ -221,7 +225,7 @@ class EventSeries:
         return bucket
 
     def _forget(self, now: datetime) -> None:
-        """Series that have ended and are written; objects about which nothing was said while their bucket filled."""
+        """Drop series that have ended and are written, and objects whose bucket is full again."""
         for event in list(self._ended_series(now)):
             del self._series[event]
         while self._buckets and (len(self._buckets) > self._most or self._oldest_is_full(now)):

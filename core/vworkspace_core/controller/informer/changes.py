@@ -1,4 +1,4 @@
-"""What a store tells its readers: one object appeared, changed or went away."""
+"""Changes that a store reports to its readers: an object appeared, changed or was deleted."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,7 +14,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ChangeType(StrEnum):
-    """Kind of a change, seen from the store."""
+    """The kind of a change, seen from the store."""
 
     ADDED = "added"
     UPDATED = "updated"
@@ -25,8 +25,8 @@ class ChangeType(StrEnum):
 class CacheChange:
     """One change of the store.
 
-    `raw` is the object as it is now, for DELETED as it was last known; `version` is the resourceVersion of that,
-    and `old_raw` what an UPDATED replaced. `initial` marks objects of the first list. A delete that was missed while
+    `raw` is the present object, for DELETED its last known state; `version` is its resourceVersion, and `old_raw` the
+    object that an UPDATED replaced. `initial` marks objects of the first list. A deletion that was missed while
     disconnected is a DELETED like any other.
     """
 
@@ -39,10 +39,10 @@ class CacheChange:
 
     @cached_property
     def object(self) -> Manifest:
-        """The object, decoded once for all who are told of the change: nobody alters it."""
+        """The object, decoded once for all readers; no reader may alter it."""
         return _decode(self.raw)
 
     @property
     def old_object(self) -> Mapping[str, Any] | None:
-        """What an UPDATED replaced, the caller's own copy; None for the others."""
+        """The object that an UPDATED replaced, as the caller's own copy; None for other changes."""
         return None if self.old_raw is None else _decode(self.old_raw)

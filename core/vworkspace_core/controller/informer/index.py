@@ -1,4 +1,4 @@
-"""Secondary indexes of a store: which objects carry a value."""
+"""Secondary indexes of a store: the objects that carry a value."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
@@ -6,34 +6,34 @@ from typing import TypeAlias
 from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata
 
 Name: TypeAlias = tuple[str, str]
-"""Namespace (empty for cluster-scoped kinds) and name of an object."""
+"""The namespace (empty for cluster-scoped kinds) and name of an object."""
 
 IndexKey: TypeAlias = tuple[str, str]
-"""Name of an index and a value in it."""
+"""The name of an index and a value in it."""
 
 Indexer: TypeAlias = Callable[[Manifest], Iterable[str]]
 """The values under which an object is found."""
 
 
 def owner_uids(manifest: Manifest) -> Iterable[str]:
-    """uids of all owners, controller or not."""
+    """Return the uids of all owners, controller or not."""
     owners = metadata(manifest).get("ownerReferences") or ()
     return (str(uid) for owner in owners if (uid := get_path(owner, "uid")))
 
 
 def keys_of(manifest: Manifest, indexers: Mapping[str, Indexer]) -> tuple[IndexKey, ...]:
-    """Every index entry of an object, each once."""
+    """Return every index entry of an object, each once."""
     return tuple({(index, value): None for index, indexer in indexers.items() for value in indexer(manifest)})
 
 
 class SecondaryIndex:
-    """Names by index key, in the order they came in."""
+    """Object names by index key, in order of arrival."""
 
     def __init__(self) -> None:
         self._names: dict[IndexKey, dict[Name, None]] = {}
 
     def find(self, index: str, value: str) -> Iterable[Name]:
-        """Names held under a value."""
+        """Return the names held under a value."""
         return self._names.get((index, value), {})
 
     def insert(self, name: Name, keys: Iterable[IndexKey]) -> None:
@@ -42,7 +42,7 @@ class SecondaryIndex:
             self._names.setdefault(key, {})[name] = None
 
     def remove(self, name: Name, keys: Iterable[IndexKey]) -> None:
-        """Take a name out from under all its keys."""
+        """Remove a name from all its keys."""
         for key in keys:
             names = self._names[key]
             del names[name]

@@ -1,6 +1,6 @@
 """The informer as a machine without I/O: list in pages, then watch, for as long as the process runs (RUN-1).
 
-`step` takes what happened and says what to do. Time and jitter are arguments.
+`step` takes an event and returns the new state with its effects. Time and jitter are arguments.
 
 Expected flow
     Started → ReadPage … BufferPage → Replace, OpenStream → PutObject/RemoveObject/Advance … → OpenStream at the last
@@ -12,7 +12,7 @@ Guarantees
     A position is never skipped. The storage may be restored from a snapshot at any time, and a server accepts a
     watch from a version of its future and sends nothing (W-15). So after a stream that fell silent, or a gap longer
     than `resume_within`, everything is listed again; a watch that ended before its time or broke is resumed where it
-    stopped only if a list of one object shows that the server is not behind that position.
+    stopped only if a list of one object shows that the server is not older than that position.
 Assumption
     resourceVersions of one kind are numbers that grow while a server serves; those that are not numbers are not
     compared. An API server that is stopped for a restore is away for at least three seconds.
@@ -57,7 +57,7 @@ InformerStep: TypeAlias = tuple[InformerState, tuple[InformerEffect, ...]]
 
 @attrs.frozen
 class InformerContext:
-    """When a step happens, with the policy in force."""
+    """The time of a step, its jitter and the policy in force."""
 
     now: float
     jitter: float
@@ -76,7 +76,7 @@ def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *e
 def list_anew(
     state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect
 ) -> InformerStep:
-    """List again at once; pages of an unfinished list are forgotten."""
+    """List again at once; forget the pages of an unfinished list."""
     listing = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     resumed, asked = resume(listing, moment)
     return resumed, (*effects, DiscardPages(), Relist(cause), *asked)
@@ -85,7 +85,7 @@ def list_anew(
 def pause(
     state: InformerState, moment: InformerContext, *effects: InformerEffect, at_least: float = 0.0
 ) -> InformerStep:
-    """Count a failure and wait before going on with the same phase."""
+    """Count a failure and wait before the same phase goes on."""
     policy, quiet = moment.policy, moment.now - state.failed_at
     failures = 1 if quiet > policy.quiet_reset else state.failures + 1
     delay = max(policy.backoff.delay(failures, moment.jitter), min(at_least, policy.retry_after_cap))
@@ -97,9 +97,10 @@ def pause(
 def resume_or_relist(
     state: InformerState, moment: InformerContext, trouble: ReportWatchError, at_least: float = 0.0
 ) -> InformerStep:
-    """Wait, then resume the watch of a stream that broke, or list again where the gap is too long for that.
+    """Wait, then resume the watch of a stream that broke, or list again if the gap is too long for that.
 
-    A stream that lasted was cut by something in between, as load balancers do with idle ones: the first failure.
+    A stream that lasted was cut by something on the way, as load balancers cut idle ones: this counts as a first
+    failure.
     """
     lasted = moment.now - state.asked_at >= moment.policy.backoff.cap
     counted = attrs.evolve(state, failures=0) if lasted else state
@@ -116,7 +117,7 @@ def wait_for(state: InformerState, seconds: float, moment: InformerContext) -> I
 
 
 def resume(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Ask the server for what the phase needs."""
+    """Send the request that the phase needs."""
     asking = attrs.evolve(state, asked_at=moment.now, had_event=False)
     match state.phase:
         case InformerPhase.LISTING | InformerPhase.MISSING:
@@ -143,7 +144,7 @@ def step(
     jitter: float,
     policy: InformerPolicy = DEFAULT_POLICY,
 ) -> InformerStep:
-    """The next state, and what to do. `now` is monotonic seconds, `jitter` a number in [0, 1)."""
+    """Return the next state and its effects. `now` is monotonic seconds, `jitter` a number in [0, 1)."""
     moment = InformerContext(now, jitter, policy)
     match event:
         case WatchEvent():
@@ -188,7 +189,7 @@ def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) 
 
 
 def _compared(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
-    """Resume the watch, unless the server is behind its position: then it is another history."""
+    """Resume the watch, unless the server is older than its position: then its storage was restored, so list again."""
     if older(page.resource_version, state.resource_version):
         return relist(state, RelistCause.BACKWARDS, moment)
     return resume(attrs.evolve(state, in_doubt=False), moment)
@@ -202,9 +203,9 @@ def _page(state: InformerState, page: PageRead, moment: InformerContext) -> Info
 
 
 def _listed(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
-    """The last page: the buffered objects become the content, also where they are older than what was seen.
+    """Take the last page: the buffered objects become the store's content, even those older than what was seen.
 
-    A list without a resourceVersion is the most recent there is (W-01): an older one means restored storage.
+    A list without a resourceVersion is the most recent state (W-01): an older one means restored storage.
     """
     version = page.resource_version
     fresh = attrs.evolve(
@@ -237,7 +238,10 @@ def _list_failed(state: InformerState, error: OperatorError, moment: InformerCon
 
 
 def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerContext) -> InformerStep:
-    """The kind is not served. Said once it may be a server that is starting, so a full store waits for a second."""
+    """Handle a kind that is not served.
+
+    The first time the server may be starting, so a full store waits for a second.
+    """
     misses = state.misses + 1
     missed = attrs.evolve(state, misses=misses, continue_token="", heard_at=moment.now)
     if state.resource_version and misses < 2:
@@ -248,7 +252,7 @@ def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerCo
 
 
 def _wake_requested(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Look at once whether the kind is served, but no more often than after a failure."""
+    """Check at once whether the kind is served, but no more often than after a failure."""
     if state.phase is not InformerPhase.MISSING:
         return state, (Wait(max(0.0, state.wake_at - moment.now)),)
     soonest = state.asked_at + moment.policy.backoff.base
@@ -285,7 +289,8 @@ def _stream_failed(state: InformerState, error: OperatorError, moment: InformerC
 
 
 def _went_quiet(state: InformerState, moment: InformerContext) -> InformerStep:
-    """List again: the peer may be gone (D22), or have gone back in time; or the server sends no bookmarks."""
+    """List again: the peer or the network path may be dead, or the storage restored; or the server sends no
+    bookmarks."""
     silences = state.silences + 1
     expected = state.bookmarked or silences < moment.policy.believe_silence
     quiet = attrs.evolve(state, silences=silences, bookmarks=expected)

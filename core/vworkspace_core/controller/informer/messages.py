@@ -1,4 +1,4 @@
-"""What happens to an informer, and what it wants done: the vocabulary of `informer.step`."""
+"""Events and effects of an informer: the vocabulary of `informer.step`."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -12,7 +12,7 @@ from vworkspace_core.ports import WatchEvent
 
 
 class RelistCause(StrEnum):
-    """Why everything is listed again."""
+    """Reasons to list everything again."""
 
     EXPIRED = "expired"
     """410: the position is older than the server's memory."""
@@ -27,7 +27,7 @@ class RelistCause(StrEnum):
     UNREADABLE = "unreadable"
     """The position itself was refused."""
     PERIODIC = "periodic"
-    """So that even an event the server failed to send is noticed."""
+    """Done regularly, so that even an event that the server failed to send is noticed."""
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ class Started:
 
 @attrs.frozen
 class PageRead:
-    """A page of the list came."""
+    """A page of the list arrived."""
 
     items: Sequence[Manifest]
     resource_version: str
@@ -65,17 +65,17 @@ class StreamFailed:
 
 @attrs.frozen
 class WentQuiet:
-    """Nothing was heard on the stream for its quiet limit: nobody may be there any more."""
+    """The stream was silent for its quiet limit: the server may be gone."""
 
 
 @attrs.frozen
 class WaitElapsed:
-    """The wait asked for is over."""
+    """The requested wait is over."""
 
 
 @attrs.frozen
 class WakeRequested:
-    """Somebody believes that the kind is served now."""
+    """A caller believes that the kind is served now."""
 
 
 InformerEvent: TypeAlias = (
@@ -84,7 +84,7 @@ InformerEvent: TypeAlias = (
 
 
 def is_answer(event: InformerEvent) -> bool:
-    """Whether the event shows that the server is there, be it with a refusal."""
+    """Report whether the event shows that the server answers, even with a refusal."""
     match event:
         case ListFailed(error) | StreamFailed(error):
             return not (isinstance(error, Unavailable) and error.status is None)
@@ -106,7 +106,7 @@ class ReadPage:
 class OpenStream:
     """Close the stream, if one is open, and watch from `resource_version`.
 
-    The server is asked to end it after `timeout_seconds`; silence of `quiet_limit` seconds is `WentQuiet`.
+    The server is requested to end it after `timeout_seconds`; silence of `quiet_limit` seconds is `WentQuiet`.
     """
 
     resource_version: str
@@ -123,7 +123,7 @@ class Wait:
 
 @attrs.frozen
 class BufferPage:
-    """Keep a page beside the store."""
+    """Buffer a page outside the store's content."""
 
     items: Sequence[Manifest]
 
@@ -142,37 +142,37 @@ class Replace:
 
 @attrs.frozen
 class PutObject:
-    """Take an object into the store."""
+    """Put an object into the store."""
 
     object: Manifest
 
 
 @attrs.frozen
 class RemoveObject:
-    """Drop an object from the store; this is its last state."""
+    """Remove an object from the store; `object` is its last state."""
 
     object: Manifest
 
 
 @attrs.frozen
 class Advance:
-    """The store has seen everything up to here."""
+    """Record that the store has seen everything up to this version."""
 
     resource_version: str
 
 
 @attrs.frozen
 class Relist:
-    """A relist begins; for the statistics."""
+    """Count a relist in the statistics."""
 
     cause: RelistCause
 
 
 @attrs.frozen
 class ReportWatchError:
-    """Something failed and will be tried again; for the statistics and the log.
+    """Report a failure that will be retried, for the statistics and the log.
 
-    `is_usual`: it happens on a cluster where nothing changes, and is no trouble of anything.
+    `is_usual`: it also happens on a cluster where nothing changes, and indicates no problem.
     """
 
     reason: str
@@ -180,7 +180,7 @@ class ReportWatchError:
 
 
 InformerCommand: TypeAlias = ReadPage | OpenStream | Wait
-"""What to do next. At most one is among the effects of a step, as the last; without one: read on."""
+"""The next action. A step has at most one, as its last effect; without one, reading goes on."""
 
 InformerEffect: TypeAlias = (
     BufferPage

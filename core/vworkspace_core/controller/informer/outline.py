@@ -1,7 +1,7 @@
-"""What a store holds of a large object: enough to find it and to tell of it, and a hash of the rest (RUN-11).
+"""Outlines of large objects: enough to find and report one in the store, with a hash of the rest (RUN-11).
 
-So the memory of a process is bounded by the number of objects that there are, not by their size: 500 instances whose
-values are half a megabyte each are legal. Decisions need such an object whole, and read it when they act on it.
+They bound the memory of a process by the number of objects, not by their size: 500 instances whose values are half a
+megabyte each are legal. Decisions need such an object whole, and read it live before they act on it.
 """
 
 import hashlib
@@ -14,10 +14,10 @@ from vworkspace_core.apimachinery.manifest import Manifest, metadata
 from vworkspace_core.apimachinery.nesting import UNREADABLE, too_deep
 
 OUTLINE: Final = "vworkspace.io/outline"
-"""A field beside `metadata` that no API server sends: the SHA-256 of the object that this is the outline of."""
+"""A field next to `metadata` that no API server sends: the SHA-256 of the whole object."""
 
 HELD_WHOLE: Final = 32 * 1024
-"""Bytes of JSON up to which an object is held whole."""
+"""The longest JSON, in bytes, of an object that is held whole."""
 _LARGEST_METADATA: Final = 8 * 1024
 _LARGEST_MEMBER: Final = 1024
 _LARGEST_STATUS: Final = 16 * 1024
@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def outline_of(manifest: Manifest, raw: bytes) -> dict[str, Any]:
-    """Return what is held of an object with this JSON: what is small of its metadata, spec and status."""
+    """Return the outline of an object with this JSON: the small parts of its metadata, spec and status."""
     status = manifest.get("status")
     parts = {
         "apiVersion": manifest.get("apiVersion"),
@@ -43,7 +43,7 @@ def outline_of(manifest: Manifest, raw: bytes) -> dict[str, Any]:
 
 
 def bounded(manifest: Manifest) -> Manifest:
-    """Return an object, or its outline where it is large; one that nests too deeply to be encoded as it is."""
+    """Return an object, or its outline if it is large; one that nests too deeply to be encoded stays as it is."""
     try:
         raw = _encode(manifest)
     except RecursionError:
@@ -52,12 +52,12 @@ def bounded(manifest: Manifest) -> Manifest:
 
 
 def is_outline(manifest: Manifest) -> bool:
-    """Return whether something of the object is not held."""
+    """Report whether parts of the object are missing."""
     return OUTLINE in manifest
 
 
 def _small(members: Any, largest: int) -> dict[str, Any]:
-    """The members whose JSON is no longer than that; the first ones, where there are many."""
+    """Return the members whose JSON is at most `largest` long, and only the first ones if there are many."""
     if not isinstance(members, Mapping):
         return {}
     small = {name: value for name, value in members.items() if len(name) + len(_encode(value)) <= largest}

@@ -1,4 +1,4 @@
-"""A few fields of an object's JSON, without decoding the rest: what is asked of every change."""
+"""Decoding of a few fields of an object's JSON without the rest, as every change needs them."""
 
 from collections.abc import Iterator
 
@@ -44,7 +44,7 @@ _decode_status = msgspec.json.Decoder(_WithStatus).decode
 
 
 def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
-    """The owners of `kind` that an object names; none for one whose metadata is not as it should be."""
+    """Yield the owners of `kind` that an object names; none if its metadata is malformed."""
     try:
         meta = _decode_owners(raw).metadata
     except msgspec.ValidationError:
@@ -56,10 +56,10 @@ def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
 
 
 def is_in_progress(raw: bytes) -> bool:
-    """Whether a controller has yet to give its verdict on the object as it is, in the common conditions.
+    """Report whether a controller has yet to give its verdict on this version of the object, by the common conditions.
 
-    No verdict is one that is missing, Unknown, or of an older generation, or that stands beside Reconciling=True. An
-    object that is being deleted, or whose status is not as it should be, is not in progress.
+    There is no verdict if Ready is missing or Unknown, if the status is of an older generation, or next to
+    Reconciling=True. An object that is being deleted, or whose status is malformed, is not in progress.
     """
     try:
         partial = _decode_status(raw)

@@ -1,10 +1,9 @@
 """The informer's store: every object of one kind as packed JSON, decoded when it is read (RUN-1).
 
-JSON takes a tenth of the memory of dicts, packed a tenth of that, and every reader gets a copy of its own for free.
-The objects that came last stay unpacked for a while: they are read most, and the next ones to change.
-managedFields are dropped on the way in unless asked for. Of an object that is larger than asked for an outline is held
-(`outline`). A relist is buffered beside the live content and replaces it
-in one step; the difference yields the changes that were missed, deletes included.
+JSON takes a tenth of the memory of dicts, packed a tenth of that, and every reader gets its own copy at no extra cost.
+The newest objects stay unpacked for a while: they are read most, and likely to change next. managedFields are dropped
+on arrival by default. Of an object that exceeds a limit only an outline is held (`outline`). A relist is buffered next
+to the live content and replaces it in one step; the difference yields the changes that were missed, deletions included.
 """
 
 import zlib
@@ -21,19 +20,22 @@ from vworkspace_core.controller.informer.index import Indexer, IndexKey, Name, S
 from vworkspace_core.controller.informer.outline import outline_of
 
 _LEVEL = 1
-_WINDOW = -13  # raw, 8 KiB: most objects are smaller; what a larger one repeats from further back is kept twice
-_MEMORY = 6  # of a window that small; zlib clears it for each object
+_WINDOW = -13  # raw deflate, 8 KiB: most objects are smaller; a repetition from further back is stored twice
+_MEMORY = 6  # enough for a window that small; zlib clears it for each object
 _UNPACKED = 128 * 1024
 
 
 def pack(raw: bytes, typical: bytes) -> bytes:
-    """`raw` as it differs from `typical`: any will do, one that resembles it makes it small."""
+    """Compress `raw` with `typical` as dictionary: any bytes will do, similar ones make the result small."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zdict=typical)
     return packer.compress(raw) + packer.flush()
 
 
 def unpack(packed: bytes, typical: bytes) -> bytes:
-    """What was packed with the same `typical`, byte for byte. Raises zlib.error for anything else that it can tell."""
+    """Return the bytes that were packed with the same `typical`.
+
+    Raises zlib.error for other input, if it can detect it.
+    """
     return zlib.decompressobj(_WINDOW, zdict=typical).decompress(packed)
 
 
@@ -59,7 +61,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def without_managed_fields(manifest: Manifest) -> Manifest:
-    """`manifest` without `metadata.managedFields`, most of an applied object's size; not a deep copy."""
+    """Return `manifest` without `metadata.managedFields`, most of an applied object's size; not a deep copy."""
     meta = metadata(manifest)
     if "managedFields" not in meta:
         return manifest
@@ -67,16 +69,16 @@ def without_managed_fields(manifest: Manifest) -> Manifest:
 
 
 def older(version: str, than: str) -> bool:
-    """Whether one resourceVersion precedes another. False when they cannot be compared (not numbers)."""
+    """Report whether `version` precedes `than`; False if they cannot be compared because one is no number."""
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
 @attrs.define(eq=False)
 class _Entry:
     content: bytes
-    """JSON, or what it was packed to."""
+    """The object's JSON, packed or not."""
     typical: bytes
-    """What it is packed with; many entries share it."""
+    """The dictionary with which it is packed; many entries share one."""
     uid: str
     version: str
     keys: tuple[IndexKey, ...]
@@ -87,14 +89,14 @@ class _Entry:
         return unpack(self.content, self.typical) if self.is_packed else self.content
 
     def pack(self) -> int:
-        """By how many bytes it grew, as a rule a negative number."""
+        """Pack the content; return the growth in bytes, as a rule a negative number."""
         before, self.content, self.is_packed = len(self.content), pack(self.content, self.typical), True
         return len(self.content) - before
 
 
 @attrs.frozen
 class _Difference:
-    """What a replacement did under a name; its objects are unpacked one at a time, as changes are made of it."""
+    """The change of one name by a replacement; its objects are unpacked one at a time, when changes are made of it."""
 
     name: Name
     before: _Entry | None
@@ -102,13 +104,13 @@ class _Difference:
 
 
 class ObjectStore:
-    """Objects of `kind`. One writer (the informer), any number of readers between awaits.
+    """The cached objects of `kind`. One writer (the informer), any number of readers between awaits.
 
-    `transform` is applied to everything that comes in and must not change its argument; `indexers` name
-    further indexes beside `namespace` and `owner`. `wanted` says of which namespaces objects are kept; nobody is told
-    of others. `whole` is how many bytes of JSON an object may have that is held whole, None for any number: to act on
-    one of which an outline is held, read it live (`Informers.whole`). `unpacked` is how many bytes of JSON, of the
-    objects that came last, are not packed. `resource_version` is how far the store has seen, "" before the first list.
+    `transform` is applied to every incoming object and must not change its argument; `indexers` name further indexes,
+    in addition to `namespace` and `owner`. `wanted` decides of which namespaces objects are kept; no reader is notified
+    of others. `whole` is the longest JSON, in bytes, of an object that is held whole, None for any length: to act on an
+    object held as an outline, read it live (`Informers.whole`). `unpacked` is how many bytes of JSON, of the newest
+    objects, are not packed. `resource_version` is the version that the store has seen last, "" before the first list.
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class ObjectStore:
         self._buffer: dict[Name, _Entry] = {}
         self._whole = whole
         self._most_unpacked = unpacked
-        self._unpacked: dict[Name, tuple[_Entry, int]] = {}  # in the order in which they came, with their bytes
+        self._unpacked: dict[Name, tuple[_Entry, int]] = {}  # in order of arrival, with their bytes
         self._unpacked_bytes = 0
         self._typical = b""
         self._bytes = 0
@@ -142,51 +144,54 @@ class ObjectStore:
 
     @property
     def bytes(self) -> int:
-        """Bytes held, as they are held; what packed objects have in common is not counted."""
+        """The bytes of all contents as held; the dictionary that packed objects share is not counted."""
         return self._bytes
 
     def get(self, namespace: str | None, name: str) -> dict[str, Any] | None:
-        """The reader's own copy of one object, None when there is none."""
+        """Return the reader's own copy of one object, None if there is none."""
         entry = self._entries.get((namespace or "", name))
         return None if entry is None else _decode(entry.raw)
 
     def raw(self, namespace: str | None, name: str) -> Raw | None:
-        """One object as JSON, None when there is none; equal until it changes."""
+        """Return one object as JSON, None if there is none; equal until it changes."""
         entry = self._entries.get((namespace or "", name))
         return None if entry is None else entry.raw
 
     def names(self, namespace: str | None = None) -> list[Name]:
-        """Namespace and name of all objects, or of one namespace's, sorted."""
+        """Return namespace and name of all objects, or of one namespace's, sorted."""
         return sorted(self._entries if namespace is None else self._index.find("namespace", namespace))
 
     def objects(self, namespace: str | None = None) -> Iterator[dict[str, Any]]:
-        """Copies of all objects, or of one namespace's, sorted by name."""
+        """Yield copies of all objects, or of one namespace's, sorted by name."""
         return (_decode(self._entries[name].raw) for name in self.names(namespace))
 
     def owned_by(self, uid: str) -> list[dict[str, Any]]:
-        """Copies of the objects that name the owner `uid`, sorted by name."""
+        """Return copies of the objects that name the owner `uid`, sorted by name."""
         return self.indexed("owner", uid)
 
     def indexed(self, index: str, value: str) -> list[dict[str, Any]]:
-        """Copies of the objects an index holds under `value`, sorted by name."""
+        """Return copies of the objects that an index holds under `value`, sorted by name."""
         return [_decode(self._entries[name].raw) for name in self.indexed_names(index, value)]
 
     def indexed_names(self, index: str, value: str) -> list[Name]:
-        """Namespace and name of those objects, sorted."""
+        """Return namespace and name of these objects, sorted."""
         return sorted(self._index.find(index, value))
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Whether a write that the server answered with `version` is in here, or something newer.
+        """Report whether the store holds the object as of the write that the server answered with `version`, or newer.
 
-        The watch delivers in order, so one position answers for every object of the kind; the object itself
-        may also have come by a live read.
+        The watch delivers in order, so one position answers for every object of the kind; the object itself may also
+        have arrived by a live read.
         """
         entry = self._entries.get(_name(ref))
         seen = {self.resource_version, entry.version if entry else ""} - {""}
         return any(version == known or older(version, known) for known in seen)
 
     def put(self, manifest: Manifest) -> tuple[CacheChange, ...]:
-        """Take in one object. A copy not newer than the one held is ignored; a new uid is a delete and an add."""
+        """Take in one object.
+
+        A copy not newer than the held one is ignored; a new uid is a deletion and an addition.
+        """
         if not self._keeps(manifest):
             return ()
         name, entry = self._admit(manifest)
@@ -196,7 +201,7 @@ class ObjectStore:
         return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
     def correct(self, manifest: Manifest) -> tuple[CacheChange, ...]:
-        """Have one object as it was read live, whatever is held: the same version with another content included."""
+        """Take in one object as read live, whatever is held, even the same version with other content."""
         if not self._keeps(manifest):
             return ()
         name, entry = self._admit(manifest)
@@ -206,7 +211,7 @@ class ObjectStore:
         return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
     def remove(self, manifest: Manifest) -> tuple[CacheChange, ...]:
-        """Drop an object; `manifest` is its last state. An object of that name with another uid stays."""
+        """Remove an object; `manifest` is its last state. An object of that name with another uid stays."""
         if not self._keeps(manifest):
             return ()
         name, entry = self._admit(manifest)
@@ -217,34 +222,34 @@ class ObjectStore:
         return self._changes(_Difference(name, entry, None))
 
     def forget(self, ref: ObjectRef, resource_version: str) -> tuple[CacheChange, ...]:
-        """Drop an object that a live read at `resource_version` did not find, unless what is held is newer."""
+        """Remove an object that a live read at `resource_version` did not find, unless the held one is newer."""
         held = self._entries.get(_name(ref))
         if held is None or older(resource_version, held.version):
             return ()
         return self._changes(_Difference(_name(ref), self._drop(_name(ref)), None))
 
     def advance(self, resource_version: str) -> None:
-        """Everything up to `resource_version` has been delivered."""
+        """Record that everything up to `resource_version` has been delivered."""
         self.resource_version = resource_version
 
     def buffer(self, manifests: Iterable[Manifest]) -> None:
-        """Keep a page of a list aside; readers still see the old content."""
+        """Buffer a page of a list; readers still see the old content."""
         if not self._buffer:
-            self._typical = b""  # that of the first object of the new list: objects change over the months
+            self._typical = b""  # taken from the first object of the new list: objects change over the months
         for name, entry in (self._admit(manifest) for manifest in manifests if self._keeps(manifest)):
             self._buffer[name] = entry
             self._leave_unpacked(name, entry)
 
     def discard_buffer(self) -> None:
-        """Forget the buffered pages: the list begins anew."""
+        """Forget the buffered pages, since the list begins again."""
         for name, entry in self._buffer.items():
             self._forget(name, entry)
         self._buffer = {}
 
     def replace(self, resource_version: str) -> Iterator[CacheChange]:
-        """Make the buffered objects the content, at once; yields everything that differs, missed deletes first.
+        """Make the buffered objects the content, at once; yield every difference, missed deletions first.
 
-        Contents are compared too: storage that was restored from a snapshot gives the same versions again.
+        Contents are compared too: storage that was restored from a snapshot issues the same versions again.
         """
         buffered, self._buffer = self._buffer, {}
         first = not self._listed
@@ -259,7 +264,7 @@ class ObjectStore:
         return (change for difference in differences for change in self._changes(difference, first))
 
     def as_read(self, manifest: Manifest) -> Manifest:
-        """Return an object that was read live as readers have those that are held whole."""
+        """Return an object that was read live in the form in which the store holds whole objects."""
         try:
             transformed = self._transform(manifest)
             _encode(transformed)
@@ -274,7 +279,7 @@ class ObjectStore:
         try:
             return self._packed(self._transform(manifest))
         except _NOT_TRANSFORMED:
-            # Whatever somebody stored, it must not stop the informer: its neighbours are well.
+            # An object must not stop the informer, whatever its content: its neighbours are readable.
             return self._packed(_unreadable(manifest))
 
     def _packed(self, manifest: Manifest) -> tuple[Name, _Entry]:
@@ -289,7 +294,7 @@ class ObjectStore:
         return (namespace, str(meta.get("name", ""))), entry
 
     def _leave_unpacked(self, name: Name, entry: _Entry) -> None:
-        """Until so much has come after it; what is not held any more by then is never packed at all."""
+        """Leave an entry unpacked until enough newer ones arrived; it is never packed if it was replaced by then."""
         self._pack_if_held(name, *self._unpacked.pop(name, (None, 0)))
         self._unpacked[name] = (entry, len(entry.content))
         self._unpacked_bytes += len(entry.content)
@@ -305,12 +310,12 @@ class ObjectStore:
             entry.pack()
 
     def _forget(self, name: Name, entry: _Entry | None) -> None:
-        """What is not held any more is not kept for want of newer ones either."""
+        """Remove an entry that the store no longer holds from the unpacked ones."""
         if entry is not None and self._unpacked.get(name, (None, 0))[0] is entry:
             self._unpacked_bytes -= self._unpacked.pop(name)[1]
 
     def _replace(self, name: Name, entry: _Entry) -> _Entry | None:
-        """Put an entry that came in alone in the place of what is held under its name, which is returned."""
+        """Put an entry that arrived alone in place of the held one, which is returned."""
         held = self._hold(name, entry)
         self._leave_unpacked(name, entry)
         return held
@@ -328,7 +333,7 @@ class ObjectStore:
         return held
 
     def _changes(self, difference: _Difference, initial: bool = False) -> tuple[CacheChange, ...]:
-        """The changes that readers are notified of; a new uid is a delete and an add."""
+        """Return the changes that readers are notified of; a new uid is a deletion and an addition."""
         ref, before, after = self._ref(difference.name), difference.before, difference.after
         if before is not None and after is not None and before.uid == after.uid:
             return (CacheChange(ChangeType.UPDATED, ref, after.raw, before.raw, version=after.version),)
@@ -350,7 +355,7 @@ class ObjectStore:
 
 
 def _unreadable(manifest: Manifest) -> Manifest:
-    """What is always there of an object, with a mark for what was left out."""
+    """Return the parts that every object has, with a mark for what was left out."""
     meta = metadata(manifest)
     identity = {name: meta[name] for name in _IDENTITY if isinstance(meta.get(name), str | int | dict | list)}
     status = manifest.get("status")

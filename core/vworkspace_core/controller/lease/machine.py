@@ -1,20 +1,20 @@
 """Leader election as a machine without I/O: one candidate, one lease (RUN-4).
 
 Expected flow
-    standby: read, wait, read … until the lease is free or has not changed for its duration → look who works with
-             another number of shards: nobody → acquire it → look again: nobody → lead
+    standby: read, wait, read … until the lease is free or has not changed for its duration → check that no replica
+             works with another number of shards → acquire it → check again → lead
     leader:  renew, wait, renew … → release requested → close the fence, release
 Guarantees
     Of two candidates, neither believes it may write while the other may, whatever their clocks show and whatever is
     lost on the way: a leader's right ends `renew_deadline` after it *sent* its last accepted renewal; a standby takes
     over `duration` after it *saw* that renewal, and only by an update of exactly the lease it saw.
     Times of other machines are not read. Of the lease only changes count, timed by the local monotonic clock.
-    A leader that cannot renew, or meets another holder, is lost for good: the process is to end.
+    A leader that cannot renew, or finds another holder, has lost the lease for good: the process must end.
     Of two candidates that share the cluster by different numbers of shards, neither believes so either (RUN-13): each
-    looks at the leases of all shards after its own is taken, so the one that took it later sees the other's.
+    checks the leases of all shards after its own is taken, so the one that took it later sees the other's.
 Assumptions
     Monotonic clocks run, within the ratio of `duration` to `renew_deadline`, equally fast.
-    Identities are unique to a process. Nobody else edits or deletes the lease.
+    Identities are unique to a process. Only candidates edit the lease, and nothing deletes it.
 """
 
 from typing import TypeAlias, assert_never
@@ -60,31 +60,31 @@ LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 
 
 def timeout(state: LeaseState, moment: LeaseContext) -> float:
-    """How long to wait for an answer. A leader does not wait beyond the end of its right."""
+    """Return how long to wait for an answer. A leader does not wait beyond the end of its right."""
     longest = moment.policy.request_timeout
     holds = state.role in (Role.LEADER, Role.CONFIRMING)
     return min(longest, state.held_until - moment.now) if holds else longest
 
 
 def standby_wait(moment: LeaseContext) -> float:
-    """How long a standby waits; candidates drift apart by their jitter."""
+    """Return how long a standby waits; jitter spreads the candidates."""
     policy = moment.policy
     return policy.retry_period * (1 + policy.jitter_factor * moment.jitter)
 
 
 def renewal_wait(state: LeaseState, moment: LeaseContext) -> float:
-    """How long a leader whose renewal was accepted waits."""
+    """Return how long a leader waits after an accepted renewal."""
     return max(0.0, min(moment.policy.retry_period, state.held_until - moment.now))
 
 
 def retry_wait(state: LeaseState, moment: LeaseContext) -> float:
-    """How long a leader waits whose renewal failed: the shorter the nearer the end, so that it sees an outage end."""
+    """Return how long a leader waits after a failed renewal: less as the end nears, so that it sees an outage end."""
     left, period = state.held_until - moment.now, moment.policy.retry_period
     return min(left, max(period / 8, min(period, left / 2)))
 
 
 def step(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """The next state, and what to do."""
+    """Return the next state and its effects."""
     match state.role:
         case Role.STANDBY:
             return _standby(state, event, moment)
@@ -126,15 +126,15 @@ def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Leas
 
 
 def _stand_by(state: LeaseState, moment: LeaseContext, *effects: LeaseEffect) -> LeaseStep:
-    """Look again later; what may have been taken is not relied on."""
+    """Check again later; a lease that may have been taken is not relied on."""
     return attrs.evolve(state, role=Role.STANDBY, held_until=float("-inf")), (*effects, SetTimer(standby_wait(moment)))
 
 
 def _look_round_if_free(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
-    """Go for a lease that is free, ours by a write whose answer was lost, or run out; else wait for its end."""
+    """Try to take a lease that is free, expired, or ours by a write whose answer was lost; else wait for its end."""
     left = _free_at(state, moment.policy) - moment.now
     if left > 0:
-        # Jitter after the end as well: several standbys have seen the same last renewal.
+        # Jitter after the end as well: several standbys saw the same last renewal.
         wait = min(standby_wait(moment), left + moment.jitter * moment.policy.retry_period / 4)
         return state, (*effects, *_other_sharding(state), SetTimer(wait))
     asking, requests = _read_peers(state, moment)
@@ -142,7 +142,7 @@ def _look_round_if_free(state: LeaseState, effects: tuple[LeaseEffect, ...], mom
 
 
 def _other_sharding(state: LeaseState) -> tuple[LeaseEffect, ...]:
-    """Whether the holder of the lease itself works with other shards: then this is no standby of it."""
+    """Report if the holder of the lease works with another number of shards, so that this is no standby of it."""
     holder = holder_of(state.lease)
     shards = shard_count_of(holder)
     return () if shards == state.shard.count else (ShardsDisagree(Disagreement(state.name, holder, shards)),)
@@ -160,17 +160,21 @@ def _acquire_if_alone(state: LeaseState, event: PeersRead | PeersUnread, moment:
 
 
 def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
-    """When the lease may be taken. One that was deleted is waited for like one that is there: its holder may live."""
+    """Return when the lease may be taken. A deleted lease counts like an existing one: its holder may still run."""
     if holder_of(state.lease) in ("", state.identity):
         return float("-inf")
     return state.changed_at + max(policy.duration, lease_duration(state.lease))
 
 
 def _confirm(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseStep:
-    """It is taken: who works with other shards and took theirs before shows now, and who comes later sees ours."""
+    """Confirm a lease just taken by listing the others once more.
+
+    A candidate with another number of shards that took its lease earlier is seen now; one that takes it later sees
+    ours.
+    """
     seen, _ = _observe(state, lease, moment)
     taken = attrs.evolve(seen, role=Role.CONFIRMING, held_until=state.asked_at + moment.policy.renew_deadline)
-    # An answer that comes too late is not relied on.
+    # An answer that arrives too late is not relied on.
     return _read_peers(taken, moment) if moment.now < taken.held_until else _stand_by(taken, moment)
 
 
@@ -191,7 +195,7 @@ def _confirming(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> L
 
 
 def _yield(state: LeaseState, found: Disagreement, moment: LeaseContext) -> LeaseStep:
-    """Wait until they have ended. What is ours is given back, so that nobody waits for who waits."""
+    """Wait until the others have ended. Our own lease is given back, so that they do not wait for us in turn."""
     if holder_of(state.lease) != state.identity or not _version(state.lease):
         return _stand_by(state, moment, ShardsDisagree(found))
     leaving = attrs.evolve(state, role=Role.YIELDING, held_until=float("-inf"))
@@ -200,16 +204,17 @@ def _yield(state: LeaseState, found: Disagreement, moment: LeaseContext) -> Leas
 
 
 def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Where it cannot be given back, it is tried again once everything has been looked at anew."""
+    """Stand by. If the lease could not be given back, that is tried again after the next read."""
     return _stand_by(_observe(state, event.lease, moment)[0] if isinstance(event, LeaseWritten) else state, moment)
 
 
 def _judged(
     state: LeaseState, event: PeersRead | PeersUnread, moment: LeaseContext
 ) -> tuple[LeaseState, Disagreement | OperatorError | None]:
-    """The state with the other leases as they are, and what speaks against leading."""
+    """Return the state with the other leases as listed, and the obstacle to leading, if there is one."""
     if isinstance(event, PeersUnread):
-        # Rights of a release that knew no shards: by them nobody else can have come to work with several either.
+        # A missing right comes from the role of a release without shards, so no other replica works with several
+        # either.
         alone = state.shard.count == 1 and isinstance(event.error, Forbidden)
         return state, None if alone else event.error
     peers = state.peers.observed(event.leases, base=state.base, own=state.name, now=moment.now)
@@ -272,7 +277,7 @@ def _request_release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Once, and again on a newer copy; a lease that cannot be released runs out by itself."""
+    """Release once, and again on a newer copy; a lease that cannot be released expires."""
     match event:
         case LeaseRequestFailed(Stale()):
             return _read(state, moment)
@@ -294,7 +299,7 @@ def _read_peers(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
-    """Ask for the lease to be ours: a create where there is none, else an update of exactly what was read."""
+    """Request the lease for us: a create if there is none, else an update of exactly what was read."""
     times = state.times.next(moment.wall)
     current = state.lease if _version(state.lease) else None
     wanted = acquired(
@@ -313,9 +318,9 @@ def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 def _observe(
     state: LeaseState, lease: Manifest | None, moment: LeaseContext
 ) -> tuple[LeaseState, tuple[LeaseEffect, ...]]:
-    """Take in the lease as it is; the clock of its holder starts anew when its content has changed."""
+    """Take in the lease as read; the time of its last change is reset when its content has changed."""
     if lease is None:
-        # Keep who held it and since when, but nothing that an update could be based on.
+        # Keep the former holder and the time of the change, but nothing that an update could be based on.
         remains = {"spec": get_path(state.lease, "spec")} if state.lease is not None else None
         return attrs.evolve(state, lease=remains), ()
     if _content(lease) == _content(state.lease):
@@ -333,5 +338,5 @@ def _version(lease: Manifest | None) -> str:
 
 
 def _report(error: OperatorError) -> tuple[LeaseEffect, ...]:
-    """What is worth a line: that another candidate was quicker is not."""
+    """Report an error in the log, unless it means that another candidate was quicker."""
     return () if isinstance(error, Stale | AlreadyExists | NotFound) else (ReportLeaseError(error.message),)

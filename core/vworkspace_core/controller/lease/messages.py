@@ -1,4 +1,4 @@
-"""What happens to a candidate for the lease, and what it wants done: the vocabulary of `lease.step` (RUN-4)."""
+"""Events and effects of a candidate for the lease: the vocabulary of `lease.step` (RUN-4)."""
 
 from typing import TypeAlias
 
@@ -11,12 +11,12 @@ from vworkspace_core.controller.lease.peers import Disagreement
 
 @attrs.frozen
 class TimerFired:
-    """The wait asked for is over; also the first event of all."""
+    """The requested wait is over; also the very first event."""
 
 
 @attrs.frozen
 class LeaseRead:
-    """The lease as the server has it, None for none."""
+    """The lease as the server has it, None if there is none."""
 
     lease: Manifest | None
 
@@ -37,21 +37,21 @@ class LeaseRequestFailed:
 
 @attrs.frozen
 class PeersRead:
-    """The Leases in the namespace, whoever they belong to."""
+    """The Leases in the namespace, also those of others."""
 
     leases: tuple[Manifest, ...]
 
 
 @attrs.frozen
 class PeersUnread:
-    """They were refused, or no answer came."""
+    """The list of Leases was refused or not answered."""
 
     error: OperatorError
 
 
 @attrs.frozen
 class ReleaseRequested:
-    """The process ends: release the lease. Nothing may be under way any more that relies on it."""
+    """The process ends: release the lease. Nothing that relies on it may still run."""
 
 
 LeaseEvent: TypeAlias = (
@@ -61,14 +61,14 @@ LeaseEvent: TypeAlias = (
 
 @attrs.frozen
 class ReadLease:
-    """Read the lease; answer Found, Failed after `timeout` seconds at the latest."""
+    """Read the lease; answered by LeaseRead, or LeaseRequestFailed after `timeout` seconds at the latest."""
 
     timeout: float
 
 
 @attrs.frozen
 class CreateLease:
-    """Create the lease; answer Written, Failed after `timeout` seconds at the latest."""
+    """Create the lease; answered by LeaseWritten, or LeaseRequestFailed after `timeout` seconds at the latest."""
 
     lease: Manifest
     timeout: float
@@ -76,7 +76,8 @@ class CreateLease:
 
 @attrs.frozen
 class UpdateLease:
-    """Replace the lease, with the resourceVersion it holds; answer Written, Failed after `timeout` seconds."""
+    """Replace the lease of this resourceVersion; answered by LeaseWritten, or LeaseRequestFailed after `timeout`
+    seconds."""
 
     lease: Manifest
     timeout: float
@@ -84,21 +85,21 @@ class UpdateLease:
 
 @attrs.frozen
 class ReadPeers:
-    """List the Leases of the namespace as they are now; answer PeersRead, PeersUnread after `timeout` seconds."""
+    """List the Leases of the namespace; answered by PeersRead, or PeersUnread after `timeout` seconds."""
 
     timeout: float
 
 
 @attrs.frozen
 class SetTimer:
-    """Wait so many seconds, or for a Stop."""
+    """Wait so many seconds, or for a ReleaseRequested."""
 
     seconds: float
 
 
 @attrs.frozen
 class End:
-    """Nothing more is to be done."""
+    """End of the machine: no step follows."""
 
 
 @attrs.frozen
@@ -115,34 +116,34 @@ class CloseFence:
 
 @attrs.frozen
 class LeadershipLost:
-    """The lease was held and is not any more."""
+    """The lease was held and is not held any more."""
 
     reason: str
 
 
 @attrs.frozen
 class LeaderObserved:
-    """Another candidate holds the lease than before; empty for nobody."""
+    """The lease changed its holder; an empty `holder` for none."""
 
     holder: str
 
 
 @attrs.frozen
 class ReportLeaseError:
-    """A request failed and will be tried again; for the log."""
+    """A failed request that will be retried; for the log."""
 
     reason: str
 
 
 @attrs.frozen
 class ShardsDisagree:
-    """Nothing is begun while somebody works with another number of shards (RUN-13)."""
+    """Another replica works with a different number of shards, so this one does not begin (RUN-13)."""
 
     disagreement: Disagreement
 
 
 LeaseCommand: TypeAlias = ReadLease | ReadPeers | CreateLease | UpdateLease | SetTimer | End
-"""What to do next: exactly one is among the effects of a step, as the last."""
+"""The next action: every step has exactly one, as its last effect."""
 
 LeaseEffect: TypeAlias = (
     OpenFence | CloseFence | LeadershipLost | LeaderObserved | ReportLeaseError | ShardsDisagree | LeaseCommand

@@ -1,7 +1,7 @@
-"""The other Leases of an operator: who is at work, and with how many shards (RUN-13).
+"""The other Leases of an operator: which replicas are active, and with how many shards (RUN-13).
 
-A holder's name tells its shard, so that what is said always belongs to who holds the Lease now, whoever wrote it. Who
-says nothing works alone: an operator without shards, of any release.
+The name of a holder includes its shard, so that the shard always belongs to the present holder, whoever wrote the
+Lease. A name without one is that of an operator without shards, of any release.
 """
 
 import re
@@ -19,22 +19,25 @@ _SHARD: Final = re.compile(r"_([0-9]{1,4}/[0-9]{1,4})\Z")
 
 
 def lease_name(base: str, shard: Shard) -> str:
-    """The Lease of a shard. The first has that of an operator without shards, so that the two exclude each other."""
+    """Return the Lease of a shard.
+
+    The first shares its name with an operator without shards: they exclude each other.
+    """
     return base if shard.is_first else f"{base}{_BETWEEN}{shard.index}"
 
 
 def is_lease_of(base: str, name: str) -> bool:
-    """Whether it is the Lease of some shard, however many there are."""
+    """Report whether `name` is the Lease of some shard, whatever their number."""
     return name == base or re.fullmatch(re.escape(base + _BETWEEN) + "[0-9]+", name) is not None
 
 
 def identity_of(replica: str, shard: Shard) -> str:
-    """What `replica` calls itself in the Lease of that shard."""
+    """Return the name by which `replica` holds the Lease of that shard."""
     return replica if shard == WHOLE else f"{replica}_{shard}"
 
 
 def shard_count_of(holder: str) -> int:
-    """With how many shards the holder of a Lease works."""
+    """Return with how many shards the holder of a Lease works."""
     match = _SHARD.search(holder)
     try:
         return 1 if match is None else Shard.of(match[1]).count
@@ -44,7 +47,7 @@ def shard_count_of(holder: str) -> int:
 
 @attrs.frozen
 class Disagreement:
-    """A Lease that somebody holds who shares the cluster by another number of shards than we do."""
+    """A Lease held by a replica that shares the cluster by another number of shards than we do."""
 
     lease: str
     holder: str
@@ -55,19 +58,19 @@ class Disagreement:
 class _Seen:
     spec: Json
     duration: float
-    """How long it is left to its holder, by its own word."""
+    """The seconds after a renewal for which the holder may rely on it, as the Lease says."""
     since: float
-    """When it was first seen as it is, on the local monotonic clock."""
+    """The time when this content was first seen, on the local monotonic clock."""
 
 
 @attrs.frozen
 class Peers:
-    """The Leases of all shards as last listed, but for the own one. One that was deleted counts until it runs out."""
+    """The Leases of all other shards as last listed. A deleted one counts until it expires."""
 
     leases: Mapping[str, _Seen] = attrs.field(factory=dict)
 
     def observed(self, leases: Iterable[Manifest], *, base: str, own: str, now: float) -> "Peers":
-        """With what a list shows that has just come."""
+        """Return the peers after a list that has just arrived."""
         seen = dict(self.leases)
         for lease in leases:
             name, spec = str(metadata(lease).get("name")), get_path(lease, "spec")
@@ -78,10 +81,10 @@ class Peers:
         return Peers(seen)
 
     def disagreement(self, count: int, *, asked_at: float, duration: float) -> Disagreement | None:
-        """Who may be at work with another number of shards, by the list that was asked for at `asked_at`.
+        """Return a replica that may be active with another number of shards, by the list requested at `asked_at`.
 
-        A holder may write until its Lease has not changed for `duration` seconds, or for longer where it says so; a
-        list that was asked for only then shows it.
+        A holder may write until its Lease has not changed for `duration` seconds, or longer if the Lease says so; only
+        a list requested after that shows that it has stopped.
         """
         for name, seen in sorted(self.leases.items()):
             holder = holder_of({"spec": seen.spec})

@@ -15,26 +15,26 @@ _TICK = timedelta(microseconds=1)
 
 @attrs.frozen
 class LeasePolicy:
-    """Times in seconds. The defaults are client-go's.
+    """The times of an election in seconds. The defaults are client-go's.
 
-    A holder writes for at most `renew_deadline` after it sent its last renewal that was accepted; others wait
-    `duration` from the moment they saw that renewal. The difference is the margin that covers clocks of unequal
-    speed and requests on their way.
+    A holder writes for at most `renew_deadline` after it sent its last accepted renewal; others wait `duration` from
+    the moment they saw that renewal. The difference is the margin that covers clocks of unequal speed and requests on
+    their way.
     """
 
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
     jitter_factor: float = 1.2
-    """A standby waits between one and 1 + `jitter_factor` retry periods, so that many do not ask together."""
+    """A standby waits between one and 1 + `jitter_factor` retry periods, so that many do not send requests together."""
 
     @property
     def request_timeout(self) -> float:
-        """Seconds one request about the lease may take: two of them fit into the renew deadline."""
+        """The longest time of one request about the lease: two of them fit into the renew deadline."""
         return self.renew_deadline / 2
 
     def problems(self) -> tuple[str, ...]:
-        """What makes no sense about these times, empty when they do."""
+        """Return the contradictions in these times, empty if there are none."""
         problems = []
         if self.duration < 1 or self.duration != int(self.duration):
             problems.append(f"the lease duration is {self.duration:g} s: whole seconds, at least 1")
@@ -54,32 +54,31 @@ DEFAULT_LEASE_POLICY: Final = LeasePolicy()
 
 @attrs.frozen
 class LeaseTimes:
-    """The wall time of one's own writes, for people who read the lease. No decision rests on it.
+    """The wall time of our own writes, for people who read the lease. No decision uses it.
 
-    It moves with every write even where the clock stands still or is set back: what others watch for is that the
-    lease changes.
+    It moves with every write even if the clock stops or is set back, since other candidates watch for a change.
     """
 
     last: datetime | None = None
 
     def next(self, wall: datetime) -> "LeaseTimes":
-        """The time of the next write."""
+        """Return the time of the next write."""
         return LeaseTimes(wall if self.last is None else max(wall, self.last + _TICK))
 
     @property
     def text(self) -> str:
-        """As the API server wants it: RFC 3339 with microseconds."""
+        """The time as the API server requires it: RFC 3339 with microseconds."""
         assert self.last is not None, "no write yet"
         return microtime(self.last)
 
 
 def holder_of(lease: Manifest | None) -> str:
-    """Who holds the lease; empty for nobody."""
+    """Return the holder of the lease; an empty text for none."""
     return str(get_path(lease, "spec", "holderIdentity") or "")
 
 
 def lease_duration(lease: Manifest | None) -> float:
-    """For how many seconds after a renewal its holder may rely on it."""
+    """Return the seconds after a renewal for which the holder may rely on it."""
     seconds = get_path(lease, "spec", "leaseDurationSeconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
@@ -87,9 +86,9 @@ def lease_duration(lease: Manifest | None) -> float:
 def acquired(
     lease: Manifest | None, *, namespace: str, name: str, identity: str, policy: LeasePolicy, times: LeaseTimes
 ) -> dict[str, Any]:
-    """The lease as it is to be with `identity` as its holder: new, taken over, or renewed.
+    """Return the lease with `identity` as its holder: new, taken over, or renewed.
 
-    Labels, annotations and the resourceVersion of what was read stay.
+    Labels, annotations and the resourceVersion of the lease that was read stay.
     """
     before = dict(get_path(lease, "spec") or {})
     spec = {
@@ -105,7 +104,7 @@ def acquired(
 
 
 def released(lease: Manifest, times: LeaseTimes) -> dict[str, Any]:
-    """The lease without a holder, so that a standby need not wait for its end."""
+    """Return the lease without a holder, so that a standby need not wait for its end."""
     spec = {**(get_path(lease, "spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": times.text}
     return {**lease, "spec": spec}
 

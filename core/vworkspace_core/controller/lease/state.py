@@ -1,4 +1,4 @@
-"""Where a candidate for the lease stands, and what a step of its machine knows beside (RUN-4)."""
+"""State of a candidate for the lease, and the context of a step (RUN-4)."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -16,13 +16,13 @@ from vworkspace_core.controller.shard import WHOLE, Shard
 
 
 class Role(StrEnum):
-    """What a candidate is."""
+    """The role of a candidate."""
 
     STANDBY = "standby"
     CONFIRMING = "confirming"
-    """The lease is taken, and nothing is written before it is known that nobody works with other shards."""
+    """The lease is taken; writing begins once it is known that no replica works with another number of shards."""
     YIELDING = "yielding"
-    """The lease is given back to those who do."""
+    """The lease is being given back to replicas that work with another number of shards."""
     LEADER = "leader"
     RELEASING = "releasing"
     """The right to write is given up; the lease is about to be."""
@@ -32,9 +32,9 @@ class Role(StrEnum):
 
 @attrs.frozen
 class LeaseState:
-    """Where a candidate stands. All times are of the local monotonic clock, in seconds.
+    """The state of a candidate. All times are of the local monotonic clock, in seconds.
 
-    `base` is the name of the Lease of an operator without shards; `identity` tells the shard (`peers.identity_of`).
+    `base` is the Lease's name of an operator without shards; `identity` includes the shard (`peers.identity_of`).
     """
 
     namespace: str
@@ -42,11 +42,11 @@ class LeaseState:
     identity: str
     role: Role = Role.STANDBY
     lease: Manifest | None = None
-    """As last read or written."""
+    """The lease as last read or written."""
     changed_at: float = float("-inf")
-    """When the lease was first seen as it is."""
+    """The time when the present content of the lease was first seen."""
     asked_at: float = float("-inf")
-    """When the last request was sent."""
+    """The time when the last request was sent."""
     held_until: float = float("-inf")
     times: LeaseTimes = attrs.field(factory=LeaseTimes)
     shard: Shard = WHOLE
@@ -54,13 +54,13 @@ class LeaseState:
 
     @property
     def name(self) -> str:
-        """The Lease that it stands for."""
+        """The name of the Lease that this candidate tries to hold."""
         return lease_name(self.base, self.shard)
 
 
 @attrs.frozen
 class LeaseContext:
-    """When a step happens: `now` is monotonic, `wall` only for people to read, `jitter` a number in [0, 1)."""
+    """The context of a step: `now` is monotonic, `wall` only for people to read, `jitter` a number in [0, 1)."""
 
     now: float
     wall: datetime

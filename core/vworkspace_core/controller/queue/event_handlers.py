@@ -1,4 +1,4 @@
-"""From a change in the cluster to the keys it concerns (REC-1)."""
+"""Event handlers: from a change in the cluster to the keys to reconcile (REC-1)."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -11,16 +11,19 @@ from vworkspace_core.controller.informer.partial_decode import is_in_progress, o
 from vworkspace_core.controller.queue.workqueue import Priority
 
 PROGRESS_SECONDS = 1.0
-"""How long a report that is no verdict yet may wait for the next one: controllers write several in a row, and of
-what is merely under way an instance tells no more than commentary, which waits for a minute (REC-6)."""
+"""The longest wait of an intermediate report for the next one.
+
+Controllers write several reports in a row, and an instance whose release is merely under way shows only progress
+messages, which may wait for a minute (REC-6).
+"""
 
 KeysOf: TypeAlias = Callable[[CacheChange], Iterator[ObjectRef]]
-"""Which keys to reconcile because of a change."""
+"""A function that yields the keys to reconcile because of a change."""
 
 
 @attrs.frozen
 class Urgency:
-    """Before which other keys a key is looked at because of a change, and in how many seconds at the latest."""
+    """The priority of a key among others because of a change, and the longest delay in seconds."""
 
     priority: Priority = Priority.LIVE
     after: float = 0.0
@@ -30,12 +33,13 @@ UrgencyOf: TypeAlias = Callable[[CacheChange], Urgency]
 
 
 def itself(change: CacheChange) -> Iterator[ObjectRef]:
-    """The changed object is the key."""
+    """Yield the changed object itself as the key."""
     yield change.ref
 
 
 def owners_of_kind(kind: Kind) -> KeysOf:
-    """The owners of `kind`, before and after the change: one that lost a child is looked at as well."""
+    """Return a handler that yields the owners of `kind`, before and after the change, since one may have lost a
+    child."""
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
         before = () if change.old_raw is None else owners(change.old_raw, kind)
@@ -45,24 +49,24 @@ def owners_of_kind(kind: Kind) -> KeysOf:
 
 
 def priority_of(change: CacheChange) -> Priority:
-    """Objects of the first list can wait; a live change cannot."""
+    """Return the priority of a change: objects of the first list can wait; a live change cannot."""
     return Priority.BACKGROUND if change.initial else Priority.LIVE
 
 
 def at_once(change: CacheChange) -> Urgency:
-    """Every change is looked at now."""
+    """Return the urgency with which every change is handled at once."""
     return Urgency(priority_of(change))
 
 
 def verdict_first(change: CacheChange) -> Urgency:
-    """A verdict is looked at now; what is only under way, in a moment, together with what follows it."""
+    """Handle a verdict at once, an intermediate report a moment later, together with those that follow it."""
     if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
         return Urgency(priority_of(change), PROGRESS_SECONDS)
     return Urgency(_begun(change))
 
 
 def what_is_begun(change: CacheChange) -> Urgency:
-    """What an engine says of a run goes before runs that are yet to start."""
+    """Handle an engine's report on a run before runs that have not started."""
     return Urgency(_begun(change))
 
 

@@ -1,4 +1,4 @@
-"""Names objects whose status keeps changing without getting anywhere (RUN-3)."""
+"""Detection of objects whose status keeps changing without progress (RUN-3)."""
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable
@@ -13,8 +13,11 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class HotLoop:
-    """What was seen: so many status writes in the last `window` seconds, `repeats` of them of a status that had been
-    written before in that time (a flap, or a fight with another writer)."""
+    """Evidence of a hot loop: `writes` of the status in the last `window` seconds, `repeats` of them of an earlier
+    status.
+
+    A repeat is a flap, or a fight with another writer.
+    """
 
     writes: int
     repeats: int
@@ -22,17 +25,17 @@ class HotLoop:
 
 
 def fingerprint(status: Manifest) -> str:
-    """What a manifest's status says, its times and messages left out."""
+    """Return a hash of the conditions in a manifest's status, without their times and messages."""
     conditions = get_path(status, "status", "conditions") or ()
     return content_hash([[condition["type"], condition["status"], condition["reason"]] for condition in conditions])
 
 
 class HotLoopDetector(Generic[K]):
-    """Remembers the status writes of the last `window` seconds.
+    """Detector of hot loops that remembers the status writes of the last `window` seconds.
 
-    A key is hot at `repeats` writes of a status that was written before within the window, or at `writes`
-    of any kind (a status that holds a clock). It is named once, then counted anew. What somebody asks for anew (another
-    `generation`) begins the count again: it is people, or another controller, who keep an object moving then.
+    A key is hot at `repeats` writes of a status that was written before within the window, or at `writes` of any kind
+    (a status that contains a clock). It is reported once, then counted again from zero. Another `generation` restarts
+    the count too: then people, or another controller, keep the object changing.
     """
 
     def __init__(self, *, window: float = 60.0, repeats: int = 5, writes: int = 30) -> None:
@@ -42,7 +45,7 @@ class HotLoopDetector(Generic[K]):
         self._history: OrderedDict[K, deque[tuple[float, str, int]]] = OrderedDict()
 
     def record(self, key: K, now: float, fingerprint: str, generation: int = 0) -> HotLoop | None:
-        """Note one write of a status with this fingerprint; the finding when it makes the key hot."""
+        """Record one write of a status with this fingerprint; return the finding if it makes the key hot."""
         history = self._recent(key, now)
         if history and history[-1][2] != generation:
             history.clear()
@@ -54,7 +57,7 @@ class HotLoopDetector(Generic[K]):
         return HotLoop(len(history), repeats, self._window)
 
     def _recent(self, key: K, now: float) -> deque[tuple[float, str, int]]:
-        """The key's writes within the window; whatever is older, of any key, is forgotten on the way."""
+        """Return the key's writes within the window, and forget older ones of every key."""
         horizon = now - self._window
         while self._history and next(iter(self._history.values()))[-1][0] < horizon:
             self._history.popitem(last=False)

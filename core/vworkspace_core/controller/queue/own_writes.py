@@ -1,14 +1,14 @@
-"""Which changes a key need not be woken by: those that show it what it wrote itself (RUN-3).
+"""Suppression of watch events that only show a key its own writes (RUN-3).
 
-A pass takes the server's answer to each of its writes into what it decides on. So when it ends at the fixed point, the
-watch events of those very resourceVersions tell it nothing. Everything else does, also a later version of the same
+A pass takes the server's answer to each of its writes into its snapshot. So when it ends at the fixed point, the watch
+events of exactly these resourceVersions bring nothing new. Every other event does, even a later version of the same
 object.
 
 Guarantees
     A change that is not an answer to one of the key's own writes always wakes the key, whether it comes before,
     during or after the pass.
-    The event of a write may come before its answer: what comes during a pass is judged when the pass ends.
-    What is remembered of a key is at most what its last pass wrote and what came meanwhile.
+    The event of a write may come before its answer: events during a pass are judged when the pass ends.
+    Of each key only the writes of its last pass and the events during it are remembered.
 """
 
 from collections.abc import Hashable
@@ -25,7 +25,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class EventOrigin(Enum):
-    """Whose write an event of a watch shows, as far as a key is concerned."""
+    """The writer of the change that a watch event shows, from the view of one key."""
 
     FOREIGN = "somebody else's: look at the key"
     OWN = "that of the key's last pass: it knows the answer already"
@@ -34,7 +34,7 @@ class EventOrigin(Enum):
 
 @attrs.frozen
 class ObjectEvent:
-    """One change for one key: an object's version (None for a deletion), and how soon the key is to be looked at."""
+    """One change for one key: an object's version (None for a deletion), its priority, and the longest delay."""
 
     ref: ObjectRef
     version: str | None
@@ -50,28 +50,28 @@ class OwnWrites(Generic[K]):
         self._deferred: dict[K, list[ObjectEvent]] = {}
 
     def __len__(self) -> int:
-        """Keys of which something is remembered."""
+        """Return the number of remembered keys."""
         return len(self._own.keys() | self._deferred.keys())
 
     def begin(self, key: K) -> None:
-        """A pass begins, on caches that have seen every write of the one before."""
+        """Record that a pass begins, on caches that have seen every write of the one before."""
         self._own.pop(key, None)
         self._deferred[key] = []
 
     def record(self, key: K, written: ObjectVersion) -> None:
-        """The pass over the key was answered a write."""
+        """Record a write that the pass over the key made."""
         if key in self._deferred:
             self._own.setdefault(key, set()).add(written)
 
     def origin_of(self, key: K, event: ObjectEvent) -> EventOrigin:
-        """Whose write an event shows; it is kept while the key is being processed."""
+        """Return the writer of the change in an event; the event is kept while the key is being processed."""
         if (deferred := self._deferred.get(key)) is not None:
             deferred.append(event)
             return EventOrigin.DEFERRED
         return EventOrigin.OWN if self._is_own(key, event) else EventOrigin.FOREIGN
 
     def end(self, key: K, *, at_fixed_point: bool) -> tuple[ObjectEvent, ...]:
-        """The pass is over: the events that came meanwhile and wake the key, all where it left something to do."""
+        """End the pass; return the events during it that wake the key: all if the pass left something to do."""
         deferred = self._deferred.pop(key)
         if not at_fixed_point:
             self._own.pop(key, None)

@@ -1,4 +1,4 @@
-"""Read your writes: which keys may not be decided yet, because the cache has not seen what they wrote (RUN-3)."""
+"""Read your writes: keys that may not be decided yet, because the cache has not seen their writes (RUN-3)."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeAlias, TypeVar
@@ -11,13 +11,16 @@ from vworkspace_core.controller.backoff import Backoff
 K = TypeVar("K", bound=Hashable)
 
 ObjectVersion: TypeAlias = tuple[ObjectRef, str]
-"""An object and the resourceVersion the server answered to a write of it."""
+"""An object and the resourceVersion that the server answered to a write of it."""
 
 HasSeen: TypeAlias = Callable[[ObjectRef, str], bool]
-"""Whether the cache holds an object at that resourceVersion or a later one."""
+"""A function that reports whether the cache holds an object at that resourceVersion or a later one."""
 
 _CHECKS = Backoff(base=0.05, cap=1.6)
-"""Between two checks of the cache, without jitter: nobody else asks it. That is half of the ceiling, 50 to 800 ms."""
+"""Backoff between two checks of the cache, at half of the ceiling: 50 to 800 ms. It needs no jitter, since only one
+
+process reads the cache.
+"""
 
 
 @attrs.frozen
@@ -28,10 +31,10 @@ class _Unseen:
 
 
 class PendingWrites(Generic[K]):
-    """Writes per key that the cache is not known to have seen.
+    """The writes of each key that the cache has not shown yet.
 
-    `timeout` is how many seconds after its last write a key waits for the cache; then it is to be read
-    live. Only the latest write of each object counts.
+    `timeout` is how many seconds after its last write a key waits for the cache; then its objects must be read live.
+    Only the latest write of each object counts.
     """
 
     def __init__(self, seen: HasSeen, *, timeout: float = 5.0) -> None:
@@ -40,14 +43,14 @@ class PendingWrites(Generic[K]):
         self._unseen: dict[K, _Unseen] = {}
 
     def record(self, key: K, now: float, written: Iterable[ObjectVersion]) -> None:
-        """Note writes made for a key."""
+        """Record writes made for a key."""
         versions = dict(written)
         if versions:
             before = self._unseen.get(key)
             self._unseen[key] = _Unseen({**(before.versions if before else {}), **versions}, now + self._timeout)
 
     def unseen(self, key: K) -> tuple[ObjectRef, ...]:
-        """Objects the cache still has to see before the key may be decided; empty when it may."""
+        """Return the objects that the cache must still see before the key may be decided; empty if it may."""
         pending = self._unseen.get(key)
         if pending is None:
             return ()
@@ -59,7 +62,7 @@ class PendingWrites(Generic[K]):
         return tuple(versions)
 
     def next_check(self, key: K, now: float) -> float | None:
-        """Seconds until the cache is worth another check, None when the timeout is over and a live read is due."""
+        """Return the seconds until the next check of the cache, None if the timeout is over and a live read is due."""
         pending = self._unseen[key]
         if now >= pending.until:
             return None
@@ -67,10 +70,10 @@ class PendingWrites(Generic[K]):
         return _CHECKS.delay(pending.checks + 1, jitter=0.0)
 
     def is_waiting(self, key: K) -> bool:
-        """Whether the key's turn has come and it waits for the cache."""
+        """Report whether the key's turn has come and it waits for the cache."""
         pending = self._unseen.get(key)
         return pending is not None and pending.checks > 0
 
     def forget(self, key: K) -> None:
-        """The objects were read live: decide."""
+        """Forget the key's writes, since its objects were read live."""
         self._unseen.pop(key, None)

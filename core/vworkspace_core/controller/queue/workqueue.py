@@ -1,7 +1,7 @@
 """The work queue: which key is reconciled next, and when a failed one is tried again (RUN-2).
 
-A deterministic data structure: time is an argument, jitter a hash of key and attempt. It holds keys, not
-events: adding a key twice does it once.
+A deterministic data structure: time is an argument, jitter a hash of key and attempt. It holds keys, not events: adding
+a key twice does it once.
 
 Guarantees
     One worker per key: a key handed out is not handed out again before its `done`.
@@ -11,8 +11,8 @@ Guarantees
     verdicts, and not for the length of the queue.
     No starvation: groups (namespaces) of one priority take turns, and once a key of a lower priority has
     waited for `ageing` seconds its priority gets every fourth take.
-    Mutual exclusion: of keys with the same `exclusion_key` one is processed at most; the others wait for its `done`,
-    and come before it when it is asked for again (OPS-5).
+    Mutual exclusion: of keys with the same `exclusion_key` at most one is processed; the others wait for its `done`,
+    and go before it if it is added again (OPS-5).
 Assumption
     `now` never goes backwards between calls.
 """
@@ -32,21 +32,21 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Priority(IntEnum):
-    """Higher goes first."""
+    """The priority of a key; higher goes first."""
 
     BACKGROUND = 0
-    """Objects of the initial list, and resyncs: nobody is waiting."""
+    """Objects of the initial list, and resyncs: they are not urgent."""
     LIVE = 1
     """A change that was just observed."""
     VERDICT = 2
-    """A controller downstream has come to an end with what was begun: one write of a status is left to do."""
+    """A downstream controller has finished what was begun: one write of a status is left to do."""
     URGENT = 3
-    """A person or a job asked for it."""
+    """A person or a job requested it."""
 
 
 @attrs.frozen
 class Processing:
-    """A key that a worker has: its priority, when it was taken, and the seconds it had been ready before."""
+    """A key in the hands of a worker: its priority, when it was taken, and the seconds it had been ready before."""
 
     priority: Priority
     taken_at: float
@@ -65,10 +65,10 @@ class QueueStats:
 
 
 class PriorityLevel(Generic[K]):
-    """Ready keys of one priority. A group is whatever must not starve another: a namespace.
+    """Ready keys of one priority. A group is a set of keys that must not starve other groups: a namespace.
 
-    Kept in two orders: by group for whose turn it is, and by age to see what has waited too long. All
-    calls take constant time.
+    Kept in two orders: by group for taking turns, and by age to find keys that have waited too long. All calls take
+    constant time.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class PriorityLevel(Generic[K]):
         self._turns.setdefault(group, OrderedDict())[key] = None
 
     def remove(self, key: K, group: Hashable) -> float:
-        """Take a key out; returns when it came in."""
+        """Take a key out; return when it came in."""
         keys = self._turns[group]
         del keys[key]
         if not keys:
@@ -93,7 +93,7 @@ class PriorityLevel(Generic[K]):
 
     @property
     def oldest_since(self) -> float:
-        """When the oldest key came in. Raises StopIteration when the level is empty."""
+        """The time when the oldest key came in. Raises StopIteration if the level is empty."""
         return next(iter(self._since.values()))
 
     @property
@@ -102,17 +102,17 @@ class PriorityLevel(Generic[K]):
         return next(iter(next(iter(self._turns.values()))))
 
     def pass_turn(self, group: Hashable) -> None:
-        """Put a group that was just served behind all others."""
+        """Move a group that was just served to the end."""
         if group in self._turns:
             self._turns.move_to_end(group)
 
 
 _OVERTAKEN: Final = Backoff(base=0.05, cap=30.0)
-"""For a copy that is overtaken a second time in a row: the cache may need a moment."""
+"""The backoff of a copy that is overtaken twice in a row or more: the cache may need a moment."""
 
 
 class RateLimiter(Generic[K]):
-    """Failures by key since its last success; `total` counts all that were ever tried again."""
+    """The failures of each key since its last success; `total` counts all retries."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
@@ -120,11 +120,14 @@ class RateLimiter(Generic[K]):
         self.total = 0
 
     def failures(self, key: K) -> int:
-        """Failures of a key since its last success."""
+        """Return the failures of a key since its last success."""
         return self._failures.get(key, 0)
 
     def delay(self, key: K, requeue: Requeue) -> float | None:
-        """Seconds until the key is wanted again; None when it is not. Counts a failure, forgets them at a success."""
+        """Return the seconds until the key is due again, None if it is not.
+
+        Count a failure; a success resets the count.
+        """
         match requeue.pace:
             case RequeuePace.NONE:
                 self._failures.pop(key, None)
@@ -161,7 +164,7 @@ class RateLimiter(Generic[K]):
 _SLACK = 1e-6
 _TAKES_PER_AGED = 4
 _WITH_DEADLINE = frozenset({RequeuePace.BACKOFF, RequeuePace.REFUSED})
-"""Where `Requeue.after` holds whatever the backoff has come to (OPS-12)."""
+"""Paces with which `Requeue.after` holds whatever the backoff is (OPS-12)."""
 
 
 @attrs.frozen
@@ -176,9 +179,9 @@ class _Wanted:
 
 
 class WorkQueue(Generic[K]):
-    """See the module. `group_of` names what takes turns; `ageing` is in seconds.
+    """The queue that the module describes. `group_of` names the group that takes turns; `ageing` is in seconds.
 
-    `exclusion_key` names what a key is processed alone for, None for nothing; it is asked when the key's turn comes.
+    `exclusion_key` names the key's lock, None for none; it is evaluated when the key's turn comes.
     """
 
     def __init__(
@@ -195,12 +198,12 @@ class WorkQueue(Generic[K]):
         self._levels: dict[Priority, PriorityLevel[K]] = {
             priority: PriorityLevel() for priority in sorted(Priority, reverse=True)
         }
-        self._pending: dict[K, _Wanted] = {}  # every key asked for and not taken, wherever it waits
+        self._pending: dict[K, _Wanted] = {}  # every key added and not taken, wherever it waits
         self._ready: dict[K, Priority] = {}  # those of them that are in a level
         self._delays: list[tuple[float, int, K]] = []  # a heap; entries overtaken by an earlier add are skipped
         self._processing: dict[K, Processing] = {}
-        self._exclusions: dict[K, Hashable] = {}  # the exclusion keys of what is being processed
-        self._blocked: dict[Hashable, dict[K, None]] = {}  # pending keys by the exclusion key that another one holds
+        self._exclusions: dict[K, Hashable] = {}  # the exclusion keys of the keys being processed
+        self._blocked: dict[Hashable, dict[K, None]] = {}  # pending keys by the exclusion key that another key holds
         self._rate_limiter: RateLimiter[K] = RateLimiter(backoff)
         self._sequence = 0
         self._since_aged = 0
@@ -208,7 +211,7 @@ class WorkQueue(Generic[K]):
         self._adds = 0
 
     def add(self, key: K, now: float, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> bool:
-        """Ask for `key`, in `after` seconds at the latest. False after `shutdown`."""
+        """Add `key`, due in `after` seconds at the latest. Return False after `shutdown`."""
         if self._closed:
             return False
         self._adds += 1
@@ -216,13 +219,13 @@ class WorkQueue(Generic[K]):
         return True
 
     def wake(self, key: K, now: float) -> None:
-        """Look at `key` now if it is asked for and only waits for its time; otherwise nothing."""
+        """Make `key` due now if it was added and only waits for its time; otherwise do nothing."""
         wanted = self._pending.get(key)
         if wanted is not None and not self._closed:
             self._want(key, _Wanted(now, wanted.priority), now)
 
     def take(self, now: float) -> K | None:
-        """The next key to work on, None when none is ready. The caller owes a `done`."""
+        """Return the next key to work on, None if none is ready. The caller must call `done` for it."""
         self._promote(now)
         self._block()
         level = self._choose(now)
@@ -252,7 +255,7 @@ class WorkQueue(Generic[K]):
             self._want(key, asked_meanwhile, now)
 
     def next_wakeup(self, now: float) -> float | None:
-        """Seconds until `take` can give something, 0 when it can now, None when nothing is waiting."""
+        """Return the seconds until `take` can give a key, 0 if it can now, None if no key is waiting."""
         self._promote(now)
         self._block()
         if self._ready:
@@ -261,28 +264,28 @@ class WorkQueue(Generic[K]):
 
     @property
     def is_backlogged(self) -> bool:
-        """Whether keys wait for a worker, those of the background apart."""
+        """True if keys above the background priority wait for a worker."""
         return any(level for priority, level in self._levels.items() if priority > Priority.BACKGROUND)
 
     def processing(self, key: K) -> Processing | None:
-        """What is known of a key that is being processed."""
+        """Return the record of a key that is being processed, if it is."""
         return self._processing.get(key)
 
     @property
     def oldest_taken(self) -> float | None:
-        """When the key that is being processed for longest was taken."""
+        """The time when the key that is being processed for longest was taken."""
         return min((processing.taken_at for processing in self._processing.values()), default=None)
 
     def unfinished(self, now: float) -> float:
-        """For how many seconds the keys that are being processed have been so, together."""
+        """Return for how many seconds, in sum, the present keys have been processed."""
         return sum(now - processing.taken_at for processing in self._processing.values())
 
     def failures(self, key: K) -> int:
-        """Failures of a key since its last success."""
+        """Return the failures of a key since its last success."""
         return self._rate_limiter.failures(key)
 
     def shutdown(self, now: float, *, drain: bool = False) -> None:
-        """Accept nothing more and forget delayed keys; ready ones are still handed out only with `drain`."""
+        """Accept no more keys and forget delayed ones; ready ones are still handed out only with `drain`."""
         self._promote(now)
         self._closed = True
         self._delays.clear()
@@ -294,12 +297,12 @@ class WorkQueue(Generic[K]):
 
     @property
     def drained(self) -> bool:
-        """After `shutdown`: nothing is left to hand out and nothing is being processed."""
+        """True after `shutdown`, when no key is left to hand out or being processed."""
         return self._closed and not self._pending and not self._processing
 
     @property
     def stats(self) -> QueueStats:
-        """Counts at this moment."""
+        """The counts at this moment."""
         ready = {priority: len(level) for priority, level in self._levels.items()}
         waiting = len(self._pending) - len(self._ready) - sum(1 for key in self._processing if key in self._pending)
         return QueueStats(ready, waiting, len(self._processing), self._adds, self._rate_limiter.total)
@@ -314,7 +317,7 @@ class WorkQueue(Generic[K]):
             self._place(key, wanted, now)
 
     def _place(self, key: K, wanted: _Wanted, now: float) -> None:
-        """Put a pending key where it waits: into its level when its time has come, else among the delayed."""
+        """Put a pending key where it waits: into its level if its time has come, else among the delayed."""
         if wanted.ready_at <= now + _SLACK:
             if self._ready.get(key) is not wanted.priority:
                 self._withdraw(key)
@@ -343,7 +346,7 @@ class WorkQueue(Generic[K]):
             heapq.heappop(self._delays)
 
     def _block(self) -> None:
-        """Put keys whose turn it would be aside while another one of the same exclusion key is processed."""
+        """Set keys aside whose turn it is while another one with the same exclusion key is processed."""
         for level in self._levels.values():
             while level and (exclusion := self._exclusion_key(level.next_in_turn)) in self._blocked:
                 key = level.next_in_turn
@@ -351,13 +354,13 @@ class WorkQueue(Generic[K]):
                 self._blocked[exclusion][key] = None
 
     def _unblock(self, key: K, now: float) -> None:
-        """Let the keys that waited for `key` to be done have their turn."""
+        """Let the keys that waited for `key` take their turn."""
         for other in self._blocked.pop(self._exclusions.pop(key, None), {}):
             if other in self._pending and other not in self._processing:
                 self._place(other, self._pending[other], now)
 
     def _waits(self, key: K, ready_at: float) -> bool:
-        """Whether a heap entry still says when its key is due."""
+        """Report whether a heap entry still says when its key is due."""
         wanted = self._pending.get(key)
         return (
             wanted is not None
@@ -367,13 +370,13 @@ class WorkQueue(Generic[K]):
         )
 
     def _forget_overtaken(self) -> None:
-        """Keep the heap within twice the keys that wait, however often they are added earlier."""
+        """Keep the heap within twice the number of waiting keys, however often they are added with an earlier time."""
         if len(self._delays) > 2 * len(self._pending) + 64:
             self._delays = [entry for entry in self._delays if self._waits(entry[2], entry[0])]
             heapq.heapify(self._delays)
 
     def _choose(self, now: float) -> PriorityLevel[K] | None:
-        """The highest level with keys; every fourth time the lower one whose oldest key has aged most."""
+        """Return the highest level with keys; every fourth time the lower one whose oldest key has aged most."""
         filled = [level for level in self._levels.values() if level]
         aged = [level for level in filled[1:] if now - level.oldest_since >= self._ageing]
         self._since_aged = self._since_aged + 1 if aged else 0
