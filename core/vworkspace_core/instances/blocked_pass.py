@@ -1,4 +1,4 @@
-"""How an ApplicationInstance says that a pass over it was stopped (REC-13)."""
+"""Conditions of an ApplicationInstance over which a pass was stopped (REC-13)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -16,7 +16,10 @@ from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords
 
 
 def _conditions(before: Mapping[str, Condition], blocked: BlockedPass) -> Iterator[Wanted]:
-    """That nothing goes on, and why. Ready keeps what it says: what runs runs on."""
+    """Yield the conditions that say that and why reconciling stopped.
+
+    Ready is kept, since a running release goes on.
+    """
     true, false, unknown = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
     text = blocked.message_over()
     if blocked.is_transient:

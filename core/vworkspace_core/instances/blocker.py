@@ -1,4 +1,5 @@
-"""A reason of Blocked (REC-8, RES-4), as data: its own module, since those that find one import each other."""
+"""A reason of Blocked (REC-8, RES-4), as data: a module of its own, so that those that find one need no import
+cycle."""
 
 import attrs
 
@@ -7,7 +8,7 @@ from vworkspace_core.controller.requeue import Requeue
 
 @attrs.frozen
 class Blocker:
-    """Why nothing is applied for an instance: a reason of the condition Blocked, and when to look again.
+    """A reason of the condition Blocked, for which nothing is applied, and when to try again.
 
     `stalled`: only a change of the spec can help.
     """

@@ -1,6 +1,6 @@
-"""What keeps the operator from applying anything for an instance: the reasons of Blocked (RES-4, RES-5).
+"""Obstacles that keep the operator from applying anything for an instance: the reasons of Blocked (RES-4, RES-5).
 
-The first blocker is the one that is named. A blocker never changes what is running.
+The first blocker found is reported. A blocker never changes a running release.
 """
 
 from vworkspace_core.api.admission import AdmissionSettings, check_application_instance
@@ -24,7 +24,8 @@ from vworkspace_core.instances.service_accounts import account_blocker
 
 
 def intent_blocker(source: ApplicationInstance, observed: InstanceObserved, settings: Settings) -> Blocker | None:
-    """Cluster, namespace, content, policy, placeholder contract, installed kinds: everything before names."""
+    """Return the first blocker that needs no names: cluster, namespace, content, policy, placeholder rule, installed
+    kinds."""
     return (
         _wrong_cluster(source, settings)
         or _gate(source, observed)
@@ -55,7 +56,7 @@ def _invalid(source: ApplicationInstance, settings: Settings) -> Blocker | None:
 
 @remembered
 def _problems(intent: Intent, settings: AdmissionSettings) -> tuple[Problem, ...]:
-    """What admission says."""
+    """Return the problems that admission finds."""
     return check_application_instance(intent.instance, settings=settings)
 
 
@@ -77,7 +78,7 @@ def _policy(source: ApplicationInstance, settings: Settings) -> Blocker | None:
 
 
 def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> Blocker | None:
-    """A managed instance never becomes a placeholder while a release is or may be owned (RES-1, REC-14)."""
+    """Refuse a placeholder that was managed and owns, or may own, a release (RES-1, REC-14)."""
     if source.spec.mode is not Mode.PLACEHOLDER:
         return None
     uid = source.metadata.uid
@@ -91,7 +92,7 @@ def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> Blocker
 
 
 def needed_kinds(source: ApplicationInstance) -> tuple[Kind, ...]:
-    """The downstream kinds that have to be installed for this instance."""
+    """Return the downstream kinds that must be installed for this instance."""
     if source.spec.mode is Mode.PLACEHOLDER or source.spec.chart is None:
         return ()
     return (source_kind(source.spec.chart), HELM_RELEASE)
@@ -105,9 +106,9 @@ def _missing(source: ApplicationInstance, observed: InstanceObserved) -> Blocker
 
 
 def name_blocker(source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved) -> Blocker | None:
-    """Every name that we want must be free or ours: server-side apply alone would take it over silently (REC-4).
+    """Return the blocker of a wanted name that is neither free nor ours: apply would silently take it over (REC-4).
 
-    The HelmRelease's first: it is what two instances with the same release quarrel about.
+    The HelmRelease is checked first: two instances with the same release collide on it.
     """
     for apply in reversed(desired.applies):
         live = observed.objects.get(apply.ref)

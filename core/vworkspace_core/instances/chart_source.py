@@ -1,7 +1,7 @@
-"""Whether the chart can be had (rows 5 and 6 of REC-5): what Flux's sources say of the present request.
+"""Availability of the chart (rows 5 and 6 of REC-5): what Flux's sources report on the present request.
 
-A source that failed keeps saying so until its next attempt has ended, and the HelmRelease repeats it for longer. Only
-what is said of the source as it stands now counts.
+A failed source keeps reporting the failure until its next attempt has ended, and the HelmRelease repeats it for longer.
+Only reports on the source's present generation count.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 def source_failure(source: Manifest | None) -> Mapping[str, Any]:
-    """The source's own condition that says what is wrong with it as it stands now; empty when none does."""
+    """Return the source's condition that reports a failure of its present generation; empty if there is none."""
     for kind in ("FetchFailed", "Stalled"):
         condition = condition_of(source, kind)
         if condition.get("status") == "True" and _is_of_generation(condition, source):
@@ -23,20 +23,20 @@ def source_failure(source: Manifest | None) -> Mapping[str, Any]:
 
 
 def chart_failure(observed: ObservedRelease) -> Mapping[str, Any]:
-    """What is wrong with the HelmChart that Flux made for this very request; empty when nothing is."""
+    """Return the failure of the HelmChart that Flux made for exactly this request; empty if there is none."""
     chart = observed.chart
     if chart is None or not _is_of_request(chart, observed):
         return _NONE
     for kind in ("FetchFailed", "BuildFailed", "Stalled"):
         condition = condition_of(chart, kind)
-        # Waiting for the repository's first artifact is no failure of its own: the repository tells of one.
+        # Waiting for the repository's first artifact is no failure of the chart: the repository reports its own.
         if condition.get("status") == "True" and condition.get("reason") != "NoSourceArtifact":
             return condition if _is_of_generation(condition, chart) else _NONE
     return _NONE
 
 
 def gave_up_on_chart(observed: ObservedRelease) -> str:
-    """Flux's reason for not trying again to fetch the chart as it is asked for; empty while it does try (RES-4)."""
+    """Return Flux's reason for not retrying to fetch the requested chart; empty while it does retry (RES-4)."""
     for origin in (observed.source, observed.chart if chart_failure(observed) else None):
         condition = condition_of(origin, "Stalled")
         if condition.get("status") == "True" and _is_of_generation(condition, origin):
@@ -45,13 +45,13 @@ def gave_up_on_chart(observed: ObservedRelease) -> str:
 
 
 def _is_of_generation(condition: Mapping[str, Any], manifest: Manifest | None) -> bool:
-    """Whether a condition speaks of the object as it stands now: Flux leaves the failures of before in place."""
+    """Report whether a condition is about the object's present generation: Flux leaves earlier failures in place."""
     generation = get_path(manifest, "metadata", "generation")
     return bool(condition.get("observedGeneration", generation) == generation)
 
 
 def _is_of_request(chart: Manifest, observed: ObservedRelease) -> bool:
-    """Whether a HelmChart is what the HelmRelease asks for by now, judged by the index the repository has by now."""
+    """Report whether a HelmChart matches the HelmRelease's present request and the repository's present index."""
     for field in ("chart", "version"):
         if get_path(chart, "spec", field) != get_path(observed.release, "spec", "chart", "spec", field):
             return False
@@ -63,16 +63,16 @@ def _is_of_request(chart: Manifest, observed: ObservedRelease) -> bool:
 
 
 def _is_of_before(chart: Manifest, observed: ObservedRelease) -> bool:
-    """Whether a HelmChart that Flux has looked at speaks of another request, or of the repository as it was before."""
+    """Report whether a HelmChart that Flux has processed is of an earlier request or an earlier repository index."""
     looked_at = get_path(chart, "status", "observedSourceArtifactRevision")
     return looked_at is not None and not _is_of_request(chart, observed)
 
 
 def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> bool:
-    """Whether Ready=False is about the chart's source, and about the source as it stands now.
+    """Report whether Ready=False blames the chart's source in its present state.
 
-    helm-controller looks again after 30 seconds only, and a new tag moves no generation of the HelmRelease: what it
-    says of a source that has changed since, or that is well by now, is over.
+    helm-controller checks again only after 30 seconds, and a new tag moves no generation of the HelmRelease: a report
+    on a source that has changed since, or that works by now, is outdated.
     """
     reason = ready.get("reason")
     if ready.get("status") != "False" or reason not in ("SourceNotReady", "ArtifactFailed"):
@@ -91,7 +91,7 @@ def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> 
 
 
 def _looked_at_since(origin: Manifest) -> str | None:
-    """When Flux began with the source as it stands now (RFC 3339); None when that has not been yet."""
+    """Return when Flux began with the source's present generation (RFC 3339); None if it has not yet."""
     conditions = [
         condition for condition in get_path(origin, "status", "conditions") or () if isinstance(condition, Mapping)
     ]

@@ -1,7 +1,7 @@
-"""Conditions of an ApplicationInstance from what was found: the right-hand side of REC-5 and of RES-4.
+"""Conditions of an ApplicationInstance from its observed state: the right-hand side of REC-5 and of RES-4.
 
-`Ready` and `Reconciling` always stand; the others appear when they are true, and stay as False once they had
-been true. What a state says nothing about is kept as it was, with its old observedGeneration.
+`Ready` and `Reconciling` are always present; the others appear when they are true, and stay as False afterwards. A
+condition that does not follow from a state is kept with its old observedGeneration.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,21 +17,21 @@ from vworkspace_core.apimachinery.secret_material import safe
 from vworkspace_core.instances.release_state import ClassifiedRelease, ReleaseState
 
 _LONGEST_REFUSAL = 4096
-"""Bytes of a message of our own: the command that it may end with is of no use when it is cut (REC-8)."""
+"""The longest message of our own, in bytes: it may end with a command, which is of no use when it is cut (REC-8)."""
 
 
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 _NOT_YET = (Reason.INSTALLING, Reason.RECONCILING, Reason.NOT_DEPLOYED)
 _OF_A_PASS = (Reason.FORBIDDEN, Reason.INTERNAL_ERROR)
-"""What stopped a pass, and no other one: it goes when a pass comes through."""
+"""Reasons for which one pass was blocked; they go as soon as a pass succeeds."""
 _ORDER = (Type.READY, Type.RECONCILING, Type.STALLED, Type.DEGRADED, Type.SUSPENDED, Type.BLOCKED, Type.DELETING)
 
 Previous = Mapping[str, Condition]
-"""The conditions that stand now, by type."""
+"""The present conditions by type."""
 
 
 def from_release(release: ClassifiedRelease, previous: Previous, *, override_refused: str = "") -> tuple[Wanted, ...]:
-    """The conditions of a managed instance that nothing blocks."""
+    """Return the conditions of a managed instance without a blocker."""
     changes = {wanted.type: wanted for wanted in _row(release, previous)}
     if override_refused:
         changes[Type.DEGRADED] = Wanted(Type.DEGRADED, _TRUE, Reason.FORBIDDEN_VERSION_OVERRIDE, override_refused)
@@ -41,7 +41,7 @@ def from_release(release: ClassifiedRelease, previous: Previous, *, override_ref
 
 
 def _row(release: ClassifiedRelease, previous: Previous) -> Iterator[Wanted]:
-    """One row of REC-5."""
+    """Yield the conditions of one row of REC-5."""
     message = safe(release.message)
     match release.state:
         case ReleaseState.PENDING:
@@ -114,7 +114,7 @@ def _stable(message: str) -> Wanted:
 
 
 def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> Wanted:
-    """Kept as it was; what was suspended before its first release is not deployed."""
+    """Keep Ready as it was; an instance that was suspended before its first release is not deployed."""
     before = previous.get(Type.READY)
     if before is not None and (release.released_before or before.reason not in _NOT_YET):
         return _keep(before)
@@ -122,7 +122,7 @@ def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> Wa
 
 
 def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[Wanted, ...]:
-    """Nothing is applied: Ready stays as it was, or says what keeps the first release from being deployed (RES-4)."""
+    """Return the conditions of a blocked instance: Ready is kept, or says what prevents the first release (RES-4)."""
     before = previous.get(Type.READY)
     text = safe(message, _LONGEST_REFUSAL)
     deployed = before is not None and before.reason != Reason.NOT_DEPLOYED
@@ -139,7 +139,10 @@ def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = Fa
 
 
 def unsettled(reason: str, message: str, previous: Previous) -> tuple[Wanted, ...]:
-    """A write failed for a passing cause (REC-13): Ready stays, Reconciling says what and that it is tried again."""
+    """Return the conditions after a write that failed for a passing cause (REC-13).
+
+    Ready is kept; Reconciling names the cause and says that the write is retried.
+    """
     before = previous.get(Type.READY)
     ready = _keep(before) if before else Wanted(Type.READY, _UNKNOWN, Reason.RECONCILING, safe(message))
     changes: dict[str, Wanted] = {
@@ -150,7 +153,7 @@ def unsettled(reason: str, message: str, previous: Previous) -> tuple[Wanted, ..
 
 
 def placeholder(previous: Previous) -> tuple[Wanted, ...]:
-    """REC-11: ready, and nothing else is true."""
+    """Return the conditions of a placeholder: ready, and nothing else is true (REC-11)."""
     changes: dict[str, Wanted] = {
         Type.READY: Wanted(Type.READY, _TRUE, Reason.PLACEHOLDER, "a placeholder owns no release"),
         Type.RECONCILING: _stable(""),
@@ -160,14 +163,14 @@ def placeholder(previous: Previous) -> tuple[Wanted, ...]:
 
 
 def uninstalling(reason: str, message: str, previous: Previous, *, refused: str = "") -> tuple[Wanted, ...]:
-    """REC-10: Deleting says what is waited for, and what is taken down is not Ready; Blocked, which right is missing.
+    """Return the conditions during deletion (REC-10): Deleting names what is awaited, Ready is False.
 
-    The rest stays as it was.
+    Blocked names a missing right. Other conditions are kept.
     """
     unchanged = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
     deleting = Wanted(Type.DELETING, _TRUE, reason, safe(message))
     if reason == Reason.AWAITING_CONFIRMATION:
-        return _ordered({**unchanged, Type.DELETING: deleting})  # nothing is taken down yet
+        return _ordered({**unchanged, Type.DELETING: deleting})  # nothing is uninstalled yet
     ready = Wanted(Type.READY, _FALSE, Reason.UNINSTALLING, safe(message))
     blocked_by: dict[str, Wanted] = {}
     if refused:
@@ -178,7 +181,7 @@ def uninstalling(reason: str, message: str, previous: Previous, *, refused: str 
 
 
 def _complete(changes: Mapping[str, Wanted], previous: Previous, *, keep_suspended: bool = False) -> tuple[Wanted, ...]:
-    """`changes`, with what nobody spoke of kept: Degraded always, Suspended where asked; Stalled goes when untrue."""
+    """Add kept conditions to `changes`: Degraded always, Suspended on request; Stalled goes when it is untrue."""
     result = dict(changes)
     for kind in (Type.DEGRADED, Type.SUSPENDED) if keep_suspended else (Type.DEGRADED,):
         if kind not in result and kind in previous:
@@ -191,7 +194,7 @@ def _ordered(wanted: Mapping[str, Wanted]) -> tuple[Wanted, ...]:
 
 
 def _lifted(previous: Previous, kind: str, reason: str) -> dict[str, Wanted]:
-    """False with `reason` once it had been there; nothing where it never was."""
+    """Return the condition as False with `reason`; nothing if it was never present."""
     before = previous.get(kind)
     if before is None:
         return {}

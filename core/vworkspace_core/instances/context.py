@@ -1,4 +1,4 @@
-"""What a decision about an ApplicationInstance depends on: settings, policy, what was observed, the time (REC-2)."""
+"""Input of a decision about an ApplicationInstance: settings, policy, observed state, time (REC-2)."""
 
 from datetime import datetime
 from typing import Final
@@ -12,12 +12,12 @@ from vworkspace_core.api.policy import Policy
 from vworkspace_core.controller.decision import Snapshot
 
 RELEASE_ACCOUNT: Final = "vworkspace-release"
-"""Service account that Flux installs releases with, unless another one is set or allowed (REC-4)."""
+"""The service account with which Flux installs releases, unless another one is set or allowed (REC-4)."""
 
 
 @attrs.frozen
 class Settings:
-    """The operator's settings that shape decisions. Durations in manifests are Go durations (`5m`)."""
+    """The operator's settings that affect decisions. Durations in manifests are Go durations (`5m`)."""
 
     cluster_id: str
     interval: str = "5m"
@@ -27,7 +27,7 @@ class Settings:
     default_service_account: str | None = RELEASE_ACCOUNT
     allowed_release_service_accounts: tuple[str, ...] = ()
     allow_unimpersonated_releases: bool = False
-    """Whether a release may be installed with Flux's own rights where no account is set."""
+    """True if a release without an account may be installed with Flux's own rights."""
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
     policy: Policy = attrs.field(factory=Policy)
     message_interval_seconds: float = 60.0
@@ -35,21 +35,22 @@ class Settings:
     source_grace_seconds: float = 60.0
     """A settled release is called degraded only after its source has been in trouble this long."""
     source_wait_seconds: float = 15.0
-    """How long Flux's bare SourceNotReady counts as progress before it counts as unreachable."""
+    """The time for which Flux's bare SourceNotReady counts as progress before it counts as unreachable."""
     stuck_ready_seconds: float = 60.0
-    """How long Ready=Unknown after a confirmed success is believed (helm-controller#1409)."""
+    """The time for which Ready=Unknown after a confirmed success is believed (helm-controller#1409)."""
     installation: Installation = PRINTED
-    """How the operator was installed: what gives it a right that it lacks."""
+    """The way the operator was installed, from which follows how to grant a missing right."""
     namespace_end_seconds: float = 300.0
-    """How long an instance waits for Flux while its namespace is being deleted; then it lets go."""
+    """The longest time for which an instance waits for Flux in a namespace that is being deleted."""
 
 
 @attrs.frozen
 class InstanceObserved(Snapshot):
-    """The snapshot a decision about an ApplicationInstance is made on.
+    """The observed state on which a decision about an ApplicationInstance is made.
 
-    `override` is what a running or succeeded helm Operation asks for and `withdrawn` the uids of Operations that
-    failed or were cancelled (REC-9). `definition_ending`: the definition of ApplicationInstance is being deleted.
+    `override` is the one that a running or succeeded helm Operation requests, and `withdrawn` are the uids of
+    Operations that failed or were cancelled (REC-9). `definition_ending`: the definition of ApplicationInstance is
+    being deleted.
     """
 
     override: ReleaseOverride | None = None
@@ -59,7 +60,7 @@ class InstanceObserved(Snapshot):
 
 @attrs.frozen
 class Context:
-    """Everything else a decision may depend on: the settings, and the time as an argument."""
+    """The rest of a decision's input: the settings, and the time as an argument."""
 
     settings: Settings
     now: datetime

@@ -1,14 +1,14 @@
-"""Deleting an ApplicationInstance (REC-10): the release first, then what it read, then the finalizer.
+"""Deletion of an ApplicationInstance (REC-10): the release first, then what it read, then the finalizer.
 
-Expected flow: unsuspend (Flux would skip the uninstall) → delete the HelmRelease → wait until Flux has
-uninstalled it → delete source and values → wait → remove the finalizer. Each step is decided from what is
-there, so it goes on after a restart anywhere in between, and needs no garbage collector.
+Expected flow: unsuspend (Flux would skip the uninstall) → delete the HelmRelease → wait until Flux has uninstalled it →
+delete source and values → wait → remove the finalizer. Each step is decided from the observed objects, so the deletion
+continues after a restart at any point, and needs no garbage collector.
 
-Where the definition of ApplicationInstance itself is being deleted nothing is uninstalled before somebody says so.
-Only what this very incarnation controls is deleted. `--cascade=orphan` leaves everything running.
+While the definition of ApplicationInstance itself is being deleted, an uninstall needs an explicit confirmation. Only
+objects that exactly this uid controls are deleted. `--cascade=orphan` leaves everything running.
 
-A namespace that is being deleted takes everything with it, the operator's Role first: there the instance waits for
-Flux as long as that can be of use, needs no right but to look, and never holds the namespace up.
+A namespace that is being deleted removes all its objects, the operator's Role first: there the instance waits for Flux
+while that can help, needs only the right to read, and never blocks the namespace.
 """
 
 from datetime import datetime, timedelta
@@ -43,11 +43,11 @@ from vworkspace_core.ports import KubernetesEvent
 
 _GARBAGE_COLLECTOR_ORPHANS = "orphan"
 _LONGEST_FAILURE = 512
-"""Bytes of what Flux says of an uninstall: the cure behind it has to fit."""
+"""The longest quote, in bytes, of Flux's message about an uninstall: the remedy after it has to fit."""
 
 
 def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """The next step of taking down what the instance owns. `source` has a deletion timestamp and our finalizer."""
+    """Decide the next step of deleting what the instance owns. `source` has a deletion timestamp and our finalizer."""
     if is_abandoned(source.metadata):
         return _let_go(source, observed, context)
     if _GARBAGE_COLLECTOR_ORPHANS in source.metadata.finalizers:
@@ -65,7 +65,8 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
 
 
 def _let_go(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Our owner references come off first, or the garbage collector would delete the release, and Flux uninstall it."""
+    """Remove our owner references before the finalizer; else the garbage collector deletes the release and Flux
+    uninstalls."""
     downstream = sorted((ref, live) for ref, live in observed.objects.items() if ref.kind in DOWNSTREAM_KINDS)
     patches = [patch for ref, live in downstream if (patch := letting_go(ref, live, source.metadata)) is not None]
     if not patches or namespace_is_terminating(observed.namespace):
@@ -85,9 +86,9 @@ def _let_go(source: ApplicationInstance, observed: InstanceObserved, context: Co
 
 
 def _not_meant(source: ApplicationInstance, context: Context) -> Decision:
-    """Whoever deletes a definition, to clear up or to repair, deletes every instance of the cluster, and no word of it.
+    """Wait for a confirmation while the definition is deleted: this deletes every instance without naming one.
 
-    That is not taken for the wish to uninstall all applications: it takes a word about this one.
+    It is not taken for the wish to uninstall all applications: each instance needs its own annotation.
     """
     annotate = _annotating(source)
     message = (
@@ -104,7 +105,7 @@ def _with_its_namespace(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """Wait for Flux to uninstall, for a while; whatever else is left goes with the namespace."""
+    """Wait a limited time for Flux to uninstall; the namespace's deletion removes the rest."""
     releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
     if not releases:
         return Decision(finalizer=Finalizer.REMOVE)
@@ -112,7 +113,7 @@ def _with_its_namespace(
     if seconds <= 0:
         events = tuple(_left_behind(source, ref, observed.namespace, context) for ref, _ in releases)
         return Decision(finalizer=Finalizer.REMOVE, events=events)
-    # The namespace controller deletes what the operator may not: nothing has to be tried again for that.
+    # The namespace controller deletes what the operator may not: a missing right needs no retry.
     others = tuple(failure for failure in observed.failures if not isinstance(failure.error, Forbidden))
     decision = _take_down(source, left, attrs.evolve(observed, failures=others), context)
     if refused := {failure.ref for failure in observed.failures} - {failure.ref for failure in others}:
@@ -130,7 +131,7 @@ def _let_go_at(source: ApplicationInstance, context: Context) -> datetime:
 def _left_behind(
     source: ApplicationInstance, release: ObjectRef, namespace: Manifest | None, context: Context
 ) -> KubernetesEvent:
-    """About the namespace: no Event can be written inside one that is being deleted."""
+    """Return an Event about the namespace, since none can be written inside a namespace that is being deleted."""
     meta = source.metadata
     waited = context.settings.namespace_end_seconds
     return KubernetesEvent(
@@ -151,7 +152,7 @@ def _take_down(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """The release first, what it read once that has gone."""
+    """Delete the release, and the objects that it read once it is gone."""
     failed = {failure.ref for failure in observed.failures}
     refused = refusal_told(observed.failures, context.settings.installation)
     step = next_wave(Doomed(ref, live, wave=int(ref.kind == HELM_RELEASE)) for ref, live in left)
@@ -181,7 +182,7 @@ def _since(ref: ObjectRef, live: Manifest) -> str:
 
 
 def _failed_uninstall(live: Manifest) -> str:
-    """What Flux says of an uninstall that does not get through; empty where it says nothing."""
+    """Return Flux's message about a failing uninstall; empty if there is none."""
     for kind in ("Released", "Ready"):
         condition = condition_of(live, kind)
         if condition.get("status") == "False" and condition.get("reason") == "UninstallFailed":
@@ -190,7 +191,7 @@ def _failed_uninstall(live: Manifest) -> str:
 
 
 def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], ...]) -> str:
-    """How to get on where Flux cannot uninstall."""
+    """Return the remedy if Flux cannot uninstall."""
     if not any(_failed_uninstall(live) for _, live in left):
         return ""
     return (
@@ -205,7 +206,7 @@ def _annotating(source: ApplicationInstance) -> str:
 
 
 def _unsuspended(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-    """Whoever suspended it: Flux skips the uninstall of a suspended release and leaves the workload behind.
+    """Resume a suspended release: Flux skips its uninstall and leaves the workload running.
 
     The field is otherwise written by apply; no apply of this object follows any more.
     """
@@ -253,7 +254,7 @@ def _abandoned(source: ApplicationInstance, observed: InstanceObserved) -> Kuber
 
 
 def _left_of(source: ApplicationInstance, observed: InstanceObserved) -> str:
-    """What is true of the release by now: somebody else may have deleted it before it was let go of."""
+    """Describe what is left of the release now: another client may have deleted it before it was orphaned."""
     release = source.spec.release
     ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
     live = None if ref is None else observed.objects.get(ref)

@@ -1,8 +1,8 @@
-"""The downstream objects an ApplicationInstance wants (REC-3, REC-4): a function of the source object alone.
+"""The downstream objects of an ApplicationInstance (REC-3, REC-4): a function of the source object alone.
 
-Every manifest is complete: owner reference, labels, annotations and spec go out in one apply. What the HelmRelease
-reads is immutable, under a name of its content (`naming`): the apply of the HelmRelease is the one step in which
-chart and values change together.
+Every manifest is complete: owner reference, labels, annotations and spec are in one apply. Objects that the HelmRelease
+reads are immutable, with names derived from their content (`naming`): the apply of the HelmRelease is the one step in
+which chart and values change together.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ from vworkspace_core.instances.retry import token_of
 from vworkspace_core.instances.service_accounts import release_account
 
 DOWNSTREAM_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
-"""Every kind an instance may own, in the order of deletion: the release goes before what it reads."""
+"""Every kind that an instance may own, in the order of deletion: the release goes before what it reads."""
 
 _WATCH = "reconcile.fluxcd.io/watch"
 _VALUES_KEY = "values.yaml"
@@ -42,7 +42,7 @@ _CHART_LAYER = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzi
 
 @attrs.frozen
 class DesiredObjects:
-    """Whole manifests in the order they are applied, and the names a decision needs from them."""
+    """Whole manifests in the order in which they are applied, and the names that a decision needs from them."""
 
     applies: tuple[Apply, ...]
     release: ObjectRef
@@ -52,17 +52,17 @@ class DesiredObjects:
 
     @cached_property
     def chart(self) -> ObjectRef:
-        """The HelmChart that Flux makes for the release, where it makes one."""
+        """The HelmChart that Flux makes for the release, if it makes one."""
         return helm_chart_of(self.release)
 
     @cached_property
     def refs(self) -> frozenset[ObjectRef]:
-        """What is wanted."""
+        """The references of all desired objects."""
         return frozenset(apply.ref for apply in self.applies)
 
 
 def source_kind(chart: ChartSource) -> Kind:
-    """Flux's source for that chart: OCI charts cannot go through a HelmRepository's `sourceRef`."""
+    """Return Flux's kind of source for that chart: OCI charts cannot go through a HelmRepository's `sourceRef`."""
     return OCI_REPOSITORY if chart.source_type is SourceType.OCI else HELM_REPOSITORY
 
 
@@ -72,10 +72,10 @@ def desired_objects(
     objects: Mapping[ObjectRef, Manifest],
     settings: Settings,
 ) -> DesiredObjects:
-    """What is to exist downstream of an instance that has a chart and a release.
+    """Return the desired objects of an instance that has a chart and a release.
 
-    What was made under the former names stays as long as it is exactly what is wanted: moving it would start a new
-    request to Flux in every instance of the cluster for nothing. With the next change of the HelmRelease it moves.
+    Objects under former names stay as long as their content is as desired: renaming them would start a new request to
+    Flux in every instance of the cluster for nothing. They are renamed with the next change of the HelmRelease.
     """
     wanted = _wanted(Intent(instance), ById(override), ById(settings))
     if _source_in_use(objects.get(wanted.release_ref)) == wanted.release.name:
@@ -88,13 +88,13 @@ def desired_objects(
 
 
 def _source_in_use(helm_release: Manifest | None) -> Any:
-    """Name of the source that a HelmRelease takes its chart from; None without one."""
+    """Return the name of the source from which a HelmRelease takes its chart; None without one."""
     of_oci = get_path(helm_release, "spec", "chartRef", "name")
     return of_oci or get_path(helm_release, "spec", "chart", "spec", "sourceRef", "name")
 
 
 def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> tuple[ObjectRef, ...]:
-    """What the HelmRelease that is there reads, and may be ours although the instance wants it no longer."""
+    """Return what the existing HelmRelease reads, which may be ours although the instance does not want it any more."""
     if (release := instance.spec.release) is None:
         return ()
     namespace = instance.metadata.namespace
@@ -113,9 +113,9 @@ def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifes
 
 
 def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = None) -> tuple[ObjectRef, ...]:
-    """Everything that a decision about `instance` looks up by name, whether or not it exists or is ours.
+    """Return everything that a decision about `instance` looks up by name, whether or not it exists or is ours.
 
-    `asked` is what an Operation asks for beside what the status holds: each version has a source of its own.
+    `asked` is an Operation's override not yet in the status: each version has its own source.
     """
     release, chart = instance.spec.release, instance.spec.chart
     if release is None or chart is None:
@@ -129,7 +129,7 @@ def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = 
 
 @remembered
 def _watched(intent: Intent, version: str) -> tuple[ObjectRef, ...]:
-    """What is looked up for one chart version."""
+    """Return the references to look up for one chart version."""
     instance, chart, release = _parts(intent)
     helm_release = ObjectRef(HELM_RELEASE, instance.metadata.namespace, release.name)
     charts = [helm_chart_of(helm_release)] if chart.source_type is SourceType.HELM else []
@@ -149,28 +149,28 @@ def _parts(intent: Intent) -> tuple[ApplicationInstance, ChartSource, Release]:
 
 @remembered
 def _names(intent: Intent, version: str) -> Names:
-    """The names of what the HelmRelease reads."""
+    """Return the names of the objects that the HelmRelease reads."""
     instance, chart, release = _parts(intent)
     return names_of(release, _fetched(chart, version), _fragment(instance), instance.metadata.uid)
 
 
 def _version(chart: ChartSource, override: ReleaseOverride | None) -> str:
-    """The effective chart version."""
+    """Return the effective chart version."""
     return override.version if override is not None and override.version else chart.version
 
 
 def _fragment(instance: ApplicationInstance) -> dict[str, Any]:
-    """The values that the integrations stand for."""
+    """Return the values that follow from the integrations."""
     return integration_values(instance.spec.integrations)
 
 
 def _needs_config_map(instance: ApplicationInstance) -> bool:
-    """Whether the fragment has to stand beneath values that we never read."""
+    """Report whether the integrations go into a ConfigMap, below values that we never read."""
     return _referenced(instance.spec.values) and bool(_fragment(instance))
 
 
 def helm_chart_of(release: ObjectRef) -> ObjectRef:
-    """The HelmChart that Flux makes for a HelmRelease with a HelmRepository; it alone tells what is wrong with it."""
+    """Return the HelmChart that Flux makes for a HelmRelease with a HelmRepository; only it reports its failures."""
     return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
 
 
@@ -183,7 +183,7 @@ def _wanted(intent: Intent, override: ById[ReleaseOverride | None], settings: By
 
 @attrs.frozen
 class _Wanted:
-    """What one instance wants of Flux, with the override in force."""
+    """The objects that one instance wants from Flux, with the override in force."""
 
     instance: ApplicationInstance
     chart: ChartSource
@@ -199,17 +199,17 @@ class _Wanted:
 
     @cached_property
     def release_ref(self) -> ObjectRef:
-        """The HelmRelease."""
+        """The reference of the HelmRelease."""
         return ObjectRef(HELM_RELEASE, self.instance.metadata.namespace, self.release.name)
 
     @cached_property
     def current(self) -> DesiredObjects:
-        """Whole manifests."""
+        """The desired objects under their present names."""
         return self._objects(self.names)
 
     @cached_property
     def former(self) -> DesiredObjects:
-        """The same under the names that were given before."""
+        """The desired objects under the names of earlier releases of this operator."""
         return self._objects(former_names(self.release))
 
     def _objects(self, names: Names) -> DesiredObjects:
@@ -229,7 +229,7 @@ class _Wanted:
         )
 
     def wrap(self, kind: Kind, name: str, body: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> Apply:
-        """One of our objects, with what they all have in common."""
+        """Build one of our objects, with the metadata that all of them share."""
         meta = self.instance.metadata
         manifest = kind.manifest(name, meta.namespace)
         manifest["metadata"] |= {
@@ -241,7 +241,7 @@ class _Wanted:
 
 
 def _fetched(chart: ChartSource, version: str) -> dict[str, Any]:
-    """What of a source decides what is fetched, from whom and by whom."""
+    """Return the part of a source's spec that decides what is fetched, from where and with which credentials."""
     spec: dict[str, Any] = {"url": chart.url}
     if chart.source_type is SourceType.OCI:
         spec["url"] = f"{chart.url.rstrip('/')}/{chart.name}"
@@ -300,13 +300,13 @@ def _referenced(values: Values | None) -> bool:
 
 
 def _config_map(wanted: _Wanted, name: str) -> Apply:
-    """The integrations as a values file (JSON is YAML), to stand beneath values that we never read."""
+    """Return the integrations as a values file (JSON is YAML), to go below values that we never read."""
     body = {"data": {_VALUES_KEY: canonical_json(_fragment(wanted.instance)).decode()}}
     return wanted.wrap(CONFIG_MAP, name, body, labels={_WATCH: "Enabled"})
 
 
 def _values(wanted: _Wanted, beneath: str) -> dict[str, Any]:
-    """The `values` and `valuesFrom` of the release; Flux merges in that order, inline last."""
+    """Return `values` and `valuesFrom` of the release; Flux merges in that order, inline last."""
     values, patch = wanted.instance.spec.values, wanted.override.values_patch if wanted.override is not None else None
     spec: dict[str, Any] = {}
     inline: Mapping[str, Any] = inline_values(wanted.instance.spec)

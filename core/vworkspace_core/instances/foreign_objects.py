@@ -1,7 +1,7 @@
-"""What is kept of objects that are not ours: who they are, and whose (RUN-11, M9).
+"""Reduction of objects that are not ours to their identity and owner, before they are cached (RUN-11).
 
-The operator sees every HelmRelease, source, backup, snapshot and labelled ConfigMap of the cluster. Of a stranger's it
-asks one thing: that it is there, under a name that an instance may want or an Operation waits for, and who controls it.
+The operator watches every HelmRelease, source, backup, snapshot and labelled ConfigMap of the cluster. Of a foreign one
+it needs only that it exists, under a name that an instance may want or an Operation waits for, and its controller.
 """
 
 import hashlib
@@ -34,26 +34,26 @@ _KEPT: Final = (
 _LABELS: Final = (MANAGED_BY, CLUSTER_ID, APPLICATION_INSTANCE, INSTANCE_UID)
 _OWNERS: Final = 8
 _LARGEST_DATA: Final = 64 * 1024
-"""Bytes of a ConfigMap's data: what stands in ours are a few settings of integrations."""
+"""The longest data of a ConfigMap, in bytes: ours hold a few settings of integrations."""
 _LARGEST_MESSAGE: Final = 2048
 
 
 def slim_release(manifest: Manifest) -> Manifest:
-    """A HelmRelease: whole where it may be an instance's."""
+    """Reduce a HelmRelease, unless it may be an instance's."""
     if not _may_be_ours(manifest):
         return _who(manifest)
-    # What lacks the label is not applied over: who holds its fields is of no use.
+    # An object without the label is never applied over, so the holders of its fields do not matter.
     is_labelled = get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE
     return with_foreign_holders(manifest, FIELD_MANAGER) if is_labelled else without_managed_fields(manifest)
 
 
 def slim_source(manifest: Manifest) -> Manifest:
-    """An OCIRepository or HelmRepository: whole where it may be an instance's, without managedFields."""
+    """Reduce an OCIRepository or HelmRepository; one that may be an instance's loses only its managedFields."""
     return without_managed_fields(manifest) if _may_be_ours(manifest) else _who(manifest)
 
 
 def slim_config_map(manifest: Manifest) -> Manifest:
-    """A ConfigMap: its data only where an instance controls it, and by its hash where it is more than we ever write."""
+    """Reduce a ConfigMap: keep its data only if an instance controls it, as a hash if it is more than we ever write."""
     if not _is_controlled_by_instance(manifest):
         return _who(manifest)
     small = without_managed_fields(manifest)
@@ -65,14 +65,17 @@ def slim_config_map(manifest: Manifest) -> Manifest:
 
 
 def slim_engine_object(manifest: Manifest) -> Manifest:
-    """A backup, a snapshot or a class of snapshots: whole where it is marked as made for an Operation, since its status
-    is followed. Of a stranger's, that it is there and has changed: an Operation may wait for it, and reads it live."""
+    """Reduce a backup, a snapshot or a class of snapshots, unless its label says that it was made for an Operation.
+
+    The status of one made for an Operation is followed. Of a foreign one it matters that it exists and has changed: an
+    Operation may wait for it, and reads it live.
+    """
     made_here = get_path(manifest, "metadata", "labels", OPERATION_UID)
     return without_managed_fields(manifest) if isinstance(made_here, str) and made_here else _who(manifest)
 
 
 def slim_chart(manifest: Manifest) -> Manifest:
-    """A HelmChart, which Flux makes and nobody owns: what it was asked for, and what Flux says of it."""
+    """Reduce a HelmChart, which Flux makes without an owner, to its request and Flux's report."""
     asked = {name: get_path(manifest, "spec", name) for name in ("chart", "version", "sourceRef", "suspend")}
     status = manifest.get("status")
     slim = {} if not isinstance(status, Mapping) else dict(status)
@@ -84,7 +87,8 @@ def slim_chart(manifest: Manifest) -> Manifest:
 
 
 def _may_be_ours(manifest: Manifest) -> bool:
-    """An instance controls it, or nobody does and it is labelled as one of ours: left behind, or to be taken over."""
+    """Report whether an instance controls the object, or nothing does and our label is on it: an orphan, or to be
+    adopted."""
     if controller_of(manifest) is not None:
         return _is_controlled_by_instance(manifest)
     return bool(get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE)
@@ -98,7 +102,7 @@ def _is_controlled_by_instance(manifest: Manifest) -> bool:
 
 
 def _who(manifest: Manifest) -> dict[str, Any]:
-    """Identity, owner and our own labels, however large the rest is."""
+    """Return identity, owner and our own labels, however large the rest is."""
     meta = metadata(manifest)
     slim = {name: meta[name] for name in _KEPT if name in meta}
     labels, owners = meta.get("labels"), meta.get("ownerReferences")

@@ -1,8 +1,8 @@
-"""A release that somebody has installed with Helm alone: nobody's release is taken over (REC-4).
+"""Detection of a release that was installed with Helm alone: it is never taken over (REC-4).
 
-Without a HelmRelease only Helm's own records tell of it, a Secret for each revision that is kept. Helm and Flux find
-them by their labels and by nothing else, and so does the operator, in one list of their metadata. Which revisions are
-kept cannot be guessed: any ten of any number.
+Without a HelmRelease only Helm's own records show it, a Secret for each revision that is kept. Helm and Flux find these
+by their labels only, and so does the operator, in one list of their metadata. Names cannot be guessed, since any ten
+revisions of any number may be kept.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,8 +21,10 @@ from vworkspace_core.instances.ownership import is_ours, own_labels
 from vworkspace_core.ports import KubeApi
 
 _ANY_VERSION: Final = "0"
-"""resourceVersion of a read of these records: the API server's cache will do. What Helm does in the moment that it may
-be behind, Helm could as well do in the moment after the read."""
+"""The resourceVersion of a read of these records, which permits the API server's cache.
+
+Helm could change the records just after the read as well as just before it.
+"""
 
 _WHOSE: Final = ("name", "namespace", "labels", "ownerReferences")
 
@@ -30,7 +32,7 @@ _WHOSE: Final = ("name", "namespace", "labels", "ownerReferences")
 async def release_records(
     api: KubeApi, instance: ApplicationInstance, observed: InstanceObserved
 ) -> Mapping[ObjectRef, Manifest]:
-    """Read whose Helm's records of the release are, before its first HelmRelease is made and at no other time.
+    """Read the metadata of Helm's records of the release, only before its first HelmRelease is made.
 
     Raises what `KubeApi.list` raises.
     """
@@ -63,19 +65,19 @@ def _release(instance: ApplicationInstance) -> str:
 
 
 def _without_content(record: Manifest) -> dict[str, Any]:
-    """A record as far as it is looked at."""
+    """Return the parts of a record that are needed."""
     return {"metadata": {key: metadata(record).get(key) for key in _WHOSE}}
 
 
 def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Iterator[ObjectRef]:
-    """Records of the release in what was observed, which holds no other Secrets; the newest revision first."""
+    """Return the observed records of the release, the newest revision first; no other Secrets are observed."""
     place = instance.metadata.namespace
     records = (ref for ref in observed.objects if ref.kind == SECRET and ref.namespace == place)
     return iter(sorted(records, key=lambda ref: (len(ref.name), ref.name), reverse=True))
 
 
 def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> Blocker | None:
-    """Helm knows a release of that name which no HelmRelease of this instance has made."""
+    """Block if Helm has a release of that name which no HelmRelease of this instance has made."""
     if not _is_first(instance, observed):
         return None
     for ref in _records(instance, observed):

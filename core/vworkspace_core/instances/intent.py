@@ -1,8 +1,8 @@
-"""What is asked for in an ApplicationInstance, as a key: what follows from that alone is worked out once.
+"""The user-set part of an ApplicationInstance as a cache key: what follows from it alone is computed once.
 
-Flux reports several times on one request, and the status of the instance moves with it; its spec does not. To check it
-and to build manifests from it anew was half of a decision. What is remembered is worked out from an instance that holds
-nothing but what was asked for, so that it cannot depend on more.
+Flux reports several times on one request, and each time the status of the instance changes, but not its spec. Checking
+the spec and building manifests from it again took half of a decision. A cached result is computed from an instance
+reduced to these parts, so that it cannot depend on more.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 REMEMBERED: Final = 128
-"""Intents that one cache holds: more than are under way at once, each a few kilobytes."""
+"""The number of intents that one cache holds: more than are under way at once, each a few kilobytes."""
 
 
 class Intent:
     """Spec, names, uid, labels and annotations of an instance.
 
-    Specs are compared by identity, which costs nothing: the codec makes one object of copies that say the same.
+    Specs are compared by identity, which costs nothing: the codec makes one object of equal copies.
     """
 
     __slots__ = ("_meta", "_spec")
@@ -40,12 +40,12 @@ class Intent:
 
     @property
     def is_small(self) -> bool:
-        """Whether it may be kept: 128 large specs would be more than a process should hold."""
+        """True if it may be cached: 128 large specs would take too much memory."""
         return is_shared(self._spec)
 
     @property
     def instance(self) -> ApplicationInstance:
-        """An instance that holds this, and nothing else."""
+        """An instance with these parts only."""
         meta = self._meta
         asked = ObjectMeta(meta.name, meta.namespace, meta.uid, labels=meta.labels, annotations=meta.annotations)
         return ApplicationInstance(asked, self._spec)
@@ -62,7 +62,7 @@ def _asks_the_same(left: ObjectMeta, right: ObjectMeta) -> bool:
 
 
 def remembered(work: Callable[Concatenate[Intent, P], T]) -> "_Remembered[P, T]":
-    """Have what follows from an intent worked out once, unless its spec is large: of those none is kept (RUN-11)."""
+    """Cache what follows from an intent, unless its spec is large (RUN-11)."""
     return _Remembered(work)
 
 
@@ -82,13 +82,13 @@ _CACHES: Final[list[Any]] = [shared_spec]
 
 
 def forget() -> None:
-    """Remember nothing: whoever measures work begins like that."""
+    """Clear the caches, as every measurement of work must do first."""
     for cache in _CACHES:
         cache.cache_clear()
 
 
 class ById(Generic[T]):
-    """A value as a key by identity: comparing its content would cost more than is spared."""
+    """A value as a key by identity: comparing its content would cost more than the cache saves."""
 
     __slots__ = ("value",)
 

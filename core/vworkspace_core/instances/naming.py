@@ -1,7 +1,7 @@
-"""Names of what a HelmRelease reads: each says what it holds, so that new content is a new object (REC-3, REC-6 b).
+"""Names of the objects that a HelmRelease reads: derived from content, so new content is a new object (REC-3, REC-6 b).
 
-A source that was changed in place would be fetched by Flux before the HelmRelease with the new values is applied: a
-new chart would run with old values, for as long as that apply is refused or its process is gone.
+A source that was changed in place would be fetched by Flux before the HelmRelease with the new values is applied: a new
+chart would run with old values, for as long as that apply is refused or its process is gone.
 """
 
 import re
@@ -21,16 +21,16 @@ _CLOSED: Final = re.compile(r"-[0-9a-f]{8}\Z")
 
 @attrs.frozen
 class Names:
-    """Names of the chart's source, and of the ConfigMap with the integrations beneath values that are not ours."""
+    """Names of the chart's source, and of the ConfigMap with the integrations below values that are not ours."""
 
     source: str
     fragment: str
 
 
 def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str, Any], uid: str) -> Names:
-    """The names that follow from the content; the ConfigMap's from the instance's uid too, so that nobody has it.
+    """Return the names derived from the content; the ConfigMap's also from the instance's uid, so that no other has it.
 
-    `fetched` is what of the source's spec decides what is fetched; how often it is looked for does not.
+    `fetched` is the part of the source's spec that decides what is fetched; the interval does not.
     """
     return Names(
         source=closed_name(release.name, content_hash(fetched)[:_HASH_DIGITS]),
@@ -41,12 +41,12 @@ def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str
 
 
 def former_names(release: Release) -> Names:
-    """The names that were given before sources were immutable."""
+    """Return the names that were used before sources were immutable."""
     return Names(source=release.name, fragment=f"{release.name}{_INTEGRATIONS}")
 
 
 def releases_of(name: str) -> Iterator[str]:
-    """Names that the release may have for which an object of that name was made, or is in the way."""
+    """Yield the release names for which an object of that name may have been made, or is in the way."""
     yield name
     bare = _CLOSED.sub("", name)
     if bare != name:

@@ -1,7 +1,7 @@
-"""Reading the snapshot a decision needs, live, through the `KubeApi` port.
+"""Live reads of the snapshot for a decision, through the `KubeApi` port.
 
-The operator reads it from its caches instead; this is for what must not be judged by a cache (taking an instance
-down), and for simulations that have none.
+The operator takes it from its caches instead; this is for what a cache must not decide (taking an instance down), and
+for simulations that have none.
 """
 
 from vworkspace_core.api.application_instance import ApplicationInstance
@@ -17,7 +17,7 @@ from vworkspace_core.ports import KubeApi
 
 
 async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObserved:
-    """Everything a decision about `source` looks at. Raises what `KubeApi.get` and `list` raise."""
+    """Read everything that a decision about `source` needs. Raises what `KubeApi.get` and `list` raise."""
     meta = source.metadata
     reading = LiveReads(api)
     namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
@@ -29,7 +29,8 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObs
         await reading.add_whole(ref)
     for ref in read_refs(source, reading.objects):
         await reading.add_whole(ref)
-    # Not from a cache either: the instances go at once after their definition, and may be heard of before it.
+    # Read live too: the instances are deleted right after their definition, and their events may arrive before its
+    # event.
     definition = await reading.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name))
     ending = bool(get_path(definition, "metadata", "deletionTimestamp"))
     observed = InstanceObserved(namespace, reading.objects, frozenset(reading.missing), definition_ending=ending)

@@ -1,4 +1,4 @@
-"""A HelmRelease as Flux reports on it (REC-5), with the questions that the rows of `release_state.classify` ask.
+"""A HelmRelease as Flux reports on it (REC-5), with the predicates for the rows of `release_state.classify`.
 
 *Ours* is the attempt at exactly this request: its generation, its version without build metadata, and for OCI the
 digest of the artifact that the source holds.
@@ -22,7 +22,7 @@ _NONE: Mapping[str, Any] = {}
 
 @attrs.frozen
 class ReleaseRequest:
-    """What we asked Flux for: the effective chart version, where from, and the retry asked for, if any."""
+    """The request that we made to Flux: effective chart version, type of source, and the retry token, if any."""
 
     version: str
     oci: bool
@@ -31,7 +31,7 @@ class ReleaseRequest:
 
 @attrs.frozen
 class ReleaseTimeouts:
-    """Seconds during which what Flux reports is not believed yet (see `Settings`)."""
+    """Times in seconds during which a report of Flux is not believed yet (see `Settings`)."""
 
     source_grace: float
     source_wait: float
@@ -39,7 +39,7 @@ class ReleaseTimeouts:
 
 
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
-    """The condition of that type, or an empty mapping."""
+    """Return the condition of that type, or an empty mapping."""
     conditions = get_path(manifest, "status", "conditions")
     if isinstance(conditions, list):
         for candidate in conditions:
@@ -50,7 +50,7 @@ def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
 
 @attrs.frozen
 class ObservedRelease:
-    """A HelmRelease with its source and chart, and what was asked for.
+    """A HelmRelease with its source and chart, and the request for it.
 
     `status`, `conditions` and `generation` are the HelmRelease's.
     """
@@ -66,16 +66,16 @@ class ObservedRelease:
     generation: int
 
     def condition(self, kind: str) -> Mapping[str, Any]:
-        """A condition of the HelmRelease; empty when it has none of that type."""
+        """Return a condition of the HelmRelease; empty if it has none of that type."""
         return self.conditions.get(kind, _NONE)
 
     def seconds_since(self, condition: Mapping[str, Any]) -> float:
-        """Age of a condition's last transition; infinite where it does not say."""
+        """Return the age of a condition's last transition; infinite if it has no time."""
         return _seconds(condition.get("lastTransitionTime"), self.now)
 
 
 def is_ours(observed: ObservedRelease) -> bool:
-    """Whether the attempt that Flux talks about is the one we asked for."""
+    """Report whether the attempt that Flux reports on is the one that we requested."""
     status = observed.status
     if status.get("lastAttemptedGeneration") != observed.generation:
         return False
@@ -83,15 +83,15 @@ def is_ours(observed: ObservedRelease) -> bool:
         return False
     if not _same_version(status.get("lastAttemptedRevision"), observed.request.version):
         return False
-    # A new URL or new credentials move only the source: until it was looked at, Flux speaks of the old one.
+    # A new URL or new credentials change only the source: until it was fetched, Flux reports on the old one.
     return _same_artifact(observed) if observed.request.oci else is_observed(observed.source)
 
 
 def is_observed(source: Manifest | None) -> bool:
-    """Whether source-controller has fetched, or tried to fetch, what the source asks for by now.
+    """Report whether source-controller has fetched, or tried to fetch, the source as it is now.
 
     `status.observedGeneration` alone is no proof: it also follows a source that is suspended, or whose URL can never
-    work, with the artifact of before still in place. The condition of the artifact keeps the generation it is from.
+    work, with the earlier artifact still in place. The condition of the artifact keeps the generation it is from.
     """
     generation = get_path(source, "metadata", "generation")
     if generation is None or get_path(source, "status", "observedGeneration") != generation:
@@ -100,7 +100,7 @@ def is_observed(source: Manifest | None) -> bool:
 
 
 def _same_artifact(observed: ObservedRelease) -> bool:
-    """For OCI a new tag moves no generation of the HelmRelease: the digest alone tells the attempts apart."""
+    """Compare the digests of an OCI artifact: a new tag moves no generation of the HelmRelease."""
     wanted = _artifact_digest(observed.source)
     if wanted is None:
         return False
@@ -116,12 +116,12 @@ def _artifact_digest(source: Manifest | None) -> str | None:
 
 
 def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> bool:
-    """Whether Released=False is about this attempt, not the one before.
+    """Report whether Released=False is about this attempt, not the one before.
 
     Flux records the new attempt before it runs it, and leaves the old Released=False in place until the action ends:
     for good when it never does. The condition's generation is no proof, for a failure that is written after the spec
-    moved on takes the new one. The counts of failures are: they start anew in the write that records the attempt.
-    The message names the very chart of the attempt it speaks of.
+    moved on takes the new one. The counts of failures are proof: they restart at zero in the write that records the
+    attempt. The message names the chart of the attempt that it reports on.
     """
     if released.get("observedGeneration", observed.generation) != observed.generation:
         return False
@@ -132,9 +132,9 @@ def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> b
 
 
 def deployed_as_wanted(observed: ObservedRelease) -> bool:
-    """Whether the newest release in Helm's history is the one that was attempted for us, and is deployed."""
+    """Report whether the newest release in Helm's history is the one that was attempted for us, and is deployed."""
     newest = get_path(observed.status, "history", 0)
-    # Build metadata too: without it, 1.0.0 would be there while the upgrade from 1.0.0+a to it still runs.
+    # Build metadata counts too: without it, 1.0.0 would seem deployed while the upgrade from 1.0.0+a still runs.
     if get_path(newest, "status") != "deployed" or get_path(newest, "chartVersion") != observed.status.get(
         "lastAttemptedRevision"
     ):
@@ -147,10 +147,10 @@ def deployed_as_wanted(observed: ObservedRelease) -> bool:
 
 
 def _is_of_artifact(release: Any, digest: str | None) -> bool:
-    """Whether a history entry was made from the artifact with that digest.
+    """Report whether a history entry was made from the artifact with that digest.
 
-    A rollback's entry has no `ociDigest`; the chart version, whose build metadata Flux replaces by the digest's
-    first 12 hex digits, tells all the same.
+    A rollback's entry has no `ociDigest`; then the chart version shows it, since Flux replaces its build metadata by
+    the first 12 hex digits of the digest.
     """
     if digest is None:
         return False
@@ -162,7 +162,7 @@ def _is_of_artifact(release: Any, digest: str | None) -> bool:
 
 
 def deployed_chart(release: Manifest | None) -> DeployedChart | None:
-    """Return the chart of the release that Helm calls deployed; None while none is.
+    """Return the chart of the release that Helm calls deployed; None if there is none.
 
     The build metadata that Flux puts in place of a chart's own, the digest of its artifact, is no part of the version.
     """
@@ -177,7 +177,7 @@ def deployed_chart(release: Manifest | None) -> DeployedChart | None:
 
 
 def was_released(status: Mapping[str, Any]) -> bool:
-    """Whether any release of it was ever deployed."""
+    """Report whether any release of it was ever deployed."""
     history = status.get("history")
     if not isinstance(history, list):
         return False
@@ -185,21 +185,21 @@ def was_released(status: Mapping[str, Any]) -> bool:
 
 
 def is_first_pass(status: Mapping[str, Any]) -> bool:
-    """Whether Flux is still at the pass that installs: it records the release first and observes the generation last.
+    """Report whether Flux is still in the pass that installs: it records the release first and its generation last.
 
-    A HelmRelease made anew over a release of before upgrades in its first pass, and says so.
+    A HelmRelease that is created again over an existing release upgrades in its first pass, and its status says so.
     """
     return bool(status.get("observedGeneration", -1) == -1 and status.get("lastAttemptedReleaseAction") != "upgrade")
 
 
 def message_of(condition: Mapping[str, Any]) -> str:
-    """A condition's message; empty when it has none."""
+    """Return a condition's message; empty if it has none."""
     message = condition.get("message")
     return message if isinstance(message, str) else ""
 
 
 def _same_version(reported: Any, wanted: str) -> bool:
-    """Equal as semantic versions without build metadata, which Flux replaces by a digest for OCI sources."""
+    """Compare semantic versions without build metadata, which Flux replaces by a digest for OCI sources."""
     return isinstance(reported, str) and _bare(reported) == _bare(wanted)
 
 
@@ -208,7 +208,7 @@ def _bare(version: str) -> str:
 
 
 def _seconds(moment: Any, now: datetime) -> float:
-    """Seconds since an RFC 3339 time; infinitely long for one that is missing or cannot be read."""
+    """Return the seconds since an RFC 3339 time; infinite if it is missing or malformed."""
     if not isinstance(moment, str):
         return float("inf")
     try:

@@ -1,4 +1,4 @@
-"""Whose a live downstream object is, in the words of an ApplicationInstance (REC-4, REC-10)."""
+"""Ownership of live downstream objects by an ApplicationInstance (REC-4, REC-10)."""
 
 from typing import Any
 
@@ -23,22 +23,22 @@ from vworkspace_core.controller.managed_fields import kubectl_name
 
 
 def is_ours(manifest: Manifest, instance: ApplicationInstance) -> bool:
-    """Whether we may apply over it: we control it, or nobody does and its labels name this instance."""
+    """Report whether we may apply over it: we control it, or it has no controller and its labels name this instance."""
     return ownership.belongs_to(manifest, instance.metadata.uid, lambda: marks_of(instance.metadata))
 
 
 def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> MergePatch:
-    """What nobody controls becomes this instance's."""
+    """Return the patch that makes an object without controller this instance's."""
     labels = {INSTANCE_UID: bounded_name(instance.metadata.uid)}
     return ownership.adoption(ref, manifest, owner_reference(instance), labels)
 
 
 def letting_go(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> MergePatch | None:
-    """Return the patch after which an object outlives its instance; None where nothing is left to do.
+    """Return the patch after which an object outlives its instance; None if nothing is left to do.
 
-    The owner reference comes off. What the instance does not own yet, but may be about to take up, is changed as well:
-    an apply that was decided on before is then refused as Stale, so that it names no owner that has gone. A release
-    that is going already is suspended, so that Flux leaves alone what it runs.
+    The owner reference is removed. An object that the instance does not own yet, but may be about to adopt, is changed
+    as well: an apply that was decided on before is then refused as Stale, so that it names no owner that is gone. A
+    release that is already being deleted is suspended, so that Flux does not uninstall it.
     """
     meta, owners = metadata(live), ownership.owners_without(live, instance.uid)
     is_owned = len(owners) < len(meta.get("ownerReferences") or ())
@@ -55,12 +55,12 @@ def letting_go(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> MergePat
 
 
 def owner_reference(instance: ApplicationInstance) -> dict[str, Any]:
-    """By which an instance controls what is downstream of it."""
+    """Return the reference by which an instance controls its downstream objects."""
     return ownership.owner_reference(KIND, instance.metadata)
 
 
 def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> str:
-    """Names a foreign object and who controls it, and says how this instance gets on."""
+    """Name a foreign object and its controller, and say how this instance can proceed."""
     place = kubectl_name(ref)
     controller = ownership.controller_of(manifest)
     if controller is None:
@@ -74,7 +74,7 @@ def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance
 
 
 def own_labels(instance: ApplicationInstance) -> str:
-    """By which an object that nobody controls becomes this instance's, as kubectl takes them."""
+    """Return the labels with which this instance adopts an object without controller, as kubectl takes them."""
     meta = instance.metadata
     wanted = {
         MANAGED_BY: MANAGED_BY_VALUE,

@@ -1,14 +1,14 @@
-"""Reconciling an ApplicationInstance: the decision, whole (REC-1 to REC-13).
+"""The whole decision about an ApplicationInstance (REC-1 to REC-13).
 
 Expected flow
     not ours → nothing; being deleted → `deletion`; a blocker → Blocked, nothing applied; a placeholder → Ready;
     otherwise the finalizer, what differs of source, values and HelmRelease, what is to be pruned, and the status
-    that Flux's reports mean for exactly this request. Where others hold fields of the HelmRelease, its apply is tried
-    without effect before anything is written.
+    that follows from Flux's reports on exactly this request. If others hold fields of the HelmRelease, its apply
+    is sent as a dry run before anything is written.
 Guarantees
-    Pure: the same input gives the same output, byte for byte. Carried out and decided again on what came of it,
-    the decision is empty. Objects of others are never applied over, fields of others never forced. Nothing is
-    written downstream for an old copy of the source: what it wanted is not what is wanted now.
+    Pure: the same input gives the same output, byte for byte. Decided again after its execution, the decision is
+    empty. Objects of others are never applied over, fields of others never forced. Nothing is written downstream
+    for an outdated copy of the source.
 Assumptions
     `observed` was read no earlier than the last write of this instance (read-your-writes, RUN-3).
 """
@@ -54,11 +54,11 @@ from vworkspace_core.instances.status import StatusFields, endpoints, own_condit
 
 _BEGUN = frozenset({ReleaseState.PENDING, ReleaseState.INSTALLING})
 _KEPT_UNUSED = 4
-"""How many objects of ours that are not wanted any more stay while what is wanted is not in use yet."""
+"""The number of unwanted objects of ours that stay while the wanted ones are not in use yet."""
 
 
 def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """What is to be done for `source`, given what exists and the time."""
+    """Decide what to do for `source`, given the observed objects and the time."""
     meta = source.metadata
     if meta.deletion_timestamp is not None:
         return decide_deletion(source, observed, context) if FINALIZER in meta.finalizers else Decision()
@@ -70,7 +70,7 @@ def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: 
         return with_status(Decision(), source, conditions.placeholder(_previous(source)), StatusFields(), context)
     chart, release = source.spec.chart, source.spec.release
     if chart is None or release is None:
-        # Admission refuses it first; should it ever let one through, this is what users see.
+        # Admission refuses this first; if it ever lets one through, users see this.
         missing = Blocker(Reason.MISSING_CHART_SOURCE, "spec.chart, spec.release: required when managed", stalled=True)
         return _blocked(Decision(), source, missing, observed, context)
     return _managed(source, chart, release, observed, context)
@@ -90,7 +90,7 @@ def _blocked(
 
 
 def _standing_fields(source: ApplicationInstance, observed: InstanceObserved) -> StatusFields:
-    """Return the fields as they are, with what the release runs at this moment: Flux goes on whatever blocks us."""
+    """Return the present fields, updated with the deployed chart: Flux goes on although we are blocked."""
     fields, release = StatusFields.of(source.status), source.spec.release
     ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
     live = observed.objects.get(ref) if ref is not None else None
@@ -119,7 +119,7 @@ def _managed(
         release_status = _requested(release_status, source)
     bell = SILENT if pending else ring(desired.retry, live_release, context.now)
     in_use = release_status.state is ReleaseState.READY
-    guarded = FINALIZER not in source.metadata.finalizers  # its patch carries the resourceVersion
+    guarded = FINALIZER not in source.metadata.finalizers  # the finalizer's patch carries the resourceVersion
     previous = _previous(source)
     is_first_word = release_status.state in _BEGUN and Type.READY not in previous
     decision = Decision(
@@ -160,7 +160,7 @@ def _release_status(
 def _suspended_by_hand(
     release_status: ClassifiedRelease, desired: DesiredObjects, live_release: Manifest | None
 ) -> ClassifiedRelease:
-    """How the object of Flux that somebody suspended is resumed: the instance itself is not suspended."""
+    """Add the command that resumes the object of Flux that was suspended: the instance itself is not."""
     by_release = get_path(live_release, "spec", "suspend") is True
     command = resume_command(desired.release if by_release else desired.source)
     return attrs.evolve(release_status, message=f"{release_status.message}. To fix: {command}")
@@ -169,12 +169,12 @@ def _suspended_by_hand(
 def _is_pending(apply: Apply, observed: InstanceObserved) -> bool:
     live = observed.objects.get(apply.ref)
     if live is not None and metadata(live).get("deletionTimestamp"):
-        return False  # somebody deleted it: it is made again once it has gone
+        return False  # being deleted by another client: it is created again once it is gone
     return needs_apply(apply.manifest, live, encoded=apply.encoded)
 
 
 def _rehearsals(pending: tuple[Apply, ...], live_release: Manifest | None) -> tuple[Apply, ...]:
-    """The HelmRelease's apply, where it may meet a conflict and something else would be written before it (REC-3)."""
+    """Return the HelmRelease's apply as a dry run if it may conflict after another object was written (REC-3)."""
     if len(pending) < 2:
         return ()
     return tuple(apply for apply in pending if apply.kind == HELM_RELEASE and _is_held(apply, live_release))
@@ -189,7 +189,7 @@ def _spec_differs(apply: Apply, live: Manifest | None) -> bool:
 
 
 def _requested(release_status: ClassifiedRelease, source: ApplicationInstance) -> ClassifiedRelease:
-    """What will be the case once the pending applies are through: Flux knows nothing of this request yet."""
+    """Return the state after the pending applies: Flux does not know this request yet."""
     if release_status.state is ReleaseState.SUSPENDED or source.spec.suspend:
         state = ReleaseState.SUSPENDED
     elif release_status.state is ReleaseState.PENDING:
@@ -206,7 +206,7 @@ def _after_failure(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """Status after a refused write: nothing more is applied in this pass, but over our own history (REC-6)."""
+    """Decide after a refused write: apply nothing more in this pass, except over our own history (REC-6)."""
     own = {failure.ref for failure in observed.failures if is_own_history(failure, FIELD_MANAGER)}
     forced = tuple(attrs.evolve(apply, force=True) for apply in desired.applies if apply.ref in own)
     others = [failure for failure in observed.failures if failure.ref not in own]
@@ -228,7 +228,7 @@ def _after_failure(
 def _adoptions(
     source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved
 ) -> tuple[MergePatch, ...]:
-    """What an earlier incarnation has left, and this one does not want: made ours, so that it is pruned in time."""
+    """Return patches that make unwanted objects of an earlier incarnation ours, so that they are pruned in time."""
     wanted = desired.refs
     if observed.objects.keys() <= wanted:
         return ()
@@ -245,9 +245,9 @@ def _adoptions(
 def _prunes(
     source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved, *, in_use: bool
 ) -> tuple[Delete, ...]:
-    """What we control and want no longer, once the new is in use (REC-14, PH-3).
+    """Return deletes of objects that we control and no longer want, once the new ones are in use (REC-14, PH-3).
 
-    Until then a few stay, to go back to: an instance that is changed again and again and never ready makes no more.
+    Until then a few stay for a return to them; a number that limits an instance that changes often and is never ready.
     """
     if not (unwanted := _unwanted(source, desired, observed)):
         return ()
@@ -268,7 +268,8 @@ def _unwanted(
 def deletes_afterwards(
     source: ApplicationInstance, observed: InstanceObserved, context: Context, decision: Decision
 ) -> tuple[Delete, ...]:
-    """Return what goes once that which `decision` applies is in use: until then the former source stays (REC-14)."""
+    """Return the deletes that follow once the applies of `decision` are in use: until then the source stays
+    (REC-14)."""
     if not decision.applies:
         return ()
     override = effective_override(source, observed.override, observed.withdrawn)

@@ -1,4 +1,4 @@
-"""What a refused write means for the instance (REC-8, REC-13): conflict, terminal or transient, never swallowed."""
+"""Meaning of a refused write for the instance (REC-8, REC-13): conflict, terminal or transient, never ignored."""
 
 from collections.abc import Mapping
 
@@ -33,7 +33,7 @@ from vworkspace_core.instances.blocker import Blocker
 
 @attrs.frozen
 class TransientFailure:
-    """A failure that may pass: `reason` is one of Reconciling's, `message` says what and that it is tried again."""
+    """A failure that may pass: `reason` is one of Reconciling's, `message` names it and says that it is retried."""
 
     reason: str
     message: str
@@ -43,7 +43,7 @@ class TransientFailure:
 def meaning(
     failure: Failure, *, released_before: bool, installation: Installation = PRINTED
 ) -> Blocker | TransientFailure:
-    """Whether the failure blocks the instance or is tried again."""
+    """Decide whether the failure blocks the instance or is retried."""
     what, error = f"{failure.verb} {failure.ref}", failure.error
     message = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")
     match error:
@@ -81,10 +81,10 @@ def _retried(failure: Failure, message: str, requeue: Requeue, released_before: 
 
 
 def _leftover(failure: Failure) -> str:
-    """What is left of `chart` beside a `chartRef`, or the other way round; empty when that is not the trouble.
+    """Explain a field of `chart` left next to a `chartRef`, or the other way round; empty if that is not the cause.
 
-    A HelmRelease has one of the two. A field that somebody else holds in the one we no longer want stays when we
-    leave, and makes the whole invalid: a conflict in all but name.
+    A HelmRelease may have only one of the two. A field in the other one that another manager holds stays when we stop
+    applying it, and makes the object invalid: in effect a conflict.
     """
     have, want = get_path(failure.live, "spec"), get_path(failure.wanted, "spec")
     if failure.ref.kind != HELM_RELEASE or not isinstance(have, Mapping) or not isinstance(want, Mapping):

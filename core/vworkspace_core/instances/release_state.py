@@ -1,8 +1,8 @@
-"""What Flux reports, and what it means for the request that we made (REC-5).
+"""The meaning of Flux's report for the request that we made (REC-5).
 
-`classify` is the table of REC-5: the first row that matches wins. Flux speaks of its last attempt. A Ready, Stalled or
-failure counts only where that attempt was at our request (`is_ours`); otherwise it belongs to the request before, and
-ours is under way.
+`classify` is the table of REC-5: the first row that matches wins. Flux reports on its last attempt. A Ready, Stalled or
+failure counts only if that attempt was at our request (`is_ours`); otherwise it belongs to the request before, and ours
+is under way.
 """
 
 from collections.abc import Mapping
@@ -33,16 +33,16 @@ from vworkspace_core.instances.observed_release import (
 )
 
 WAITING = "waiting for Flux to act on the request"
-"""What is said while Flux itself says nothing of the request."""
+"""The message while Flux itself says nothing about the request."""
 
 _NEVER_ATTEMPTED = ("InvalidCELExpression", "AccessDenied")
 
 
 class ReleaseState(Enum):
-    """Where the release that we asked for stands: the rows of REC-5."""
+    """The state of the requested release: the rows of REC-5."""
 
     PENDING = "Pending"
-    """Row 1: the HelmRelease is absent, somebody is deleting it, or Flux has not looked at it yet."""
+    """Row 1: the HelmRelease is absent, being deleted, or not processed by Flux yet."""
     SUSPENDED = "Suspended"
     """Row 2: the HelmRelease or its source is suspended, by us or by hand."""
     STALLED = "Stalled"
@@ -65,11 +65,11 @@ class ReleaseState(Enum):
 
 @attrs.frozen
 class ClassifiedRelease:
-    """The state of the release, and what goes with it.
+    """The state of the release, with details.
 
-    `retrying`: Flux tries again by itself. `stalled_reason` is why Flux gave up, `source_trouble`, `drift` and
-    `warnings` what is wrong beside; each is empty where nothing is. `requeue_after` is in seconds, for what only time
-    decides.
+    `retrying`: Flux retries automatically. `stalled_reason` is why Flux gave up; `source_trouble`, `drift` and
+    `warnings` are further problems; each is empty if there is none. `requeue_after` is in seconds, for what depends on
+    time alone.
     """
 
     state: ReleaseState
@@ -91,10 +91,10 @@ def classify(
     now: datetime,
     timeouts: ReleaseTimeouts,
 ) -> ClassifiedRelease:
-    """The row of REC-5 that the HelmRelease is in.
+    """Return the row of REC-5 that matches the HelmRelease.
 
-    `source` is the OCIRepository or HelmRepository, `chart` the HelmChart that Flux makes for a HelmRepository
-    (it alone tells why a version is missing).
+    `source` is the OCIRepository or HelmRepository, `chart` the HelmChart that Flux makes for a HelmRepository (only it
+    says why a version is missing).
     """
     if release is None:
         return ClassifiedRelease(ReleaseState.PENDING, "the HelmRelease does not exist yet")
@@ -104,7 +104,7 @@ def classify(
         )
     status = release.get("status") or {}
     if get_path(release, "spec", "suspend") is True:
-        # Before row 1's empty status: what is suspended before its first release is not being installed.
+        # Before row 1's empty status: a release that is suspended before its first attempt is not being installed.
         return ClassifiedRelease(
             ReleaseState.SUSPENDED, "the HelmRelease is suspended", released_before=was_released(status)
         )
@@ -120,7 +120,7 @@ def classify(
 
 
 def _attempted(observed: ObservedRelease) -> ClassifiedRelease:
-    """Rows 3 to 8, for a HelmRelease that Flux has looked at."""
+    """Match rows 3 to 8, for a HelmRelease that Flux has processed."""
     if get_path(observed.source, "spec", "suspend") is True and not is_observed(observed.source):
         message = f"the {get_path(observed.source, 'kind')} is suspended: what it asks for by now is not fetched"
         return ClassifiedRelease(ReleaseState.SUSPENDED, message, released_before=was_released(observed.status))
@@ -139,14 +139,14 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
     condition = observed.condition("Stalled")
     if condition.get("status") != "True":
         return None
-    # These two are found before any attempt is made: the condition's own generation has to do.
+    # Flux finds these two before any attempt: the condition's own generation must suffice.
     early = condition.get("reason") in _NEVER_ATTEMPTED and condition.get("observedGeneration") == observed.generation
     if not ours and not early:
         return None
     back = observed.condition("Remediated").get("reason") == "RollbackSucceeded"
     return ClassifiedRelease(
         ReleaseState.ROLLED_BACK if back else ReleaseState.STALLED,
-        # After a rollback Ready's message is the rollback's; the failure's own is in Released.
+        # After a rollback Ready has the rollback's message; the failure's own is in Released.
         message_of(observed.condition("Released")) or message_of(condition),
         released_before=was_released(observed.status),
         stalled_reason=str(condition.get("reason") or "RetriesExceeded"),
@@ -169,7 +169,7 @@ def _failed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRe
 
 
 def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Row 5, also while Flux re-checks at its interval and while the source has a passing trouble."""
+    """Match row 5, also while Flux re-checks at its interval and while the source has a passing failure."""
     if not deployed_as_wanted(observed):
         return None
     if ready.get("status") != "True":
@@ -182,9 +182,9 @@ def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> Classified
 
 
 def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Ready=Unknown for ever after a success is a known defect of helm-controller (#1409).
+    """Treat Ready=Unknown long after a success as ready: a known defect of helm-controller (#1409).
 
-    It is the same while an upgrade hangs, but for the generation: that is observed when a pass has ended.
+    A hanging upgrade looks the same except for the generation, which is observed only when a pass has ended.
     """
     released = observed.condition("Released")
     if ready.get("status") != "Unknown" or released.get("status", "True") != "True":
@@ -215,7 +215,7 @@ def _ready(observed: ObservedRelease, message: str) -> ClassifiedRelease:
 
 
 def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
-    """The source's trouble once it has lasted, and until then when it will have."""
+    """Return the source's failure once it has lasted long enough, else the seconds until then."""
     condition = source_failure(observed.source)
     if not condition:
         return "", None
@@ -226,7 +226,7 @@ def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
 
 
 def _unreachable(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Row 6. A bare SourceNotReady is also what Flux says while the source is being fetched for the first time."""
+    """Match row 6. Flux also reports a bare SourceNotReady while it fetches the source for the first time."""
     failure = source_failure(observed.source) or chart_failure(observed)
     released = was_released(observed.status)
     if failure:
@@ -246,7 +246,7 @@ def _values_missing(observed: ObservedRelease, ready: Mapping[str, Any]) -> Clas
     if ready.get("status") != "False" or ready.get("reason") != "ValuesError":
         return None
     if ready.get("observedGeneration", observed.generation) != observed.generation:
-        return None  # of the values that were asked for before
+        return None  # of the earlier values
     return ClassifiedRelease(
         ReleaseState.VALUES_MISSING, message_of(ready), released_before=was_released(observed.status)
     )
@@ -255,8 +255,8 @@ def _values_missing(observed: ObservedRelease, ready: Mapping[str, Any]) -> Clas
 def _under_way(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease:
     released = was_released(observed.status) and not is_first_pass(observed.status)
     reconciling = observed.condition("Reconciling")
-    # Only what Flux says of the running attempt: an old Ready or failure would be misread as news. Between two tries
-    # it repeats the failure of the last.
+    # Only Flux's report on the running attempt counts: an old Ready or failure would be misread as new. Between two
+    # tries it repeats the failure of the last.
     running = reconciling.get("status") == "True" and reconciling.get("reason") != "ProgressingWithRetry"
     message = message_of(reconciling) if running else ""
     if not message and ready.get("status") == "Unknown":

@@ -1,11 +1,11 @@
-"""Asking Flux for another try (REC-14): the token, when to send it, and whether Flux has acted on it.
+"""Requests to Flux for another try (REC-14): the token, when it is sent, and whether Flux has handled it.
 
-It is asked by annotations, which are a doorbell and no field that anybody owns: they are patched, never applied, so
-that whoever rang before is in nobody's way, and left there. It is rung at most every ten seconds, whoever asks.
+A request is made by annotations without an owner: they are patched, never applied, so that an earlier requester is no
+conflict, and they stay on the object. One is sent at most every ten seconds, whatever its origin.
 
-Flux resets its counts of failures for a `resetAt` that equals `requestedAt`, and at the start of an attempt only. A
-pass that gets no further than the chart or the values handles `requestedAt` all the same: the reset of that token is
-lost, and another token has to ask for it once the attempt can be made.
+Flux resets its counts of failures for a `resetAt` that equals `requestedAt`, and only at the start of an attempt. A
+pass that fails at the chart or the values handles `requestedAt` all the same: the reset of that token is lost, and
+another token has to request it once the attempt can be made.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.controller.decision import MergePatch
 
 COUNTED_FAILURES = ("failures", "installFailures", "upgradeFailures")
-"""Fields of a HelmRelease's status that count the failures of one request, and start anew with the next."""
+"""Fields of a HelmRelease's status that count the failures of one request, and restart at zero with the next."""
 
 _REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
 _RESET_AT = "reconcile.fluxcd.io/resetAt"
@@ -36,9 +36,9 @@ _UNPREPARED = ("SourceNotReady", "ArtifactFailed", "ValuesError", "DependencyNot
 
 
 def token_of(instance: ApplicationInstance, chart: ChartSource, override: ReleaseOverride | None) -> str:
-    """Who asks for another try: the annotation, an Upgrade that changes nothing by itself, or both; else empty.
+    """Return the token of the requested retry: the annotation, an Upgrade without a change, or both; else empty.
 
-    A function of what is asked for, so that it changes when something new is asked.
+    It is a function of the request, so that it changes with every new one.
     """
     token = retry_token(instance.metadata) or ""
     if override is not None and asks_again(override, chart.version):
@@ -47,7 +47,10 @@ def token_of(instance: ApplicationInstance, chart: ChartSource, override: Releas
 
 
 def is_handled(status: Mapping[str, Any], token: str) -> bool:
-    """Whether Flux says that it has begun an attempt for that token, or for more than it: a part may be withdrawn."""
+    """Report whether Flux says that it began an attempt for that token, or for one that includes it.
+
+    A part of a token may have been withdrawn meanwhile.
+    """
     handled = status.get("lastHandledResetAt")
     if not token or not isinstance(handled, str):
         return not token
@@ -61,7 +64,7 @@ def is_handled(status: Mapping[str, Any], token: str) -> bool:
 
 @attrs.frozen
 class Bell:
-    """The patch that asks Flux, if any, and in how many seconds it may be sent where it has to wait."""
+    """The patch that requests a retry, if any, and the seconds until it may be sent if it has to wait."""
 
     patches: tuple[MergePatch, ...] = ()
     wait: float | None = None
@@ -71,7 +74,7 @@ SILENT: Final = Bell()
 
 
 def ring(token: str, release: Manifest | None, now: datetime) -> Bell:
-    """What is to be done so that Flux acts on the token; nothing once it is asked, or says that it has."""
+    """Return the patch that makes Flux act on the token; nothing if it is on the object or Flux has handled it."""
     if release is None or metadata(release).get("deletionTimestamp"):
         return SILENT
     wanted, there = retry_annotations(token, release), metadata(release).get("annotations") or {}
@@ -79,7 +82,8 @@ def ring(token: str, release: Manifest | None, now: datetime) -> Bell:
         return SILENT
     if (wait := _wait(there.get(RETRY_SENT), now)) > 0:
         return Bell(wait=wait)
-    # Flux takes a `resetAt` for handled whatever `requestedAt` is: one of before must not stand beside a mere look.
+    # Flux takes a `resetAt` for handled whatever `requestedAt` is, so an earlier one must not stay next to a request
+    # without reset.
     left = {_RESET_AT: None} if _RESET_AT in there else {}
     meta = {
         "resourceVersion": metadata(release)["resourceVersion"],
@@ -89,7 +93,7 @@ def ring(token: str, release: Manifest | None, now: datetime) -> Bell:
 
 
 def _wait(sent: Any, now: datetime) -> float:
-    """Seconds until it may be rung again; none for a time that cannot be read, or that a clock set back has made."""
+    """Return the seconds until the next request; 0 for a malformed time, or a future one after a clock was set back."""
     try:
         age = (now - datetime.fromisoformat(sent)).total_seconds()
     except (TypeError, ValueError):
@@ -98,10 +102,10 @@ def _wait(sent: Any, now: datetime) -> float:
 
 
 def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
-    """What the HelmRelease is to be annotated with for that token.
+    """Return the annotations of the HelmRelease for that token.
 
-    While chart or values are missing, Flux is only asked to look again: it would lose the reset. What is suspended is
-    asked nothing, and what Flux has handled twice in vain is not asked a third time.
+    While chart or values are missing, Flux is only requested to reconcile: it would lose the reset. A suspended release
+    gets none, and a token that Flux has handled twice in vain is not sent a third time.
     """
     status: Mapping[str, Any] = get_path(release, "status") or {}
     if is_handled(status, token) or get_path(release, "spec", "suspend") is True:
@@ -117,7 +121,7 @@ def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
 
 
 def _is_unprepared(status: Mapping[str, Any]) -> bool:
-    """Whether Flux lacks what an attempt is made of."""
+    """Report whether Flux lacks the chart, the values or a dependency for an attempt."""
     return any(
         get_path(condition, "type") == "Ready"
         and get_path(condition, "status") == "False"

@@ -1,7 +1,7 @@
-"""Whose rights Flux installs a release with (REC-4): never its own, unless the cluster says so.
+"""The service account with which Flux installs a release (REC-4): Flux's own only if the cluster permits it.
 
-Without an account helm-controller applies what is in the chart with its own rights, as a rule the whole cluster's.
-Whoever may create an instance would then have them.
+Without an account helm-controller applies the chart's objects with its own rights, as a rule the whole cluster's.
+Anyone who may create an instance would then have these rights.
 """
 
 from vworkspace_core.api.application_instance import ApplicationInstance, Release
@@ -14,13 +14,13 @@ from vworkspace_core.ports import KubernetesEvent
 
 
 def release_account(release: Release, settings: Settings) -> str:
-    """The service account for Flux to impersonate: as given where that is allowed, else the setting's; else empty."""
+    """Return the account that Flux impersonates: the given one if allowed, else the setting's; else empty."""
     given, usual = release.service_account_name, settings.default_service_account or ""
     return given if given and given in (usual, *settings.allowed_release_service_accounts) else usual
 
 
 def account_blocker(release: Release | None, settings: Settings) -> Blocker | None:
-    """Nothing is applied that Flux would install with its own rights."""
+    """Block a release that Flux would install with its own rights."""
     if release is None or release_account(release, settings) or settings.allow_unimpersonated_releases:
         return None
     message = (
@@ -33,7 +33,7 @@ def account_blocker(release: Release | None, settings: Settings) -> Blocker | No
 
 
 def replaced_account(source: ApplicationInstance, release: Release, settings: Settings) -> tuple[KubernetesEvent, ...]:
-    """Tells once a generation that the account asked for is not the one that is used."""
+    """Report once per generation that the requested account is not the one in use."""
     meta, given, used = source.metadata, release.service_account_name, release_account(release, settings)
     if not given or given == used or source.status.observed_generation == meta.generation:
         return ()

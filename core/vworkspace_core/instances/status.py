@@ -1,6 +1,6 @@
 """The status of an ApplicationInstance: its fields, and which of its changes may wait (REC-6 c, REC-7).
 
-One that differs only in what Flux is busy with waits until the last one is a minute old.
+A status that differs only in Flux's progress messages waits until the last write is a minute old.
 """
 
 import re
@@ -42,13 +42,13 @@ _BAD_READY = frozenset(
     {Reason.HELM_RELEASE_FAILED, Reason.CHART_UNREACHABLE, Reason.WAITING_FOR_SECRET, Reason.ROLLED_BACK}
 )
 _COMMENTARY = Minor(messages_of=frozenset({Type.READY, Type.RECONCILING}))
-"""Conditions whose message repeats what Flux is busy with; no other message is ever held back."""
+"""Conditions whose message repeats Flux's progress; no other message is ever delayed."""
 _WARNING_WHEN_TRUE = frozenset({Type.DEGRADED, Type.BLOCKED, Type.STALLED})
 
 
 @attrs.frozen
 class StatusFields:
-    """Everything in the status beside conditions and times."""
+    """The status fields except conditions and times."""
 
     helm_release_ref: ObjectName | None = None
     last_applied_chart: AppliedChart | None = None
@@ -58,7 +58,7 @@ class StatusFields:
 
     @classmethod
     def of(cls, status: ApplicationInstanceStatus) -> "StatusFields":
-        """As they stand in `status`."""
+        """Return the fields of `status`."""
         return cls(
             status.helm_release_ref,
             status.last_applied_chart,
@@ -69,15 +69,15 @@ class StatusFields:
 
 
 def own_conditions(status: ApplicationInstanceStatus) -> tuple[Condition, ...]:
-    """The conditions of types that the operator owns; others are left alone (RES-4)."""
+    """Return the conditions of types that the operator owns; others are left alone (RES-4)."""
     return tuple(condition for condition in status.conditions if condition.type in _OWN)
 
 
 def endpoints(source: ApplicationInstance, override: ReleaseOverride | None = None) -> tuple[Endpoint, ...]:
-    """Where users reach the application: the ingress host, over TLS when cert-manager is on (RES-1).
+    """Return the application's URLs for users: the ingress host, over TLS when cert-manager is on (RES-1).
 
-    As the values have it that win: explicit ones over the integrations, an Operation's over both. Referenced values
-    are never read, so there the integrations have to do.
+    They follow from the effective values: explicit ones win over the integrations, an Operation's over both. Referenced
+    values are never read, so then only the integrations count.
     """
     if source.spec.integrations is None or source.spec.integrations.ingress is None:
         return ()
@@ -102,7 +102,7 @@ def with_status(
     fields: StatusFields,
     context: Context,
 ) -> Decision:
-    """The decision with the status, the events and the transitions that follow; unchanged where nothing is new."""
+    """Add the status with its events and transitions to the decision; return it unchanged if nothing is new."""
     wanted, request = tuple(wanted), request_mark(source.metadata.annotations)
     why = headline(APPLICATION_INSTANCE, wanted)
     if _is_told(source, wanted, fields, request, why):
@@ -123,7 +123,7 @@ def with_status(
 
 
 def _reason_of(why: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of a headline that is compared: its message changes with that of a condition only."""
+    """Return the part of a headline that is compared: its message changes only with that of a condition."""
     return {"reason": why["reason"]} if "reason" in why else {}
 
 
@@ -134,7 +134,7 @@ def _is_told(
     request: str | None,
     why: Mapping[str, str],
 ) -> bool:
-    """Whether the status says all of it: asked before anything is built, since in the steady state it does."""
+    """Report whether the status has all of it already; checked first, since in the steady state it has."""
     status, generation = source.status, source.metadata.generation
     if status.observed_generation != generation or status.observed_request != request:
         return False
@@ -149,7 +149,7 @@ def _is_told(
 
 
 def _stories(changes: tuple[Transition, ...]) -> Iterator[Transition]:
-    """Each story once: what becomes of Ready tells what becomes of Reconciling (REC-1)."""
+    """Yield each story once: a transition of Ready includes that of Reconciling (REC-1)."""
     of_ready = any(change.condition.type == Type.READY for change in changes)
     yield from (change for change in changes if not (of_ready and change.condition.type == Type.RECONCILING))
 
@@ -174,7 +174,7 @@ def _ref(source: ApplicationInstance) -> ObjectRef:
 
 
 def _seconds_until_due(status: ApplicationInstanceStatus, context: Context) -> float:
-    """How long a change of mere commentary has to wait."""
+    """Return the seconds for which a change of progress messages has to wait."""
     if status.last_reconcile_time is None:
         return 0.0
     age = (context.now - datetime.fromisoformat(status.last_reconcile_time)).total_seconds()
@@ -223,7 +223,8 @@ def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]
 
 
 def _event(source: ApplicationInstance, change: Transition) -> KubernetesEvent:
-    """The Kubernetes Event of a transition (REC-1); a confirmed release is told as `ReleaseReady` (PULL-2)."""
+    """Return the Kubernetes Event of a transition (REC-1); for a confirmed release its reason is `ReleaseReady`
+    (PULL-2)."""
     condition = change.condition
     reason = "ReleaseReady" if condition.reason == Reason.HELM_RELEASE_READY else ""
     return event_of(change, _ref(source), source.metadata.uid, warning=_is_bad(condition), reason=reason)

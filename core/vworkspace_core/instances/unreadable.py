@@ -20,7 +20,7 @@ from vworkspace_core.instances.status import StatusFields, own_conditions, with_
 
 
 def unreadable_instance(manifest: Manifest, error: ValidationProblems) -> Unreadable[ApplicationInstance]:
-    """Metadata as it is; the status too, where that can be read."""
+    """Make a stub of an unreadable instance: its metadata, and its status if that can be read."""
     status = read_status(ApplicationInstanceStatus, manifest) or ApplicationInstanceStatus()
     stub = ApplicationInstance(read_meta(manifest), ApplicationInstanceSpec(AppRef("unreadable")), status)
     return Unreadable(stub, problem_text(error))
@@ -29,7 +29,7 @@ def unreadable_instance(manifest: Manifest, error: ValidationProblems) -> Unread
 def decide_unreadable(
     source: Unreadable[ApplicationInstance], observed: InstanceObserved, context: Context
 ) -> Decision:
-    """Finalize it when it is being deleted, otherwise say what is wrong (REC-13)."""
+    """Finalize it if it is being deleted, otherwise report what is wrong (REC-13)."""
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:
         return decide_deletion(stub, observed, context) if FINALIZER in stub.metadata.finalizers else Decision()

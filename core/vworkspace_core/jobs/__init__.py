@@ -1,1 +1,1 @@
-"""The agent's half of pull mode: wire types, scope, applier, and the job machine, all without I/O."""
+"""The agent's half of pull mode: wire types, scope, plans, and the job machine, all without I/O."""

@@ -1,4 +1,4 @@
-"""A job that had its effect, waiting for what its object's status says (PULL-2 steps 6 to 8)."""
+"""A job that had its effect, waiting for the verdict in its object's status (PULL-2 steps 6 to 8)."""
 
 from datetime import timedelta
 from typing import Final
@@ -23,12 +23,12 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generatio
 
 _SOON: Final = timedelta(seconds=10)
 RECHECK: Final = timedelta(minutes=5)
-"""How long a waiting job trusts the informer before it looks for itself."""
+"""How often a waiting job reads its object although no informer reported a change."""
 
 
 def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
-    """The write is there, now or since before a crash: wait for what comes of it."""
-    # Its deletion counts as a generation of an object; a delete tells the one that it was asked to delete.
+    """Record that the write is in the cluster, now or since before a crash, and wait for its outcome."""
+    # A deletion raises an object's generation; the result of a delete names the generation that it was to delete.
     known = job.applied if isinstance(job.task, DeleteTask) else None
     reference = known or ref(job, str(metadata(live).get("uid", "")), generation(live))
     waiting = clear(
@@ -41,13 +41,13 @@ def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
         written=None,
         result_once_cancelled=None if can_still_start(live) or has_started(live) else job.result_once_cancelled,
     )
-    if job.object_is_gone:  # an informer saw it go while the answer was under way: which was first?
+    if job.object_is_gone:  # deleted during the write: only a read shows which came first
         return waiting, (inspect(waiting),)
     return _consider(waiting, _fresher(job, live), at, has_slot=True)
 
 
 def _fresher(job: JobState, live: Manifest) -> Manifest:
-    """What an informer saw while the apply was under way, when it is at least as new."""
+    """Return the copy that an informer saw during the apply, if it is at least as new."""
     seen = job.latest
     if seen is None or metadata(seen).get("uid") != metadata(live).get("uid"):
         return live
@@ -55,22 +55,23 @@ def _fresher(job: JobState, live: Manifest) -> Manifest:
 
 
 def _is_after(job: JobState, seen: Manifest) -> bool:
-    """Whether an informer's copy is from after the job's apply: an older one has another verdict, and may come late."""
+    """Report whether an informer's copy is from after the job's apply: an older one, with another verdict, may come
+    late."""
     return isinstance(job.task, DeleteTask) or get_path(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
 
 
 def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:
-    """The delete was accepted: succeeded when the object is really gone."""
+    """Wait after an accepted delete: the job succeeds when the object is really gone."""
     waiting = clear(job, stage=JobStage.WAITING, had_effect=True, recheck_at=shifted(at.now, RECHECK))
-    # The delete may have been all: whether something still holds the object, only a look can tell.
+    # The delete may have finished at once: only a read shows whether a finalizer still holds the object.
     return waiting, (inspect(waiting),)
 
 
 def changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep:
-    """An informer saw the object change."""
+    """React to a change of the object that an informer saw."""
     match job.stage:
         case JobStage.WAITING if _is_gone(job, live):
-            # News may be of an object that was there before this one: only a look at the server can tell.
+            # The event may be of an earlier object with this name: only a read of the server can decide.
             return job, (inspect(job),)
         case JobStage.WAITING:
             return _consider(job, live, at) if live is not None and _is_after(job, live) else (job, ())
@@ -87,7 +88,10 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 
 
 def looked(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """The job looked for itself; where the gate is closed it saw nothing, which does not mean gone."""
+    """React to the job's own read.
+
+    Behind a closed gate nothing was read, which does not mean that the object is gone.
+    """
     if seen.namespace is not None and not labels.namespace_is_gated(seen.namespace):
         return job, ()
     if _is_undone(job, seen.live):
@@ -96,7 +100,8 @@ def looked(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
 
 
 def _is_undone(job: JobState, live: Manifest | None) -> bool:
-    """Whether the object is as it was before the job's effect: its storage was restored from a snapshot (RUN-1)."""
+    """Report whether the object is as it was before the job's effect: its storage was restored from a snapshot
+    (RUN-1)."""
     if live is None or job.applied is None or _is_gone(job, live):
         return False
     if isinstance(job.task, DeleteTask):
@@ -105,28 +110,28 @@ def _is_undone(job: JobState, live: Manifest | None) -> bool:
 
 
 def _soon(job: JobState, at: JobStepContext) -> JobState:
-    """Look in a moment: whoever edited the status by hand may be taking it back just now."""
+    """Read again soon: a manual edit of the status may just be taken back."""
     soon = shifted(at.now, _SOON)
     return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
 
 
 def out_of_time(job: JobState, at: JobStepContext) -> bool:
-    """Whether the job has had its time: an Operation that has started has a deadline of its own (OPS-12)."""
+    """Report whether the job's time is over: an Operation that has started has its own deadline (OPS-12)."""
     if job.expires_at is None or at.server_now < shifted(job.expires_at, at.grace):
         return False
     return not runs_on(job)
 
 
 def runs_on(job: JobState) -> bool:
-    """Whether its Operation is at work: one that only waits for its schedule is not."""
+    """Report whether its Operation is running; one that only waits for its schedule is not."""
     live = job.latest or {}
     return live.get("kind") == known.OPERATION.kind and has_started(live) and not waits_for_schedule(live)
 
 
 def give_up(job: JobState, at: JobStepContext) -> JobStep:
-    """The job has had its time. An Operation that may still start is cancelled first, which takes the work slot."""
+    """End a job whose time is over. An Operation that may still start is cancelled first, which needs the work slot."""
     if job.latest is not None and waits_for_schedule(job.latest):
-        return settle(job, SUCCEEDED, at)  # it runs as asked; its next sync is later than anybody wants to wait
+        return settle(job, SUCCEEDED, at)  # it runs as requested; its next sync comes later than the job can wait
     if isinstance(job.task, ApplyTask) and job.task.ref.kind == known.OPERATION:
         return clear(job, stage=JobStage.READY, recheck_at=None), ()
     return settle(job, timeout(job), at)
@@ -135,26 +140,26 @@ def give_up(job: JobState, at: JobStepContext) -> JobStep:
 def _consider(
     job: JobState, live: Manifest | None, at: JobStepContext, *, has_slot: bool = False, looked: bool = False
 ) -> JobStep:
-    """What the live object says about a job that had its effect. `has_slot`: it was read while the job has the slot."""
+    """Judge the live object of a job that had its effect. `has_slot`: it was read while the job has the work slot."""
     if live is None or _is_gone(job, live):
         deleted = JobResult.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
         return settle(job, SUCCEEDED if isinstance(job.task, DeleteTask) else deleted, at)
     posted, effects = post(attrs.evolve(job, latest=live), progress(live, at.server_now))
-    # One that may still start is cancelled first, exactly as it was judged: the result is told once that is done.
+    # An Operation that may still start is cancelled in exactly this version; its result is posted once that is done.
     final = looked or (has_slot and can_still_start(live))
     result = None if isinstance(job.task, DeleteTask) else _result(posted, live, at, final)
     if result is None and OWN_STATUS.holder(live) is None:
         return posted, effects
-    if result is None:  # the command that takes the status back is told of the object as it is by then
+    if result is None:  # the command that takes the status back is derived from a fresh read
         return (posted, (*effects, inspect(posted))) if has_slot else (_soon(posted, at), effects)
     ended, last = _end(posted, live, result, at, has_slot)
     return ended, (*effects, *last)
 
 
 def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> JobResult | None:
-    """How the job ends. The reason it was cancelled for counts before what the cancelled Operation says of itself.
+    """Return how the job ends. The reason for its cancellation goes before the status of the cancelled Operation.
 
-    `looked`: the API server was asked for the object with this alone in mind; a cache lacks what names holders.
+    `looked`: the object was read from the API server for this purpose; a cache lacks the names of field holders.
     """
     holder, judged = OWN_STATUS.holder(live), job.result_once_cancelled
     if judged is not None and holder is not None and judged.outcome is JobOutcome.CONFLICT:
@@ -162,7 +167,7 @@ def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> 
     if judged is not None and not has_started(live) and not can_still_start(live):
         return judged
     if holder is not None and looked:
-        # Nothing will ever be reported of this object while somebody holds its status: better now than by a Timeout.
+        # No verdict can be reported while another manager holds the status: better a conflict now than a Timeout later.
         return JobResult.of(JobOutcome.CONFLICT, Reason.FIELD_CONFLICT, f"{job.ref}: {holder}")
     result = result_of(live, job.applied.generation if job.applied else 0, job.status_before)
     if result is None and out_of_time(job, at):
@@ -171,10 +176,10 @@ def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> 
 
 
 def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, has_slot: bool) -> JobStep:
-    """What has failed is never carried out later: an Operation that may still start is cancelled first (PULL-3).
+    """End the job; if it failed, first cancel an Operation that may still start, so that it never runs later (PULL-3).
 
-    Exactly the copy that was judged is, while the job has the slot, with the reason on record: a crash between the two
-    leaves either an Operation that goes on, as if nothing had been judged, or one that is cancelled and why.
+    Exactly the judged copy is cancelled, while the job has the slot, with the reason on record. After a crash between
+    the two, the Operation either goes on as if nothing had been judged, or is cancelled for a known reason.
     """
     if result.outcome is JobOutcome.SUCCEEDED or not can_still_start(live):
         return settle(job, result, at)
@@ -185,5 +190,5 @@ def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, h
 
 
 def inspect(job: JobState) -> m.Inspect:
-    """The question a plan needs answered."""
+    """Return the request to read what a plan needs."""
     return m.Inspect(job.id, job.ref, job.key, object_key(job.ref) if job.ref else "")

@@ -1,8 +1,8 @@
-"""Events: what the control plane is told of objects that belong to no open job (PULL-6).
+"""Events for the control plane about objects that belong to no open job (PULL-6).
 
-ConditionTransition events tell a change of status. Life-cycle events of Operations come beside them (a run started, and
-how it ended), so that whoever counts runs need not know the conditions: their key names the incarnation and what
-happened to it, which happens once. A replay of any event has the same key.
+ConditionTransition events report a change of status. In addition there are life-cycle events of Operations (a run
+started, and how it ended), so that a control plane that counts runs need not know the conditions: their key names the
+incarnation and what happened to it, which happens once. A replay of any event has the same key.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,25 +23,27 @@ from vworkspace_core.jobs.reports import condition_body
 
 _A_DAY: Final = timedelta(days=1)
 RECENT: Final = timedelta(minutes=10)
-"""How old a change may be to be told at the first sight of an object: the last process may have died before
-it told; the key keeps a second telling from counting (PULL-6)."""
+"""The greatest age of a change that is reported when an object is seen first.
+
+The last process may have ended before it reported it; the key prevents a second report from counting (PULL-6).
+"""
 
 ReportedConditions = Mapping[str, tuple[str, ...]]
-"""Status, reason and moment by condition type: what must be remembered of an object to notice a transition."""
+"""Status, reason and time by condition type: the part of an object needed to detect a transition."""
 
 
 def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ...]:
-    """Conditions of `new_status` whose status or reason differs from `old_status`; both as on the wire."""
+    """Return the conditions of `new_status` whose status or reason differs from `old_status`; both as on the wire."""
     return tuple(_changed(reported_conditions({"status": old_status}), {"status": new_status}))
 
 
 def reported_conditions(live: Manifest) -> dict[str, tuple[str, ...]]:
-    """What a reader of `live` knows of its conditions."""
+    """Return status, reason and time of each condition of `live`."""
     return {str(condition["type"]): (*_says(condition), began_at(condition)) for condition in conditions_of(live)}
 
 
 def began_at(condition: Mapping[str, Any]) -> str:
-    """When this status and reason began: `lastTransitionTime` moves with the status alone (RES-4)."""
+    """Return when this status and reason began: `lastTransitionTime` moves with the status alone (RES-4)."""
     return str(condition.get("reasonTransitionTime") or condition.get("lastTransitionTime") or "")
 
 
@@ -56,7 +58,7 @@ def _changed(before: ReportedConditions, live: Manifest) -> Iterator[Mapping[str
 
 
 def condition_events(before: ReportedConditions | None, live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
-    """Events for what changed since `before`, or for what changed lately when the object is seen first (None)."""
+    """Return events for changes since `before`, or for recent ones if the object is seen first (None)."""
     if before is not None:
         return tuple(_transition_event(live, condition, before, now) for condition in _changed(before, live))
     return tuple(
@@ -74,11 +76,11 @@ def _began_recently(condition: Mapping[str, Any], now: datetime) -> bool:
 
 
 def unreported_since(cluster: Manifest | None, now: datetime) -> datetime:
-    """From when on a control plane may not have been told of things: since the last round trip, and a little before.
+    """Return the time from which changes may be unreported: the last round trip, and a little before.
 
-    A Cluster object tells it over the end of a process; where there is none, or none could be made, a day is looked
-    back on. Keys keep what was told before from counting twice. The heartbeat of an operator without an agent is no
-    round trip: then it is a day before the agent was gone.
+    The Cluster object keeps it across restarts; without one, or without a round trip, it is a day ago. Keys prevent
+    earlier reports from counting twice. The heartbeat of an operator without an agent is no round trip: then it is a
+    day before the agent stopped.
     """
     field, before = ".status.lastHeartbeat", timedelta(0)
     if text_at(cluster or {}, condition_path(ClusterConditionType.CONNECTED, "reason")) == ClusterReason.NO_AGENT:
@@ -97,15 +99,15 @@ def _transition_event(
     beside = {} if last_report is None else {"previous": {"status": last_report[0], "reason": last_report[1]}}
     moment = began_at(condition)
     if last_report is not None and last_report[2:] == (moment,):
-        # Whoever wrote it does not tell when the reason changed: it was just now.
+        # The writer does not record when the reason changed: it was just now.
         moment = exact_time(now)
     return event_body("ConditionTransition", event_key(live, condition, moment), now, live, [condition], **beside)
 
 
 def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") -> str:
-    """`condition/<apiVersion>/<kind>/<namespace>/<name>/<uid>/<type>/<status>/<reason>@<generation>/<moment>`.
+    """Return `condition/<apiVersion>/<kind>/<namespace>/<name>/<uid>/<type>/<status>/<reason>@<generation>/<moment>`.
 
-    A function of what happened alone: a replay has the same key, a flap another one, also one of the reason alone.
+    It depends only on what happened: a replay has the same key, a flap another one, also a flap of the reason alone.
     """
     meta = metadata(live)
     generation = condition.get("observedGeneration", get_path(live, "status", "observedGeneration"))
@@ -116,17 +118,17 @@ def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") ->
 
 
 def heartbeat(cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
-    """The sign of life of every minute: about the Cluster object of this cluster, with what it says of itself."""
+    """Return the heartbeat of every minute: an event about this cluster's Cluster object, with its conditions."""
     return _of_cluster("ClusterHeartbeat", f"heartbeat/{cluster_id}/{format_time(now)}", cluster_id, cluster, now)
 
 
 def credential_rotated(cluster_id: str, cluster: Manifest | None, request: str, now: datetime) -> dict[str, Any]:
-    """The event that a new credential is in use (PULL-6). `request` is what it was asked for with."""
+    """Return the event that a new credential is in use (PULL-6). `request` is the key of the request for it."""
     return _of_cluster("CredentialRotated", f"credential-rotated/{cluster_id}/{request}", cluster_id, cluster, now)
 
 
 def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
-    """An event about the Cluster object; where nobody made one, under the name that it would have."""
+    """Return an event about the Cluster object; if there is none, under the name that it would have."""
     live = CLUSTER.manifest(cluster_name(cluster_id)) if cluster is None else cluster
     return event_body(kind, key, now, live, conditions_of(live), clusterId=cluster_id)
 
@@ -134,7 +136,8 @@ def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, 
 def event_body(
     kind: str, key: str, now: datetime, live: Manifest, conditions: Iterable[Mapping[str, Any]], **beside: Any
 ) -> dict[str, Any]:
-    """An event of the object `live`, for `POST events`; further fields stand beside what every control plane reads."""
+    """Return an event about `live` for `POST events`, with further fields next to those that every control plane
+    reads."""
     return {
         "kind": kind,
         "eventKey": key,
@@ -146,7 +149,7 @@ def event_body(
 
 
 def resource_ref(live: Manifest) -> dict[str, str]:
-    """Which object an event is about; the namespace of a cluster-scoped one is empty."""
+    """Return the reference to the object of an event; the namespace of a cluster-scoped one is empty."""
     meta = metadata(live)
     named = {name: str(meta.get(name) or "") for name in ("namespace", "name", "uid")}
     return {"apiVersion": str(live.get("apiVersion")), "kind": str(live.get("kind")), **named}
@@ -161,7 +164,7 @@ _ENDED: Final = {
 
 
 def phase_in(live: Manifest) -> str:
-    """Where an Operation stands, as far as it says; empty for every other kind."""
+    """Return the phase of an Operation, if its status has one; empty for every other kind."""
     is_ours = live.get("kind") == OPERATION.kind and "phase" not in OWN_STATUS.held_fields(live)
     phase = get_path(live, "status", "phase") if is_ours else None
     return phase if isinstance(phase, str) else ""
@@ -170,10 +173,10 @@ def phase_in(live: Manifest) -> str:
 def life_events(
     before: str | None, live: Manifest, now: datetime, since: datetime | None = None
 ) -> tuple[dict[str, Any], ...]:
-    """What happened to the Operation since it was in phase `before`; None for one that is seen first.
+    """Return events for what happened to the Operation since it was in phase `before`; None if it is seen first.
 
-    One that is seen first tells what happened lately, or from `since` on: the last process may have died before it
-    told.
+    For one seen first they cover recent changes, or those from `since` on: the last process may have ended before it
+    reported them.
     """
     phase = phase_in(live)
     if phase == before or live.get("kind") != OPERATION.kind:
@@ -187,7 +190,7 @@ def life_events(
 
 
 def _happened(phase: str) -> Iterator[tuple[str, str]]:
-    """Kinds of events, each with the field of the status that says when."""
+    """Yield kinds of events, each with the field of the status that holds its time."""
     if phase == Phase.RUNNING or phase in _ENDED:
         yield _STARTED, "startedAt"
     if phase in _ENDED:

@@ -1,7 +1,7 @@
 """The life of one job: what an answer or a change means for it, and what to do next (PULL-2, PULL-3).
 
-`advance` is one transition. Answers that come in a stage that does not wait for them are late or repeated
-and change nothing: duplicates are part of the protocol (PULL-4).
+`advance` is one transition. Answers that come in a stage that does not wait for them are late or repeated and change
+nothing: duplicates are part of the protocol (PULL-4).
 """
 
 from datetime import datetime, timedelta
@@ -39,14 +39,14 @@ _ASKS_AGAIN: Final = frozenset(
         JobStage.CLOSING,
     }
 )
-"""Stages that wait for the cluster or the job store, and ask again when no answer comes."""
+"""Stages that wait for the cluster or the job store, and repeat their request when no answer comes."""
 
 _SOON: Final = timedelta(seconds=10)
-"""When a waiting job looks again after a look that failed."""
+"""The delay after a failed read of a waiting job."""
 
 
 def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  # noqa: C901 - one row per event
-    """The job after `event`, and what it asks for."""
+    """Return the job after `event`, and its effects."""
     match event, job.stage:
         case m.Recorded(), JobStage.RECORDING:
             return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id),)
@@ -79,7 +79,7 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
         case m.PreconditionFailed(message=message), JobStage.ACTING:
             return retry(attrs.evolve(job, result_once_cancelled=None), message, at)
         case m.EffectRefused(message=message), JobStage.ACTING if job.result_once_cancelled is not None:
-            # What can still be carried out has not failed: the job stays open until it can be cancelled.
+            # An Operation that may still start has not failed: the job stays open until it can be cancelled.
             return retry(attrs.evolve(job, result_once_cancelled=None), message, at)
         case m.EffectRefused(reason=reason, message=message), JobStage.ACTING:
             return settle(job, JobResult.failed(reason, message), at)
@@ -103,9 +103,9 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
 
 
 def _unrecordable(job: JobState, message: str) -> JobStep:
-    """The payload does not fit a record: the job is answered, not applied (PULL-4)."""
+    """Answer a job whose payload does not fit a record, instead of applying it (PULL-4)."""
     if job.result is not None and job.task is None:
-        # Not even the bare answer can be kept: it is given at once, and a crash in between loses only that.
+        # Not even the bare answer can be recorded: it is given at once, and a crash in between loses only that.
         return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id), LogNote(LogLevel.WARNING, message, job.id))
     result = JobResult.failed(Reason.PAYLOAD_TOO_LARGE, message)
     small = clear(attrs.evolve(job, raw=bare_job(job.id, job.key), task=None, result=result))
@@ -119,10 +119,10 @@ def _acked(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def _dropped(job: JobState, at: JobStepContext) -> JobStep:
-    """The control plane has closed the job: nothing is applied. What an earlier process did stays remembered.
+    """Drop a job that the control plane has closed without applying it. Effects of an earlier process are remembered.
 
-    An effect that began may have happened; a delete whose ack arrived once may have been answered: asked again under
-    their keys, neither may touch a successor (PULL-4).
+    An effect that began may have happened; a delete whose ack arrived once may have been answered: if either is
+    requested again under its key, it must not touch a later object of that name (PULL-4).
     """
     note = LogNote(LogLevel.INFO, "the control plane has closed the job: dropped without applying it", job.id)
     answered = isinstance(job.task, DeleteTask) and job.ack_may_have_arrived
@@ -132,9 +132,9 @@ def _dropped(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = False) -> datetime | None:
-    """When a Tick would do something for this job, on the local clock; None for never.
+    """Return when a Tick would act on this job, on the local clock; None for never.
 
-    `strict`: expired is what either clock says is (PULL-12).
+    `strict`: the job has expired as soon as either clock says so (PULL-12).
     """
     times = [job.retry.at]
     if job.stage in (JobStage.WAITING, JobStage.WAITING_DELETED):
@@ -148,7 +148,7 @@ def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = F
 
 
 def tick(job: JobState, at: JobStepContext) -> JobStep:
-    """What is due now. After it, `due_at` lies in the future."""
+    """Do what is due now. Afterwards `due_at` lies in the future."""
     if job.retry.is_due(at.now):
         return _redo(attrs.evolve(job, retry=job.retry.started()), at)
     match job.stage:
@@ -175,7 +175,7 @@ def _redo(job: JobState, at: JobStepContext) -> JobStep:
         case JobStage.RECORDING | JobStage.RECORDING_INTENT | JobStage.RECORDING_EFFECT:
             return job, (m.PutRecord(job.id, record_of(job)),)
         case JobStage.INSPECTING | JobStage.ACTING:
-            # After an unanswered write only a look can tell whether it happened.
+            # After an unanswered write only a read can tell whether it happened.
             return take_slot(job)
         case JobStage.WAITING:
             return attrs.evolve(job, stage=JobStage.READY), ()

@@ -1,17 +1,17 @@
 """The agent's conversation as a sans-I/O machine: `step(state, event, now) -> (state, effects)`.
 
 Expected flow. A job is offered; its record is written; it is acked; when it gets the work slot of its object, the
-object is looked at, the intent recorded, the effect had; the object's status settles it; the result is
-posted; the record goes and a tombstone stays (PULL-2, PULL-4).
+object is inspected, the intent recorded, the effect performed; the object's status settles it; the result is posted;
+the record is removed and a tombstone stays (PULL-2, PULL-4).
 
-Guarantees. One effect and one result per job, whatever is repeated, lost or reordered. One job at a time
-works on an object. A newer generation is never overwritten by an older one.
+Guarantees. One effect and one result per job, whatever is repeated, lost or reordered. One job at a time works on an
+object. A newer generation is never overwritten by an older one.
 
-Assumptions. Every effect but PostStatus and Note is answered by one of its events, sooner or later; time is
-told by Tick at `next_deadline` or after.
+Assumptions. Every effect except PostStatus and LogNote is answered by one of its events, sooner or later; a Tick comes
+at `next_deadline` or after.
 
-Caveats. Waiting jobs hear of their objects through ObjectChanged; one that is never told looks by itself
-every five minutes.
+Caveats. Waiting jobs learn of their objects' changes through ObjectChanged; without any, a job reads its object every
+five minutes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,15 +37,15 @@ from vworkspace_core.ports import Tombstone
 
 _MOST_DROPPED = 1000
 GRACE = timedelta(minutes=5)
-"""How long after `expiresAt` an applied instance may still settle (PULL-3)."""
+"""The time after `expiresAt` in which an applied instance may still settle (PULL-3)."""
 
 
 @attrs.frozen
 class AgentState:
-    """All open jobs. `skew` is what the control plane's clock is ahead of ours (PULL-12).
+    """All open jobs. `skew` is how far the control plane's clock is ahead of ours (PULL-12).
 
-    `apart` is that too, where it is so much that it is not used: somebody's clock is wrong, or somebody lies. `dropped`
-    stands for the jobs without an id that were told of.
+    `apart` is the same difference if it is too large to be used: one of the clocks is wrong, or the header is forged.
+    `dropped` holds marks of jobs without an id that were already logged.
     """
 
     scope: JobScope
@@ -61,21 +61,21 @@ MachineStep: TypeAlias = tuple[AgentState, tuple[m.JobEffect, ...]]
 
 
 def step(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
-    """The state after `event`, and the effects to perform, in order. `now` is the local clock."""
+    """Return the state after `event`, and the effects to perform, in order. `now` is the local clock."""
     changed, effects = _react(state, event, now)
     ready, started = _give_slots(changed)
     return ready, (*effects, *started)
 
 
 def next_deadline(state: AgentState) -> datetime | None:
-    """When a Tick is due, on the local clock; None while nothing waits for time."""
+    """Return when a Tick is due, on the local clock; None while no job waits for a time."""
     strict = state.scope.security.require_signed
     times = (due_at(job, state.skew, state.grace, strict=strict) for job in state.jobs.values())
     return min((moment for moment in times if moment is not None), default=None)
 
 
 def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
-    """Whether changes of this object belong to a job, rather than to events (PULL-6)."""
+    """Report whether changes of this object belong to a job rather than to events (PULL-6)."""
     return any(job.ref == ref and not job.has_ended for job in state.jobs.values())
 
 
@@ -104,7 +104,7 @@ def _react(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
 
 
 def _clocks_compared(state: AgentState, ahead: timedelta) -> MachineStep:
-    """Use what the clocks differ, unless it is too much: the header that says so is not signed."""
+    """Use the difference of the clocks, unless it is too large: the header that shows it is not signed."""
     if abs(ahead) <= LARGEST_SKEW:
         note = LogNote(LogLevel.INFO, "this machine's clock and the control plane's agree again")
         return attrs.evolve(state, skew=ahead, apart=timedelta(0)), ((note,) if state.apart else ())
@@ -113,7 +113,7 @@ def _clocks_compared(state: AgentState, ahead: timedelta) -> MachineStep:
 
 
 def apart_message(ahead: timedelta) -> str:
-    """What is wrong with the clocks, and what to do."""
+    """Describe the difference of the clocks, and what to do."""
     where = "ahead of" if ahead > timedelta(0) else "behind"
     return (
         f"the control plane's clock is {abs(ahead) // timedelta(minutes=1)} minutes {where} this machine's, by its Date"
@@ -128,14 +128,14 @@ def _offered(state: AgentState, raw: Any) -> MachineStep:
         return _unanswerable(state, raw, job)
     present = state.jobs.get(job.id)
     if present is not None:
-        # Offered again although it is past its ack: that answer was lost, or the server forgot.
+        # Offered again although it was acked: that answer was lost, or the server forgot.
         late = present.stage not in (JobStage.RECORDING, JobStage.ACKING, JobStage.CLOSING)
         return state, ((m.SendAck(job.id),) if late else ())
     return _with(attrs.evolve(state, arrivals=state.arrivals + 1), job), (m.PutRecord(job.id, record_of(job)),)
 
 
 def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
-    """Nobody can answer it, so it is offered with every poll: told once."""
+    """Log a job without a usable id once: it cannot be answered, so it is offered with every poll."""
     mark = _content_mark(raw) or str(bad_job)
     if mark in state.dropped:
         return state, ()
@@ -146,7 +146,7 @@ def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
 
 
 def _content_mark(raw: Any) -> str:
-    """What stands for a job that has no id; empty where it is nothing that could be written down."""
+    """Return a mark for a job that has no id; empty if its content cannot be encoded."""
     try:
         return content_hash(raw)
     except (TypeError, ValueError, RecursionError):
@@ -180,7 +180,7 @@ def _plan(state: AgentState, job: JobState, seen: Inspection, now: datetime) -> 
 
 
 def _with_open_jobs(state: AgentState, job: JobState, seen: Inspection) -> Inspection:
-    """What the job store will remember of jobs whose records are not closed yet, or were not when it was asked."""
+    """Add tombstones of jobs whose records are not closed yet, or were not when the job store was read."""
     known = [*_tombstones(_others(state, job)), *_about(job, job.missed_tombstones)]
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
     same_key = (*_tombstones(twins), *job.missed_tombstones)
@@ -194,7 +194,7 @@ def _tombstones(jobs: Iterable[JobState]) -> Iterator[Tombstone]:
 
 
 def _about(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[Tombstone]:
-    """Those of the object that `job` is about."""
+    """Yield the tombstones about the object of `job`."""
     return (
         tombstone
         for tombstone in tombstones
@@ -203,7 +203,7 @@ def _about(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[Tombstone
 
 
 def _closed(state: AgentState, job: JobState) -> AgentState:
-    """Without the job, whose tombstone those that are looking at this moment may have missed."""
+    """Remove the job; give its tombstone to jobs whose inspection is under way and may have missed it."""
     left, tombstone = _without(state, job.id), tombstone_of(job)
     if tombstone is None:
         return left
@@ -214,7 +214,7 @@ def _closed(state: AgentState, job: JobState) -> AgentState:
 
 
 def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime) -> MachineStep:
-    """Put the job back; when it just had its effect, older jobs on the object are superseded."""
+    """Put the job back; if it just had its effect, supersede older jobs on the object."""
     job, effects = taken
     state = _with(state, job)
     if before.had_effect or not job.had_effect or job.ref is None or _is_replay(job):
@@ -227,12 +227,12 @@ def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime
 
 
 def _is_replay(job: JobState) -> bool:
-    """Whether the effect that the job tells of was there before the job was: it came before nothing that is open."""
+    """Report whether the effect was there before the job: then it supersedes no open job."""
     return job.result is not None and job.result.outcome is JobOutcome.NOOP
 
 
 def _replaced(job: JobState, by: JobState) -> bool:
-    """Whether `by`, which just had its effect, leaves `job` nothing to wait for."""
+    """Report whether the effect of `by` makes it pointless for `job` to go on."""
     if job.stage not in (JobStage.READY, JobStage.WAITING_DELETED, JobStage.WAITING) or job.key == by.key:
         return False
     under_way = isinstance(job.task, DeleteTask) and job.had_effect
@@ -240,7 +240,7 @@ def _replaced(job: JobState, by: JobState) -> bool:
 
 
 def _older(job: JobState, than: JobState) -> bool:
-    """By generation where both have one, by arrival otherwise."""
+    """Compare by generation if both have one, by arrival otherwise."""
     if job.generation is not None and than.generation is not None and job.generation != than.generation:
         return job.generation < than.generation
     return job.arrival < than.arrival
@@ -249,7 +249,8 @@ def _older(job: JobState, than: JobState) -> bool:
 def _give_slots(state: AgentState) -> MachineStep:
     """Give every ready job the work slot of its object, unless another one has it.
 
-    After a crash the one that had it goes on first: whether its effect happened can only be told until another's.
+    After a crash the job that had it goes first: whether its effect happened can only be determined before another
+    effect.
     """
     ready = [job for job in state.jobs.values() if job.stage is JobStage.READY]
     if not ready:
@@ -276,9 +277,9 @@ _Side: TypeAlias = tuple[bool, ObjectRef | None]
 
 
 def _first_to_come(state: AgentState) -> dict[_Side, int]:
-    """Arrival of the first job without effect, of those on each instance and of those for Operations on it.
+    """Return the arrival of the first job without effect on each instance, and of the first for Operations on it.
 
-    An Operation must not run before an edit that was asked for earlier: the edit would then take its ground away.
+    An Operation must not run before an edit that was requested earlier: the edit would then change what it works on.
     """
     first_arrivals: dict[_Side, int] = {}
     for job in state.jobs.values():
@@ -321,7 +322,8 @@ def _some(tombstone: Tombstone | None) -> tuple[Tombstone, ...]:
 
 
 def job_lag(state: AgentState, now: datetime) -> float:
-    """Seconds since the oldest job without a verdict was created, by the control plane's clock; 0.0 without any."""
+    """Return the seconds since the oldest job without a verdict was created, by the control plane's clock; 0.0 if
+    none."""
     created = [moment for job in state.jobs.values() if not job.has_ended and (moment := _created(job)) is not None]
     return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0
 

@@ -1,4 +1,4 @@
-"""What the job machine hears of (events) and what it asks for (effects): closed sets, all data."""
+"""Events and effects of the job machine: closed sets, all data."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -37,21 +37,21 @@ class ServerTime:
 
 @attrs.frozen
 class SecurityChanged:
-    """Jobs are judged by this from now on; those that are open have been judged (PULL-9)."""
+    """New rules for jobs offered from now on; open jobs have been judged (PULL-9)."""
 
     security: Security
 
 
 @attrs.frozen
 class Recorded:
-    """The job's record is written."""
+    """The job's record was written."""
 
     job_id: str
 
 
 @attrs.frozen
 class RecordRefused:
-    """The record can never be written as it is: too large."""
+    """The record can never be written as it is: it is too large."""
 
     job_id: str
     message: str
@@ -59,7 +59,7 @@ class RecordRefused:
 
 @attrs.frozen
 class Acked:
-    """The control plane knows that we have the job."""
+    """The control plane recorded that we have the job."""
 
     job_id: str
 
@@ -73,7 +73,7 @@ class AckLost:
 
 @attrs.frozen
 class JobGone:
-    """The control plane does not know the job, or does not tell that it knew it (404 on ack)."""
+    """The control plane does not know the job, or does not say that it knew it (404 on ack)."""
 
     job_id: str
 
@@ -87,7 +87,7 @@ class JobAlreadyClosed:
 
 @attrs.frozen
 class Inspected:
-    """Answer to Inspect."""
+    """The answer to Inspect."""
 
     job_id: str
     seen: Inspection = attrs.field(repr=False)
@@ -95,7 +95,7 @@ class Inspected:
 
 @attrs.frozen
 class Applied:
-    """The apply went through; `live` is the object after it."""
+    """The apply succeeded; `live` is the object after it."""
 
     job_id: str
     live: Manifest = attrs.field(repr=False)
@@ -126,7 +126,7 @@ class PreconditionFailed:
 
 @attrs.frozen
 class EffectRefused:
-    """The effect can not succeed by itself."""
+    """The effect cannot succeed by a retry."""
 
     job_id: str
     reason: str
@@ -150,14 +150,14 @@ class Rotated:
 
 @attrs.frozen
 class ResultAccepted:
-    """The result is with the control plane, or it has no use for it any more."""
+    """The control plane has the result, or does not need it any more."""
 
     job_id: str
 
 
 @attrs.frozen
 class RecordClosed:
-    """The record is gone and the tombstone is kept."""
+    """The record is removed and the tombstone kept."""
 
     job_id: str
 
@@ -198,7 +198,7 @@ JobEvent: TypeAlias = (
 
 @attrs.frozen
 class PutRecord:
-    """Write the record; answer Recorded, RecordRefused or StepFailed."""
+    """Write the record; answered by Recorded, RecordRefused or StepFailed."""
 
     job_id: str
     record: JobRecord = attrs.field(repr=False)
@@ -206,16 +206,16 @@ class PutRecord:
 
 @attrs.frozen
 class SendAck:
-    """Ack, until there is an answer: Acked or JobGone, with AckLost for every try that got none."""
+    """Ack until there is an answer: Acked or JobGone, with AckLost for every try without one."""
 
     job_id: str
 
 
 @attrs.frozen
 class Inspect:
-    """Read the live object, its namespace and the tombstones; answer Inspected or StepFailed.
+    """Read the live object, its namespace and the tombstones; answered by Inspected or StepFailed.
 
-    `ref` is None for a job about no object; `object_key` is what `JobStore.newest` takes.
+    `ref` is None for a job about no object; `object_key` is the argument of `JobStore.newest`.
     """
 
     job_id: str
@@ -226,7 +226,7 @@ class Inspect:
 
 @attrs.frozen
 class ApplyForJob:
-    """Server-side apply; answer Applied, Conflicted, LookAgain, Refused or StepFailed."""
+    """Server-side apply; answered by Applied, Conflicted, PreconditionFailed, EffectRefused or StepFailed."""
 
     job_id: str
     ref: ObjectRef
@@ -236,10 +236,10 @@ class ApplyForJob:
 
 @attrs.frozen
 class CancelOperation:
-    """Ask for the cancellation of exactly this version of an Operation.
+    """Request the cancellation of exactly this version of an Operation.
 
-    Answer Applied, LookAgain, Refused or StepFailed. One that has started meanwhile is of another version: it is left
-    alone.
+    Answered by Applied, PreconditionFailed, EffectRefused or StepFailed. An Operation that has started meanwhile has
+    another version and is left alone.
     """
 
     job_id: str
@@ -250,7 +250,10 @@ class CancelOperation:
 
 @attrs.frozen
 class DeleteForJob:
-    """Delete the object with this uid; answer DeleteSent (NotFound is that too), LookAgain, Refused or StepFailed."""
+    """Delete the object with this uid; answered by DeleteSent (for NotFound too), PreconditionFailed, EffectRefused or
+
+    StepFailed.
+    """
 
     job_id: str
     ref: ObjectRef
@@ -259,7 +262,7 @@ class DeleteForJob:
 
 @attrs.frozen
 class RotateCredential:
-    """Rotate the credential, once for `key`; answer Rotated, Refused or StepFailed."""
+    """Rotate the credential, once for `key`; answered by Rotated, EffectRefused or StepFailed."""
 
     job_id: str
     key: str = ""
@@ -267,7 +270,7 @@ class RotateCredential:
 
 @attrs.frozen
 class PostStatus:
-    """Progress, best effort: a newer one of the same job replaces it."""
+    """Post progress, best effort: a newer status of the same job replaces it."""
 
     job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
@@ -275,7 +278,7 @@ class PostStatus:
 
 @attrs.frozen
 class PostResult:
-    """The result, until there is an answer: ResultAccepted."""
+    """Post the result until there is an answer: ResultAccepted."""
 
     job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
@@ -283,7 +286,7 @@ class PostResult:
 
 @attrs.frozen
 class CloseRecord:
-    """Remove the record and keep the tombstone; answer RecordClosed or StepFailed."""
+    """Remove the record and keep the tombstone; answered by RecordClosed or StepFailed."""
 
     job_id: str
     tombstone: Tombstone | None

@@ -1,4 +1,4 @@
-"""Where an object of ours stands, as its own status tells it: read from the wire, for verdicts and reports."""
+"""State of our objects as their own status reports it: read from the wire, for verdicts and reports."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -20,11 +20,11 @@ _OBSTACLES: Final = (
     ("Ready", "Unknown"),
     ("Reconciling", "True"),
 )
-"""Conditions that say what an object waits for, the most telling first."""
+"""Conditions that name what an object waits for, the most informative first."""
 
 
 def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
-    """The well-formed conditions of `live`, in their order, but for those of ours that somebody edited by hand."""
+    """Yield the well-formed conditions of `live`, in order, except those of ours that another manager edited."""
     conditions, held = get_path(live, "status", "conditions"), OWN_STATUS.held_conditions(live)
     for condition in conditions if isinstance(conditions, list | tuple) else ():
         if isinstance(condition, Mapping) and isinstance(condition.get("type"), str) and condition["type"] not in held:
@@ -32,7 +32,7 @@ def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
 
 
 def phase_of(live: Manifest) -> str:
-    """One word for where the object stands, as status posts give it (PULL-2 step 6)."""
+    """Return one word for the state of the object, as status posts give it (PULL-2 step 6)."""
     if live.get("kind") == "Operation":
         return ("phase" not in OWN_STATUS.held_fields(live) and _text(get_path(live, "status", "phase"))) or "Pending"
     true = {condition["type"] for condition in conditions_of(live) if condition.get("status") == "True"}
@@ -45,38 +45,38 @@ def phase_of(live: Manifest) -> str:
 
 
 def summary_of(live: Manifest) -> str:
-    """The message that explains `phase_of`, redacted."""
+    """Return the message that explains `phase_of`, redacted."""
     texts = {str(condition["type"]): _text(condition.get("message")) for condition in conditions_of(live)}
     wanted = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
     return shown(next((texts[name] for name in wanted if texts.get(name)), ""))
 
 
 def is_recurring(live: Manifest) -> bool:
-    """Whether it is an Operation with a schedule, which has no end of its own (OPS-10)."""
+    """Report whether it is an Operation with a schedule, which never ends unless it is stopped (OPS-10)."""
     return live.get("kind") == OPERATION.kind and get_path(live, "spec", "parameters", "schedule") is not None
 
 
 def waits_for_schedule(live: Manifest) -> bool:
-    """Whether it runs as asked, and nothing is to be done before its next time."""
+    """Report whether it runs as requested and only waits for its next scheduled time."""
     running = next((condition for condition in conditions_of(live) if condition["type"] == "Running"), {})
     idle = (running.get("status"), running.get("reason")) == ("True", BETWEEN_SYNCS)
     return bool(idle and is_recurring(live))
 
 
 def has_started(live: Manifest) -> bool:
-    """Whether an Operation has begun its run, whatever became of it."""
+    """Report whether an Operation has begun its run, whatever its outcome."""
     return get_path(live, "status", "startedAt") is not None or str(get_path(live, "status", "phase")) in _BEGUN
 
 
 def can_still_start(live: Manifest) -> bool:
-    """Whether it is an Operation that may be carried out one day although it has not been yet."""
+    """Report whether it is an Operation that has not been carried out and still may be."""
     if live.get("kind") != OPERATION.kind or get_path(live, "status", "phase") == Phase.CANCELLED.value:
         return False
     return not has_started(live) and not is_called_off(live)
 
 
 def ended_at(live: Manifest | None) -> str:
-    """When an Operation ended and how, for people; empty for one that has not."""
+    """Return how and when an Operation ended, for people; empty if it has not."""
     phase = str(get_path(live, "status", "phase"))
     if live is None or live.get("kind") != OPERATION.kind or phase not in TERMINAL_PHASES:
         return ""
@@ -85,12 +85,12 @@ def ended_at(live: Manifest | None) -> str:
 
 
 def is_called_off(live: Manifest) -> bool:
-    """Whether somebody asked for its cancellation; before its start that is final (OPS-11)."""
+    """Report whether its cancellation was requested; before its start that is final (OPS-11)."""
     return bool(get_path(live, "metadata", "annotations", CANCEL) == "true")
 
 
 def last_words(live: Manifest) -> str:
-    """`<Reason>: <message>` of what keeps the object from settling, as far as it says; empty where it says nothing."""
+    """Return `<Reason>: <message>` of what keeps the object from settling; empty if no condition names it."""
     conditions = {str(condition["type"]): condition for condition in conditions_of(live)}
     for name, bad in _OBSTACLES:
         condition = conditions.get(name, {})

@@ -1,18 +1,18 @@
-"""Whether a job's payload may be believed, and what it says when it is opened (PULL-9).
+"""Authenticity of a job's payload, and its decryption (PULL-9).
 
-    the job brings            the cluster asks for     comes to
+    the job has               the cluster requires     result
     ------------------------  -----------------------  --------------------------------------------------
     a good signature          either                   the payload
     a wrong signature         either                   failed/JobPayloadSignatureInvalid
-    a signature, no key here  no signature             the payload: nobody asked for more
+    a signature, no key here  no signature             the payload: nothing more is required
     a signature, no key here  a signature              failed/JobPayloadSignatureInvalid
     no signature              a signature              failed/JobPayloadSignatureInvalid
     no signature, a key here  nothing of signatures    the same, unless the setting says `unsigned` (`in_force`)
-    an encrypted payload      either                   what it says; else failed/JobPayloadDecryptionFailed
+    an encrypted payload      either                   its content; else failed/JobPayloadDecryptionFailed
     secrets in the clear      encrypted secrets        failed/JobPayloadDecryptionFailed
 
-The signature is over what is sent, and looked at first: nothing is decrypted on the word of a stranger. Of a payload
-that is refused nothing is repeated. A decrypted payload lives in memory only: records hold the job as it was sent.
+The signature covers what is sent, and is checked first: nothing of unknown origin is decrypted. No message quotes a
+refused payload. A decrypted payload is in memory only: records hold the job as it was sent.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ from vworkspace_core.jobs.result import JobResult, Reason
 
 
 class Signatures(StrEnum):
-    """What the operator is told about signatures of jobs, beside what the Cluster object requires."""
+    """The operator's setting for signatures of jobs, in addition to what the Cluster object requires."""
 
     AUTO = "auto"
     REQUIRED = "required"
@@ -36,17 +36,17 @@ class Signatures(StrEnum):
 
 
 LONGEST_SIGNATURE: Final = 2048
-"""Characters of a detached JWS: header and signature of one key."""
+"""The longest detached JWS, in characters: header and signature of one key."""
 LONGEST_SEALED: Final = 4 * 1024 * 1024
-"""Characters of an encrypted payload, before anything of it is decoded."""
+"""The longest encrypted payload, in characters, before any of it is decoded."""
 
 
 class PayloadOpener(Protocol):
-    """Checks signatures and decrypts, with keys of its own. Pure: no call depends on anything but its arguments."""
+    """A pure checker of signatures and decrypter that holds its keys: each call depends on its arguments only."""
 
     @property
     def can_verify(self) -> bool:
-        """Whether a key for signatures was given, usable or not."""
+        """True if a key for signatures was given, usable or not."""
         ...
 
     def verify(self, signature: str, content: Mapping[str, Any]) -> None:
@@ -54,13 +54,13 @@ class PayloadOpener(Protocol):
         ...
 
     def decrypt(self, sealed: str) -> Any:
-        """The JSON value in a JWE for us. Raises Invalid. No message repeats anything of what was given."""
+        """Decrypt the JSON value in a JWE for us. Raises Invalid. No message quotes any of the input."""
         ...
 
 
 @attrs.frozen
 class Security:
-    """What payloads must carry, and what opens them."""
+    """The requirements on payloads, and the keys that open them."""
 
     require_signed: bool = False
     require_encrypted_secrets: bool = False
@@ -68,32 +68,36 @@ class Security:
 
 
 def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
-    """What the Cluster objects of this cluster ask for; the strictest counts where there are several."""
+    """Return what the Cluster objects of this cluster require; the strictest counts if there are several."""
     ours = [cluster for cluster in clusters if get_path(cluster, "spec", "clusterId") == cluster_id]
 
     def asked(field: str) -> bool:
-        # Anything but an explicit no is a yes: a typing mistake must not switch a check off.
+        # Anything but an explicit no is a yes: a typing error must not switch a check off.
         return any(get_path(cluster, "spec", "security", field) not in (None, False) for cluster in ours)
 
     return Security(asked("requireSignedPayloads"), asked("requireEncryptedSecretPayloads"))
 
 
 def in_force(required: Security, opener: PayloadOpener | None, signatures: Signatures = Signatures.AUTO) -> Security:
-    """What holds with these keys. A key that nobody has to use protects nothing: taking the signature off would do."""
+    """Return the security in force with these keys.
+
+    A key implies that signatures are required: optional signatures protect nothing, since they could just be removed.
+    """
     by_key = opener is not None and opener.can_verify and signatures is not Signatures.UNSIGNED
     signed = required.require_signed or signatures is Signatures.REQUIRED or by_key
     return attrs.evolve(required, require_signed=signed, opener=opener)
 
 
 def signed_content(raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
-    """What a signature of `raw` for this cluster is over: as sent, so the encrypted payload where there is one."""
+    """Return the content that a signature of `raw` for this cluster covers: as sent, so encrypted if it is
+    encrypted."""
     content = {"cluster": cluster_id, **{name: raw.get(name) for name in ("expiresAt", "idempotencyKey", "kind")}}
     sent = "payload" if raw.get("encryptedPayload") is None else "encryptedPayload"
     return {**content, sent: raw.get(sent)}
 
 
 def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mapping[str, Any] | JobResult:
-    """`raw` with its payload in the clear; `raw` itself where that is what was sent. `raw` has no `flaws`."""
+    """Return `raw` with its payload in the clear; `raw` itself if it was sent so. `raw` has no `flaws`."""
     try:
         _check_signature(raw, security, cluster_id)
     except Invalid as error:
@@ -102,7 +106,7 @@ def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mappi
 
 
 def decrypted(raw: Mapping[str, Any], security: Security) -> Mapping[str, Any] | JobResult:
-    """`opened`, for a job whose signature was found good before: the keys may have changed since."""
+    """Do the same as `opened` for a job whose signature was verified before: the keys may have changed since."""
     try:
         return _decrypted(raw, security)
     except Invalid as error:

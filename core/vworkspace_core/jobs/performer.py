@@ -1,7 +1,7 @@
-"""Performs the machine's effects on the cluster and the job store: the interpreter of one port family.
+"""The interpreter of the machine's effects on the cluster and the job store.
 
-Every error of a port becomes an event. The control plane's effects are the drivers', since they are
-repeated in queues until there is an answer.
+Every error of a port becomes an event. Effects on the control plane are performed elsewhere, since they are repeated in
+queues until there is an answer.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,11 +29,11 @@ ClusterEffect = (
 )
 
 RotateCredential = Callable[[str], Awaitable[None]]
-"""Gets a new credential for a request, once, keeps it durably, then uses it (PULL-8). Raises the ports' errors."""
+"""Gets a new credential for a request, once, stores it durably, then uses it (PULL-8). Raises the ports' errors."""
 
 
 class JobPerformer:
-    """Performs one effect at a time for whoever asks. `rotate` is None where a credential has no durable place."""
+    """An interpreter for one effect at a time. `rotate` is None if a credential has no durable place."""
 
     def __init__(self, kube: KubeApi, store: JobStore, rotate: RotateCredential | None = None) -> None:
         self._kube = kube
@@ -41,7 +41,7 @@ class JobPerformer:
         self._rotate = rotate
 
     async def perform(self, effect: ClusterEffect) -> m.JobEvent:
-        """Perform `effect` and say what came of it. Errors of the ports are answers; others are raised."""
+        """Perform `effect` and return the event of its outcome. Errors of the ports are outcomes; others are raised."""
         try:
             return await self._perform(effect)
         except Unavailable as error:
@@ -63,7 +63,7 @@ class JobPerformer:
                 live = await self._kube.apply(manifest, kind=ref.kind, field_manager=FIELD_MANAGER, force=force)
                 return m.Applied(job_id, live)
             case m.CancelOperation(job_id, ref, uid, version):
-                # By patch: of what others hold of the object nothing is touched (REC-8).
+                # By patch, which touches no field that others hold (REC-8).
                 meta = {"uid": uid, "resourceVersion": version, "annotations": {CANCEL: "true"}}
                 patch = {"metadata": meta}
                 live = await self._kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
@@ -80,7 +80,7 @@ class JobPerformer:
             return Inspection(tombstone=tombstone)
         newest = await self._store.newest(effect.object_key)
         namespace = await self._get(ObjectRef(known.NAMESPACE, None, effect.ref.namespace or ""))
-        # Outside the gate the operator may lack the right to read, and has no business to.
+        # Outside the gate the operator may lack the right to read, and must not read.
         live = await self._get(effect.ref) if namespace_is_gated(namespace) else None
         return Inspection(live, namespace, tombstone, newest)
 
@@ -101,7 +101,7 @@ class JobPerformer:
 
 
 def _refusal(effect: ClusterEffect, error: OperatorError) -> m.JobEvent:
-    """What an error that is an answer means for the job."""
+    """Return the event for an error that counts as an answer."""
     job_id = effect.job_id
     match effect, error:
         case m.PutRecord(), Invalid():
@@ -119,7 +119,7 @@ def _refusal(effect: ClusterEffect, error: OperatorError) -> m.JobEvent:
         case ((m.ApplyForJob() | m.CancelOperation() | m.DeleteForJob()), Stale() | NotFound()):
             return m.PreconditionFailed(job_id, error.message)
         case ((m.ApplyForJob() | m.CancelOperation()), Invalid()) if _is_another(error):
-            # The server's way to say that this is another object of the name (facts S-09).
+            # The server's answer if another object has that name (S-09).
             return m.PreconditionFailed(job_id, error.message)
         case _:
             return m.EffectRefused(job_id, _reason(error), error.message)

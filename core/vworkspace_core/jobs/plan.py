@@ -1,4 +1,4 @@
-"""What a job with the work slot is to do: one exact write, a wait, or the end (REC-6, PULL-3, PULL-4).
+"""The plan of a job with the work slot: one exact write, a wait, or the end (REC-6, PULL-3, PULL-4).
 
     job not applied yet             live object                       the plan
     ------------------------------  --------------------------------  -----------------------------------------
@@ -23,8 +23,8 @@
     delete                          that object, terminating          AlreadyApplied: go on waiting
     otherwise                       as above                          as above
 
-The generation compared is the control plane's (`event_keys`), against the object's own annotation, the tombstones
-and the open jobs on the same object.
+The generation compared is the control plane's (`event_keys`), against the object's own annotation, the tombstones and
+the open jobs on the same object.
 """
 
 from typing import Any, TypeAlias
@@ -45,10 +45,10 @@ from vworkspace_core.ports import Tombstone
 
 @attrs.frozen
 class Intent:
-    """The effect a job is about to have, as written to its record before: `uid` of the live object, or empty.
+    """The effect a job is about to have, written to its record first: `uid` of the live object, or empty.
 
-    `happened` is written after it: the effect certainly happened, on the object of that uid. `generation` is what the
-    result will tell of the object, also by a process that finds it terminating or gone.
+    `happened` is written afterwards: the effect certainly happened, on the object of that uid. `generation` is reported
+    in the result, even by a process that finds the object terminating or gone.
     """
 
     uid: str = ""
@@ -58,10 +58,10 @@ class Intent:
 
 @attrs.frozen
 class Inspection:
-    """What an inspection found: the live object, its namespace, and what the job store remembers.
+    """The findings of an inspection: the live object, its namespace, and tombstones from the job store.
 
-    Where the namespace's gate is closed nobody looked for the object. `tombstone` is that of the job's own
-    key, `newest` that of the highest generation for the same object.
+    If the gate is closed the object was not read. `tombstone` is that of the job's own key, `newest` that of the highest
+    generation for the same object.
     """
 
     live: Manifest | None = None
@@ -99,7 +99,7 @@ class PlanDelete:
 
 @attrs.frozen
 class PlanRotate:
-    """Ask for a new credential."""
+    """Request a new credential."""
 
 
 @attrs.frozen
@@ -111,14 +111,14 @@ class WaitDeleted:
 
 @attrs.frozen
 class AlreadyApplied:
-    """The write has happened already: `live` carries it."""
+    """The write has happened already: `live` contains it."""
 
     live: Manifest
 
 
 @attrs.frozen
 class Settle:
-    """The job ends here. `had_effect` when its effect happened, or may have: it must not happen again."""
+    """The job ends here. `had_effect` if its effect happened, or may have: it must not happen again."""
 
     result: JobResult
     had_effect: bool = False
@@ -126,14 +126,14 @@ class Settle:
 
 @attrs.frozen
 class WaitForGate:
-    """The Operation may be there, and nobody may look: what could still be carried out has not failed (PULL-3)."""
+    """The Operation may exist but may not be read: since it may still start, the job has not failed (PULL-3)."""
 
 
 Plan: TypeAlias = PlanApply | PlanDelete | PlanRotate | WaitDeleted | AlreadyApplied | WaitForGate | Settle
 
 
 def plan(holder: SlotHolder, seen: Inspection, scope: JobScope) -> Plan:
-    """What to do now. Pure and total."""
+    """Return what to do now. Pure and total."""
     if holder.intent is None and _is_replay(holder, seen):
         return Settle(_replayed(holder, seen))
     if (closed := gate_closed(holder.task, seen.namespace)) is not None:
@@ -191,15 +191,15 @@ def _is_replay(holder: SlotHolder, seen: Inspection) -> bool:
         case ApplyTask(manifest=manifest):
             return seen.tombstone is not None or _shows_key(seen.live, holder.key, manifest)
         case DeleteTask():
-            # A tombstone of this very object is not a delete's: the object is still there. An apply may have
-            # had the same key, since keys count generations of intent.
+            # A tombstone with this object's uid is not a delete's, since the object still exists. An apply may have had
+            # the same key, since keys count generations of intent.
             return seen.tombstone is not None and _uid(seen.live) != seen.tombstone.object_uid
         case RotateTask():
             return seen.tombstone is not None
 
 
 def _replayed(holder: SlotHolder, seen: Inspection) -> JobResult:
-    """Nothing is done for a key a second time; where that was on another object, it is said."""
+    """Return the result for a key that had its effect before; if that was on another object, say so."""
     ref, uid = holder.task.ref, seen.tombstone.object_uid if seen.tombstone is not None else ""
     if seen.tombstone is not None and seen.tombstone.outcome == JobOutcome.NOOP and (ended := ended_at(seen.live)):
         return _already_ended(holder.task, ended)
@@ -215,12 +215,13 @@ def _already_ended(task: Task, ended: str) -> JobResult:
 
 
 def _shows_key(live: Manifest | None, key: str, manifest: Manifest) -> bool:
-    """Whether the object shows that the key had its effect: its annotation alone, which others may write, does not."""
+    """Report whether the object shows that the key had its effect; the annotation, which others may write, is not
+    enough."""
     return key_of(live) == key and not needs_apply({"spec": manifest.get("spec")}, live)
 
 
 def _newest_known(holder: SlotHolder, seen: Inspection) -> int:
-    """What the job store remembers counts before what the object says: only the store is out of others' reach."""
+    """Return the newest known generation: the job store's goes before the object's, which others can edit."""
     return seen.newest.generation if seen.newest is not None else applied_generation(seen.live) or 0
 
 
@@ -228,16 +229,16 @@ def _plan_apply(holder: SlotHolder, task: ApplyTask, live: Manifest | None) -> P
     if live is not None and metadata(live).get("deletionTimestamp"):
         return WaitDeleted(_uid(live))
     if ended := ended_at(live):
-        # An end is final: nothing would run. The key stays remembered, so that it runs nothing later either.
+        # An end is final: nothing would run. The key is remembered, so that it runs nothing later either.
         return Settle(_already_ended(task, ended), True)
     return PlanApply(stamped(task.manifest, holder.key, holder.generation, live), _uid(live))
 
 
 def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:
-    """`manifest` with its job's annotations, our finalizer, the live object's uid and resourceVersion (REC-6, RUN-4).
+    """Return `manifest` with its job's annotations, our finalizer, the live uid and resourceVersion (REC-6, RUN-4).
 
-    A job whose key gives no generation keeps the one the object has: leaving it out would remove it, and
-    with it the protection against older jobs.
+    A job whose key gives no generation keeps the object's: leaving it out would remove it, and with it the protection
+    against older jobs.
     """
     stamped_generation = generation if generation is not None else applied_generation(live)
     marks = {labels.IDEMPOTENCY_KEY: key} | (
@@ -251,9 +252,9 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
 
 
 def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
-    """Whether the apply carries our finalizer: what will have a release does, and what has the finalizer keeps it.
+    """Report whether the apply includes our finalizer: if there may be a release, or the finalizer is there already.
 
-    What an apply has set the next apply takes away when it leaves it out. The reconciler need not add what is there.
+    An apply removes what the one before set and it leaves out. The reconciler then need not add the finalizer.
     """
     if manifest.get("kind") != APPLICATION_INSTANCE.kind:
         return False
@@ -262,13 +263,13 @@ def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
 
 
 def applied_generation(live: Manifest | None) -> int | None:
-    """The control plane's generation that we gave `live`; None where there is none that can be read."""
+    """Return the control plane's generation that we wrote on `live`; None if there is none or it is malformed."""
     text = written_annotation(live, labels.LAST_APPLIED_GENERATION, labels.FIELD_MANAGER)
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def key_of(live: Manifest | None) -> str | None:
-    """The key of the job that wrote `live` last, where it was us."""
+    """Return the key of the job that wrote `live` last, if we wrote it."""
     return written_annotation(live, labels.IDEMPOTENCY_KEY, labels.FIELD_MANAGER)
 
 

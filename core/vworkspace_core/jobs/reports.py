@@ -1,4 +1,4 @@
-"""Bodies of what is posted of a job: its status and its result (PULL-1). Pure, redacted."""
+"""Bodies of posts about a job: its status and its result (PULL-1). Pure, redacted."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,7 +15,7 @@ _TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedG
 
 
 def progress(live: Manifest, now: datetime) -> dict[str, Any]:
-    """Where the object stands, for `POST jobs/<id>/status`."""
+    """Return the body of `POST jobs/<id>/status` about the object's present state."""
     return {
         "phase": phase_of(live),
         "conditions": [condition_body(condition) for condition in conditions_of(live)],
@@ -25,12 +25,12 @@ def progress(live: Manifest, now: datetime) -> dict[str, Any]:
 
 
 def waiting_body(message: str, now: datetime) -> dict[str, Any]:
-    """A job that cannot be applied yet."""
+    """Return the status of a job that cannot be applied yet."""
     return {"phase": "Pending", "conditions": [], "message": shown(message), "timestamp": format_time(now)}
 
 
 def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
-    """One condition as it is posted: the standard fields, the message redacted."""
+    """Return one condition as it is posted: the standard fields, the message redacted."""
     body = {name: condition[name] for name in _TOLD if name in condition}
     if isinstance(body.get("message"), str):
         body["message"] = shown(body["message"])
@@ -38,7 +38,7 @@ def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def result_body(result: JobResult, applied: AppliedRef | None, now: datetime) -> dict[str, Any]:
-    """The end of a job, for `POST jobs/<id>/result`."""
+    """Return the body of `POST jobs/<id>/result`."""
     body: dict[str, Any] = {"outcome": result.outcome.value, "timestamp": format_time(now)}
     if result.error:
         body["error"] = result.error

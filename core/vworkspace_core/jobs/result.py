@@ -1,7 +1,7 @@
-"""How a job ends, and when an object's status says that it has (PULL-3), as tables.
+"""Verdicts: how a job ends, derived from its object's status (PULL-3), as tables.
 
-`judge` looks at a live object that carries this job's apply. It answers None while the object is on its
-way: a status of an older generation proves nothing (REC-7), nor does one from before the request, whatever it says.
+`result_of` judges a live object that carries this job's apply. It returns None while the outcome is open: a status of
+an older generation proves nothing (REC-7), nor does one from before the request, whatever it says.
 
     instance, at its generation                           job
     ----------------------------------------------------  -----------------------------------------
@@ -32,11 +32,11 @@ from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.jobs.object_status import conditions_of, is_recurring
 
 LONGEST_ERROR: Final = 1024
-"""Characters of an error text in a result; Flux's messages can be whole logs (REC-5 row 4)."""
+"""The longest error text in a result, in characters; Flux's messages can be whole logs (REC-5 row 4)."""
 
 
 class JobOutcome(StrEnum):
-    """The four ways a job ends."""
+    """The four ways in which a job ends."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -45,7 +45,7 @@ class JobOutcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Reasons the agent gives by itself; those of conditions are passed on as they are."""
+    """Reasons that the agent itself gives; those of conditions are passed on unchanged."""
 
     INVALID_JOB = "InvalidJob"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"
@@ -77,13 +77,13 @@ class JobResult:
 
     @classmethod
     def of(cls, outcome: JobOutcome, reason: str, message: str) -> "JobResult":
-        """A verdict with a reason."""
+        """Return a result with a reason."""
         text = f"{reason}: {shown(message, 2 * LONGEST_ERROR)}" if message else reason
         return cls(outcome, text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…")
 
     @classmethod
     def failed(cls, reason: str, message: str) -> "JobResult":
-        """The job failed."""
+        """Return a failed result."""
         return cls.of(JobOutcome.FAILED, reason, message)
 
 
@@ -93,7 +93,7 @@ EXPIRED: Final = JobResult(JobOutcome.NOOP, "expired")
 _TERMINAL_BLOCKS: Final = frozenset(
     {"ValidationFailed", "NameTaken", "WrongCluster", "NamespaceNotGated", "PolicyDenied"}
 )
-"""Reasons of Blocked=True that only another spec, or someone else, can lift: the job need not wait for that."""
+"""Reasons of Blocked=True that only another spec or another actor can lift, so the job does not wait."""
 
 
 _LEFT_BEHIND: Final[Mapping[str, str]] = {
@@ -102,9 +102,9 @@ _LEFT_BEHIND: Final[Mapping[str, str]] = {
 
 
 def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult | None:
-    """How the job that applied `generation` of `live` ended, or None while it has not.
+    """Return how the job that applied `generation` of `live` ended, or None while it has not.
 
-    `before` is the status as the job found it, None where there was none. A status that somebody edited by hand proves
+    `before` is the status as the job found it, None if there was none. A status that another manager edited proves
     nothing.
     """
     if OWN_STATUS.holder(live) is not None:
@@ -113,14 +113,14 @@ def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult 
         case "ApplicationInstance":
             return _current(_judge_instance(live, generation), live, before)
         case "Operation":
-            # An end is final, whoever asked for it; everything else may be from before.
+            # An end is final, whatever its cause; any other status may be from before.
             return _ended(live, generation) or _current(_judge_operation(live, generation), live, before)
         case _:
             return None
 
 
 def _current(result: JobResult | None, live: Manifest, before: Any) -> JobResult | None:
-    """The verdict, unless it may be from before the last request on the object: that need not move the generation."""
+    """Return the verdict unless it may be older than the last request, which need not change the generation."""
     if result is None:
         return None
     annotations = get_path(live, "metadata", "annotations")
@@ -128,7 +128,7 @@ def _current(result: JobResult | None, live: Manifest, before: Any) -> JobResult
     observed = get_path(live, "status", "observedRequest")
     if isinstance(observed, str):
         return result if observed == request_mark(asked) else None
-    # A status of an operator that does not say so: what has not changed since may still be the old one.
+    # A status without `observedRequest`, from an older operator: if it is unchanged, it may be from before the request.
     unchanged = before is not None and get_path(live, "status") == before
     if unchanged and (result.outcome is not JobOutcome.SUCCEEDED or asked.get(RETRY)):
         return None
@@ -188,7 +188,7 @@ def _judge_operation(live: Manifest, generation: int) -> JobResult | None:
 
 
 class _Current:
-    """The conditions of one object, each counted only when it speaks of the wanted generation or a later one."""
+    """The conditions of one object; each counts only if it is of the wanted generation or a later one."""
 
     def __init__(self, live: Manifest, generation: int) -> None:
         overall = _number(get_path(live, "status", "observedGeneration"))

@@ -1,8 +1,8 @@
-"""What a job may touch (PULL-10), and the manifest that it comes to.
+"""Limits of what a job may touch (PULL-10), and the manifest that follows from it.
 
-Judged in two steps. `admit` needs only the job: kinds, cluster id, the metadata whitelist, the admission
-rules the webhook applies too. `gate_closed` and `may_touch` need what is in the cluster: the namespace's
-gate and whose object is there already.
+Judged in two steps. `admit` needs only the job: kinds, cluster id, the metadata whitelist, the admission rules that the
+webhook applies too. `gate_closed` and `may_touch` need the cluster's state: the namespace's gate and the owner of an
+existing object.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,12 +26,12 @@ from vworkspace_core.jobs.wire import ApplyRequest, DeleteRequest, Job, RotateRe
 _KINDS: Final = (known.APPLICATION_INSTANCE, known.OPERATION)
 _KEPT: Final = ("name", "namespace", "labels", "annotations")
 Admission = Callable[[Manifest], Iterable[Problem]]
-"""Admission rules of one manifest: every problem with its path, nothing when it is in order (RUN-6)."""
+"""Admission rules of one manifest: every problem with its path, none if it is valid (RUN-6)."""
 
 
 @attrs.frozen
 class JobScope:
-    """Whose jobs these are, by which rules they are judged, and what makes their payloads believable."""
+    """The cluster whose jobs these are, the rules by which they are judged, and the keys for their payloads."""
 
     cluster_id: str
     admission: Admission = attrs.field(default=rules, repr=False)
@@ -39,13 +39,14 @@ class JobScope:
 
     @property
     def cluster_label(self) -> str:
-        """The cluster's id as the label of an object has it (RES-5)."""
+        """The cluster's id as it is in an object's label (RES-5)."""
         return bounded_name(self.cluster_id)
 
 
 @attrs.frozen
 class ApplyTask:
-    """Have `manifest` (whole, labelled, without uid and annotations of ours) at `ref`; `path` leads to it in a job."""
+    """A manifest to apply at `ref`: whole, labelled, without uid and our annotations; `path` is its place in the
+    job."""
 
     ref: ObjectRef
     manifest: Manifest = attrs.field(repr=False)
@@ -53,12 +54,12 @@ class ApplyTask:
 
     @property
     def namespace_path(self) -> str:
-        """Where the job names the namespace."""
+        """The path in the job that names the namespace."""
         return f"{self.path}.metadata.namespace"
 
     @property
     def target(self) -> ObjectRef | None:
-        """The application that an Operation acts on; None for what is no Operation."""
+        """The application that an Operation acts on; None for any other kind."""
         name = get_path(self.manifest, "spec", "targetRef", "name")
         if self.ref.kind != known.OPERATION or not isinstance(name, str):
             return None
@@ -67,19 +68,19 @@ class ApplyTask:
 
 @attrs.frozen
 class DeleteTask:
-    """Have nothing at `ref`."""
+    """An object to delete."""
 
     ref: ObjectRef
 
     @property
     def namespace_path(self) -> str:
-        """Where the job names the namespace."""
+        """The path in the job that names the namespace."""
         return "payload.namespace"
 
 
 @attrs.frozen
 class RotateTask:
-    """Get a new credential."""
+    """A new credential to request."""
 
     ref: None = None
 
@@ -88,7 +89,7 @@ Task = ApplyTask | DeleteTask | RotateTask
 
 
 def admit(job: Job, scope: JobScope) -> Task | JobResult:
-    """The task of `job`, or why it is refused: NotPermitted for what it may not, ValidationFailed for what is wrong."""
+    """Return the task of `job`, or a refusal: NotPermitted for what is out of scope, ValidationFailed for errors."""
     match job.request:
         case RotateRequest():
             return RotateTask()
@@ -124,7 +125,7 @@ def _admit_manifest(request: ApplyRequest, scope: JobScope) -> Task | JobResult:
 
 
 def _implied(request: ApplyRequest) -> Mapping[str, Any]:
-    """The manifest with the type its intent implies, where the payload leaves it out."""
+    """Return the manifest with the type that its intent implies, if the payload leaves it out."""
     kind = next((kind for kind in _KINDS if kind.kind == request.expected), None)
     if kind is None:
         return request.manifest
@@ -132,7 +133,7 @@ def _implied(request: ApplyRequest) -> Mapping[str, Any]:
 
 
 def _whole(manifest: Manifest, scope: JobScope) -> dict[str, Any]:
-    """What is sent: type and spec as they are, metadata by whitelist, our labels added (REC-6)."""
+    """Return the manifest to send: type and spec unchanged, metadata by whitelist, our labels added (REC-6)."""
     meta: dict[str, Any] = {name: value for name, value in metadata(manifest).items() if name in _KEPT}
     meta["labels"] = {
         **(meta.get("labels") or {}),
@@ -147,7 +148,7 @@ def _whole(manifest: Manifest, scope: JobScope) -> dict[str, Any]:
 
 
 def _target_label(manifest: Manifest) -> dict[str, str]:
-    """Whose Operation it is, so that all of an application are found together (RES-5)."""
+    """Return the label that names an Operation's application, so that all of its Operations are found (RES-5)."""
     name = get_path(manifest, "spec", "targetRef", "name")
     if manifest.get("kind") != known.OPERATION.kind or not isinstance(name, str) or not name:
         return {}
@@ -183,7 +184,7 @@ def _map_problems(path: str, value: Any) -> Iterable[Problem]:
 
 
 def gate_closed(task: Task, namespace: Manifest | None) -> JobResult | None:
-    """Why the namespace is not ours to work in; a namespace that is not there has no gate (RES-5)."""
+    """Return a refusal if the namespace is not managed; a namespace that does not exist has no gate (RES-5)."""
     if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_gated(namespace):
         return None
     gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"
@@ -192,7 +193,7 @@ def gate_closed(task: Task, namespace: Manifest | None) -> JobResult | None:
 
 
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: JobScope) -> JobResult | None:
-    """Why the task may not go on with what is in the cluster now, or None when it may."""
+    """Return why the task may not go on in the present cluster, or None if it may."""
     match task:
         case RotateTask():
             return None

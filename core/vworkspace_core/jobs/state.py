@@ -1,4 +1,4 @@
-"""One job on its way, as a value, and its durable form (PULL-2, PULL-4).
+"""One job as a value, and its durable form (PULL-2, PULL-4).
 
     RECORDING ── ACKING ── READY ── INSPECTING ── RECORDING_INTENT ── ACTING ── RECORDING_EFFECT ── WAITING ──┐
                              └─ WAITING_DELETED ─┘                                   CLOSING ── ANSWERING ────┘
@@ -25,17 +25,17 @@ from vworkspace_core.ports import JobRecord, Tombstone
 
 
 class JobStage(StrEnum):
-    """Which answer a job waits for. The values are in the texts of notes, so they stay as they are."""
+    """The answer for which a job waits. The values are part of log messages, so they do not change."""
 
     RECORDING = "recording"  # the job store: the record is written before the ack
     ACKING = "acking"  # the control plane: the job is ours before it has an effect
     READY = "ready"  # the work slot: one job at a time works on an object
-    INSPECTING = "inspecting"  # the cluster and the job store: what is there now
+    INSPECTING = "inspecting"  # the cluster and the job store: the present state
     WAITING_DELETED = "awaiting-gone"  # the cluster: the terminating object must be gone first
     RECORDING_INTENT = "intending"  # the job store: the intent is written before the effect
     ACTING = "acting"  # the cluster: the effect itself
     RECORDING_EFFECT = "noting"  # the job store: the apply happened, and on which object
-    WAITING = "waiting"  # the reconciler: success or failure of what was applied
+    WAITING = "waiting"  # the reconciler: success or failure of the applied object
     ANSWERING = "answering"  # the control plane: the result is accepted
     CLOSING = "closing"  # the job store: record gone, tombstone kept
 
@@ -48,7 +48,7 @@ ENDED = frozenset({JobStage.ANSWERING, JobStage.CLOSING})
 
 @attrs.frozen
 class AppliedRef:
-    """What the job's effect fell on. `generation` is `metadata.generation` after it."""
+    """The object of the job's effect. `generation` is `metadata.generation` after it."""
 
     ref: ObjectRef
     uid: str
@@ -59,9 +59,9 @@ class AppliedRef:
 class JobState:
     """A job between offer and closed record. `retry` says when a failed step is tried again.
 
-    `missed_tombstones` came to be while an inspection was under way, which may not have seen them.
-    `status_before` is the status that the job found when it wrote. `result_once_cancelled` is how the job ends as soon
-    as its Operation, which has not started, is cancelled.
+    `missed_tombstones` were created during an inspection, which may not have seen them. `status_before` is the status
+    that the job found when it wrote. `result_once_cancelled` is how the job ends as soon as its Operation, which has
+    not started, is cancelled.
     """
 
     id: str
@@ -89,7 +89,7 @@ class JobState:
 
     @property
     def ref(self) -> ObjectRef | None:
-        """The object the job is about; None for one that is about none."""
+        """The object that the job is about; None for a job about no object."""
         return None if self.task is None else self.task.ref
 
     @property
@@ -104,12 +104,12 @@ class JobState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the verdict is final."""
+        """True if the verdict is final."""
         return self.stage in ENDED
 
 
 def accept(raw: Any, arrival: int, scope: JobScope) -> JobState | BadJob:
-    """A job just offered; BadJob only for one without an id, which nobody can answer."""
+    """Return the state of a job just offered; BadJob only for one without an id, which cannot be answered."""
     return _accept(raw, arrival, scope, opened)
 
 
@@ -122,9 +122,9 @@ def _accept(raw: Any, arrival: int, scope: JobScope, opening: Opening) -> JobSta
         return _bad(parse_job(raw), job_id, arrival)
     clear = opening(raw, scope.security, scope.cluster_id)
     if isinstance(clear, JobResult):
-        # Not even its key is kept: who sent it is not known.
+        # Not even its key is kept: its sender is unknown.
         return _refused(job_id, arrival, "", clear)
-    # What was decrypted may have flaws of its own.
+    # A decrypted payload may have flaws too.
     parsed = read_job(clear) if clear is raw else parse_job(clear)
     if isinstance(parsed, BadJob):
         return _bad(parsed, job_id, arrival)
@@ -142,7 +142,7 @@ def _bad(job: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
 
 
 def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | JobResult:
-    """A job of our own record was judged when it came, by the keys and rules of that time."""
+    """Open a job from our own record, which was judged when it came, by the keys and rules of that time."""
     return decrypted(raw, attrs.evolve(security, require_encrypted_secrets=False))
 
 
@@ -151,12 +151,12 @@ def _refused(job_id: str, arrival: int, key: str, result: JobResult) -> JobState
 
 
 def bare_job(job_id: str, key: str) -> dict[str, Any]:
-    """All that is kept of a job that will only be answered: its payload may be what cannot be written."""
+    """Return the reduced form of a job that will only be answered: its payload may be what cannot be recorded."""
     return {"id": job_id, "idempotencyKey": key}
 
 
 def record_of(job: JobState) -> JobRecord:
-    """The durable form: the raw job, and how far it is."""
+    """Return the durable form: the raw job, and its progress."""
     state: dict[str, Any] = {}
     if job.intent is not None:
         details = {"had": job.intent.happened, "generation": job.intent.generation}
@@ -173,14 +173,14 @@ def _as_record(result: JobResult) -> dict[str, str]:
 
 
 def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
-    """The job as it stands after a restart: the ack is repeated, everything later is seen in the cluster.
+    """Return the job after a restart: the ack is repeated, everything later is determined from the cluster.
 
-    What was begun is not judged again by rules that may have changed since.
+    A job that was begun is not judged again by rules that may have changed since.
     """
     intent = _stored_intent(record)
     rules = scope if intent is None else attrs.evolve(scope, admission=lambda _: ())
     job = _accept({**record.raw, "id": record.job_id}, arrival, rules, _known_good)
-    if isinstance(job, BadJob):  # only a record that somebody else wrote has an id like that
+    if isinstance(job, BadJob):  # only a record of another writer has such an id
         job = _refused(record.job_id, arrival, "", JobResult.failed(Reason.INVALID_JOB, str(job)))
     return attrs.evolve(
         job,
@@ -196,7 +196,7 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
 
 
 def _planned_ref(job: JobState, intent: Intent | None) -> AppliedRef | None:
-    """What the result tells of the object, should nothing more be learnt of it."""
+    """Return the reference for the result if nothing more becomes known of the object."""
     if job.ref is None or intent is None or not intent.generation:
         return None
     return AppliedRef(job.ref, intent.uid, intent.generation)
@@ -217,14 +217,15 @@ def _stored_result(record: JobRecord, name: str) -> JobResult | None:
     if not isinstance(fields, Mapping):
         return None
     outcome = str(fields.get("outcome"))
-    # A record that a later version wrote may know outcomes that this one does not: the job is judged anew.
+    # A record of a later version may contain an unknown outcome: then the job is judged again.
     return JobResult(JobOutcome(outcome), str(fields.get("error", ""))) if outcome in set(JobOutcome) else None
 
 
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
-    """What must outlive the record; None for a job that had no effect, which may be asked for again.
+    """Return what must outlive the record; None for a job without effect, which may be requested again.
 
-    A delete that found nothing to delete succeeded too: asked again, it must not kill a successor (PULL-4).
+    A delete that found no object succeeded too: requested again, it must not delete a later object of that name
+    (PULL-4).
     """
     outcome = job.result.outcome.value if job.result else ""
     if not job.key or not (job.had_effect or outcome == JobOutcome.SUCCEEDED):

@@ -1,4 +1,4 @@
-"""What every transition of a job is made of: the moment it happens in, and small steps they share."""
+"""Parts of every transition of a job: its context, and small steps that transitions share."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, tombstone_of
 
 _BACKOFF: Final = Backoff(0.25, LONGEST_RETRY)
-"""From half a second, doubling to a minute."""
+"""From a quarter of a second, doubling to a minute."""
 
 
 @attrs.frozen
 class JobStepContext:
-    """What a transition depends on besides the job: whose scope, which time, on both clocks (PULL-12).
+    """The context of a transition in addition to the job: its scope, and the time on both clocks (PULL-12).
 
     `expiry_now` is the time by which a job has expired: the later of the two where signatures are required, since the
     header that shows the control plane's clock is not signed.
@@ -37,7 +37,7 @@ class JobStepContext:
 
     @property
     def expiry_now(self) -> datetime:
-        """By which time a job that has had no effect yet is held to its `expiresAt`."""
+        """The time against which `expiresAt` of a job without effect is checked."""
         return max(self.now, self.server_now) if self.scope.security.require_signed else self.server_now
 
 
@@ -45,12 +45,12 @@ JobStep: TypeAlias = tuple[JobState, tuple[m.JobEffect, ...]]
 
 
 def clear(job: JobState, **changes: Any) -> JobState:
-    """The job after a step that worked: nothing is to be retried."""
+    """Return the job after a successful step: no retry is pending."""
     return attrs.evolve(job, retry=Retry(), **changes)
 
 
 def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
-    """A step went unanswered: the same again, later. Logged once, however many tries it takes."""
+    """Retry an unanswered step later. It is logged once, however many tries follow."""
     failures = job.retry.failures + 1
     again = job.retry.failed(_BACKOFF.delay(failures, _jitter(job.id, failures)), at.now)
     note = (LogNote(LogLevel.WARNING, f"{job.stage.value}: {message}; tried again", job.id),) if failures == 1 else ()
@@ -58,29 +58,29 @@ def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
 
 
 def _jitter(job_id: str, failures: int) -> float:
-    """By a hash, so that jobs do not march in step and equal histories give equal times."""
+    """Derive the jitter from a hash, so that jobs spread out and equal histories give equal times."""
     return hashlib.sha256(f"{job_id}/{failures}".encode()).digest()[0] / 255
 
 
 def post(job: JobState, body: Mapping[str, Any]) -> JobStep:
-    """Post `body` unless it says what the last one said."""
+    """Post `body` unless it equals the last one."""
     content = {name: value for name, value in body.items() if name != "timestamp"}
     return (job, ()) if content == job.posted else (attrs.evolve(job, posted=content), (m.PostStatus(job.id, body),))
 
 
 def ref(job: JobState, uid: str, generation: int) -> AppliedRef | None:
-    """What an effect fell on; None for a job about no object."""
+    """Return the reference to the object of an effect; None for a job about no object."""
     return None if job.ref is None else AppliedRef(job.ref, uid, generation)
 
 
 def generation(live: Manifest) -> int:
-    """`metadata.generation`, 0 where there is none."""
+    """Return `metadata.generation`, 0 if there is none."""
     number = metadata(live).get("generation")
     return number if isinstance(number, int) else 0
 
 
 def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
-    """The verdict is final: answer the control plane."""
+    """End the job with a final verdict: answer the control plane."""
     ended = clear(
         job, stage=JobStage.ANSWERING, result=result, latest=None, writing=None, written=None, recheck_at=None
     )
@@ -88,19 +88,19 @@ def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
 
 
 def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
-    """Another job's effect replaced what this one is waiting for."""
+    """End the job because the effect of another job replaced what it waits for."""
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"
     about = f" for {job.ref}" if job.ref is not None else ""
     return settle(job, JobResult.failed(Reason.SUPERSEDED, f"{newer}{about} came first"), at)
 
 
 def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
-    """The record goes; what must outlive it stays as a tombstone."""
+    """Return the effect that removes the record and leaves a tombstone, if it has to."""
     return m.CloseRecord(job.id, tombstone_of(job, format_time(at.server_now)))
 
 
 def timeout(job: JobState) -> JobResult:
-    """It neither succeeded nor failed in its time: what it waited for, as far as its object says."""
+    """Return the result of a job that did not settle in time, with the reason that its object reports."""
     until = format_time(job.expires_at) if job.expires_at else "its time"
     seen = job.latest or {}
     what = "had not started and was cancelled" if can_still_start(seen) else "had not settled"

@@ -1,7 +1,7 @@
-"""Jobs as they come over the wire, and what is wrong with those that cannot be read (PULL-1, PULL-7).
+"""Jobs as they come over the wire, and the problems of malformed ones (PULL-1, PULL-7).
 
-`parse_job` never raises: a job with an id that cannot be read is answered `failed` with every problem and
-its path, one without an id is dropped by the caller with a log line. Unknown fields are ignored.
+`parse_job` never raises: a job with an id that cannot be read is answered `failed` with every problem and its path; one
+without an id is dropped by the caller with a log line. Unknown fields are ignored.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ LONGEST_KEY: Final = 1024
 
 
 class JobKind(StrEnum):
-    """What a job asks for."""
+    """The kind of request that a job makes."""
 
     APPLY = "apply"
     DELETE = "delete"
@@ -43,7 +43,7 @@ class IntentName(StrEnum):
 
 @attrs.frozen
 class ApplyRequest:
-    """A full manifest to be there. `path` is where it stands in the job; `expected` the kind its intent implies."""
+    """A full manifest to apply. `path` is its place in the job; `expected` the kind that its intent implies."""
 
     manifest: Manifest = attrs.field(repr=False)
     path: str
@@ -52,7 +52,7 @@ class ApplyRequest:
 
 @attrs.frozen
 class DeleteRequest:
-    """An object to be gone."""
+    """An object to delete."""
 
     api_version: str
     kind: str
@@ -81,7 +81,7 @@ class Job:
 
 @attrs.frozen
 class BadJob:
-    """A job that cannot be read. `id` is empty when it has none that could be answered."""
+    """A job that cannot be read. `id` is empty if it has none that could be answered."""
 
     id: str
     problems: tuple[Problem, ...]
@@ -92,11 +92,14 @@ class BadJob:
 
 
 def job_id_of(raw: Any) -> str:
-    """Id under which `raw` can be answered, or empty. An integer id counts: databases number their rows."""
+    """Return the id under which `raw` can be answered, or an empty text.
+
+    An integer counts: databases number their rows.
+    """
     fields = raw.fields if isinstance(raw, OversizedJob) else raw
     job_id = fields.get("id") if isinstance(fields, Mapping) else None
     if isinstance(job_id, int) and not isinstance(job_id, bool):
-        # Digits beyond the interpreter's conversion limit would raise; no row number comes near.
+        # Digits beyond the interpreter's conversion limit would raise; no row number comes near it.
         return str(job_id) if job_id.bit_length() <= 128 else ""
     if not isinstance(job_id, str) or not 0 < len(job_id) <= LONGEST_ID or not job_id.isprintable():
         return ""
@@ -105,7 +108,7 @@ def job_id_of(raw: Any) -> str:
 
 
 def parse_job(raw: Any) -> Job | BadJob:
-    """`raw` as a job, or everything that is wrong with it, sorted by path."""
+    """Return `raw` as a job, or everything that is wrong with it, sorted by path."""
     if isinstance(raw, OversizedJob):
         return BadJob(job_id_of(raw), (Problem("", raw.reason),))
     if not isinstance(raw, Mapping):
@@ -116,13 +119,13 @@ def parse_job(raw: Any) -> Job | BadJob:
 
 
 def read_job(raw: Mapping[str, Any]) -> Job | BadJob:
-    """`parse_job` for what is known to have no `flaws`."""
+    """Do the same as `parse_job` for a mapping that has no `flaws`."""
     return _Reader(raw).job()
 
 
 @attrs.define
 class _Reader:
-    """Reads one job and collects what is wrong with it; lives for one call of `parse_job`."""
+    """A reader of one job that collects its problems; lives for one call of `parse_job`."""
 
     raw: Mapping[str, Any]
     problems: list[Problem] = attrs.field(factory=list)

@@ -1,6 +1,6 @@
-"""A job with the work slot of its object: look, plan, record the intent, have the effect (REC-6, PULL-4).
+"""A job with the work slot of its object: inspect, plan, record the intent, perform the effect (REC-6, PULL-4).
 
-One job at a time has the slot. It gives it back with its effect, or when it can only wait.
+One job at a time has the slot. The job gives it back with its effect, or when it can only wait.
 """
 
 from typing import assert_never
@@ -39,13 +39,13 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generatio
 
 
 def take_slot(job: JobState) -> JobStep:
-    """The job gets the work slot of its object: look at what is there."""
+    """Give the job the work slot of its object: inspect the object."""
     looking = attrs.evolve(job, stage=JobStage.INSPECTING, retry=job.retry.started(), missed_tombstones=())
     return looking, (inspect(job),)
 
 
 def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """Plan with what was seen, and take the first step of the plan."""
+    """Plan from the inspection, and take the first step of the plan."""
     if job.task is None:
         raise AssertionError("a refused job gets no slot")
     expired = job.expires_at is not None and at.expiry_now >= job.expires_at
@@ -69,14 +69,14 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
         case WaitDeleted(uid):
             return _wait_deleted(job, uid, at)
         case AlreadyApplied(live):
-            written = attrs.evolve(job, stage=JobStage.ACTING, latest=None)  # what informers told before is older
+            written = attrs.evolve(job, stage=JobStage.ACTING, latest=None)  # reports of informers until now are older
             return applied(written, live, at)
         case _:
             assert_never(chosen)
 
 
 def _with_live(job: JobState, seen: Inspection) -> JobState:
-    """A replay tells what its key fell on; where no tombstone says so yet, this job leaves one."""
+    """Name the object of a noop in its result; this job leaves a tombstone if there is none for its key."""
     if seen.live is None:
         return job
     live = ref(job, str(metadata(seen.live).get("uid", "")), generation(seen.live))
@@ -87,7 +87,7 @@ def _with_live(job: JobState, seen: Inspection) -> JobState:
 
 
 def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
-    """The intent is on record before the effect; one that is there already need not be written again."""
+    """Record the intent before the effect, unless it is on record already."""
     intent = Intent(uid, generation=generation)
     if job.intent == intent:
         return act(attrs.evolve(job, stage=JobStage.ACTING))
@@ -96,7 +96,7 @@ def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
 
 
 def act(job: JobState, *, force: bool = False) -> JobStep:
-    """The effect, whose intent is on record."""
+    """Return the effect whose intent is on record."""
     if job.result_once_cancelled is not None and job.ref is not None:
         about = metadata(job.latest or {})
         uid, version = (str(about.get(name) or "") for name in ("uid", "resourceVersion"))
@@ -110,10 +110,10 @@ def act(job: JobState, *, force: bool = False) -> JobStep:
 
 
 def record_effect(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
-    """The apply went through. That goes on record before anything else is done about the object.
+    """Record a successful apply before anything else is done about the object.
 
-    A process that starts after a crash could not tell otherwise a write that was lost from one whose object somebody
-    has deleted or changed since, and would have its effect again (PULL-4).
+    Otherwise a process that starts after a crash could not distinguish a lost write from one whose object was deleted
+    or changed since, and would repeat the effect (PULL-4).
     """
     if job.result_once_cancelled is not None:
         return applied(attrs.evolve(job, latest=None), live, at)
@@ -132,16 +132,16 @@ def _wait_deleted(job: JobState, uid: str, at: JobStepContext) -> JobStep:
 
 
 def _is_ours(conflict: FieldConflict) -> bool:
-    """Whether the field is ours to take: this manager wrote it by update once, or it holds our own bookkeeping."""
+    """Report whether we may take the field: this manager wrote it by update once, or it holds our own bookkeeping."""
     marks = {f".metadata.annotations.{name}" for name in JOB_ANNOTATIONS}
     return conflict.manager == labels.FIELD_MANAGER or conflict.field in marks
 
 
 def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: JobStepContext) -> JobStep:
-    """Other managers hold fields of the apply: nothing is forced, and the result names who holds what (REC-8)."""
+    """Handle fields that other managers hold: nothing is forced, and the result names managers and fields (REC-8)."""
     others = [conflict for conflict in conflicts if not _is_ours(conflict)]
     if conflicts and not others:
-        # Exactly the copy that was judged is written: nothing else can be taken by force (REC-6).
+        # Exactly the judged copy is written: nothing else can be taken by force (REC-6).
         return act(job, force=True)
     held = (
         ", ".join(f"{conflict.manager} holds {conflict.field}" for conflict in others)

@@ -1,7 +1,7 @@
 """The other Leases of an operator: which replicas are active, and with how many shards (RUN-13).
 
-The name of a holder includes its shard, so that the shard always belongs to the present holder, whoever wrote the
-Lease. A name without one is that of an operator without shards, of any release.
+The name of a holder includes its shard, so that the shard always belongs to the present holder, never to an earlier
+one. A name without a shard is that of an operator without shards, of any release.
 """
 
 import re

@@ -26,18 +26,18 @@ from vworkspace_core.ports import JobRecord
 
 SECRET_TYPE: Final = "vworkspace.io/job"
 FORMAT: Final = 1
-"""Format of what is written; a record or segment of a later one is left alone."""
+"""The format that is written; a record or segment of a later one is left alone."""
 
 
 def secret_manifest(namespace: str, name: str, role: str, value: bytes) -> dict[str, Any]:
-    """A Secret of the store with one value, under the name of its role."""
+    """Return a Secret of the store with one value, under the name of its role."""
     made = SECRET.manifest(name, namespace)
     made["metadata"]["labels"] = {labels.JOB_STORE: role}
     return {**made, "type": SECRET_TYPE, "data": {role: base64.b64encode(value).decode()}}
 
 
 def role_of(secret: Manifest) -> str:
-    """What the Secret is for; empty for one that is none of the store's."""
+    """Return the role of the Secret; empty if it is not the store's."""
     if secret.get("type") != SECRET_TYPE:
         return ""
     role = get_path(secret, "metadata", "labels", labels.JOB_STORE)
@@ -45,7 +45,7 @@ def role_of(secret: Manifest) -> str:
 
 
 def value_of(secret: Manifest, role: str) -> bytes:
-    """The one value of a Secret of the store. Raises ValueError."""
+    """Return the one value of a Secret of the store. Raises ValueError."""
     text = get_path(secret, "data", role)
     if not isinstance(text, str):
         raise ValueError(f"it has no data.{role}")
@@ -53,7 +53,7 @@ def value_of(secret: Manifest, role: str) -> bytes:
 
 
 def later_format(value: Any) -> str | None:
-    """What to say of a value that a later version wrote; None for one of this version. Raises ValueError."""
+    """Return a message about a value that a later version wrote; None for one of this version. Raises ValueError."""
     format_number = get_path(value, "v")
     if isinstance(format_number, int) and format_number > FORMAT:
         return f"it has format {format_number}, this version reads {FORMAT}"
@@ -63,14 +63,14 @@ def later_format(value: Any) -> str | None:
 
 
 def first_line(error: Exception) -> str:
-    """What is wrong with a Secret, shortly."""
+    """Return a short message for what is wrong with a Secret."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 ONE_SECRET: Final = 1_000_000
-"""Bytes of one value: a Secret holds 1,048,576 in all."""
+"""The longest value in bytes: a Secret holds 1,048,576 in all."""
 LONGEST: Final = 4 * ONE_SECRET
-"""Bytes a record may have by default: more than an API server takes as one object, so more than can be applied."""
+"""The longest record in bytes by default: more than an API server takes as one object, so more than can be applied."""
 
 _RECORD: Final = "record"
 _PART: Final = "part"
@@ -78,7 +78,7 @@ _PART: Final = "part"
 
 @attrs.frozen
 class Payload:
-    """A job's raw mapping as bytes. `digest` names its content; `is_split` when the head has no room for it."""
+    """A job's raw mapping as bytes. `digest` names its content; `is_split` if it does not fit the head."""
 
     chunks: Sequence[bytes] = attrs.field(repr=False)
     digest: str
@@ -87,7 +87,7 @@ class Payload:
 
 @attrs.frozen
 class Head:
-    """A record's head as it stands in the cluster. `order` tells who came first; `raw` is empty for a split payload."""
+    """A record's head as stored in the cluster. `order` is by arrival; `raw` is empty for a split payload."""
 
     job_id: str
     name: str
@@ -111,7 +111,7 @@ class Part:
 
 @attrs.frozen
 class CorruptSecret:
-    """A Secret of ours that cannot be read. `job_id` is empty when not even that can be."""
+    """A Secret of ours that cannot be read. `job_id` is empty if that is unreadable too."""
 
     name: str
     why: str
@@ -122,7 +122,7 @@ class CorruptSecret:
 
 @attrs.frozen
 class ForeignSecret:
-    """A Secret under a name or label of ours that is none of ours, or that a later version wrote: it is left alone."""
+    """A Secret under a name or label of ours that is not ours, or that a later version wrote: it is left alone."""
 
     name: str
     why: str
@@ -132,12 +132,12 @@ RecordSecret: TypeAlias = Head | Part | CorruptSecret | ForeignSecret
 
 
 def head_name(job_id: str) -> str:
-    """Name of the head: the same for the same job, whatever its id looks like."""
+    """Return the name of the head: equal for the same job, and valid whatever characters its id has."""
     return f"vworkspace-job-{hashlib.sha256(job_id.encode()).hexdigest()[:40]}"
 
 
 def payload_of(record: JobRecord, longest: int = LONGEST, room: int = ONE_SECRET) -> Payload:
-    """The record's raw job, cut into chunks of at most `room` bytes where head and state leave it too little.
+    """Return the record's raw job, cut into chunks of at most `room` bytes if it does not fit next to the state.
 
     Raises Invalid for a record of more than `longest` bytes.
     """
@@ -155,7 +155,7 @@ def payload_of(record: JobRecord, longest: int = LONGEST, room: int = ONE_SECRET
 def head_manifest(
     namespace: str, record: JobRecord, payload: Payload, order: int, *, parts: Sequence[str] = (), whole: bool = True
 ) -> dict[str, Any]:
-    """The head. `parts` are the names of a split payload's parts."""
+    """Return the head. `parts` are the names of a split payload's parts."""
     value: dict[str, Any] = {"v": FORMAT, "order": order, "state": record.state, "digest": payload.digest}
     if payload.is_split:
         value |= {"parts": list(parts), "whole": whole}
@@ -167,7 +167,7 @@ def head_manifest(
 
 
 def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[str, Any]]:
-    """The parts of a split payload, owned by `head`: they go when it goes."""
+    """Return the parts of a split payload, owned by `head`, so that they are deleted with it."""
     owner = {"apiVersion": SECRET.api_version, "kind": SECRET.kind, "name": head.name, "uid": head.uid}
     made = []
     for at, chunk in enumerate(payload.chunks):
@@ -179,7 +179,7 @@ def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[st
 
 
 def read_record(secret: Manifest) -> RecordSecret:
-    """What a Secret of a record holds."""
+    """Return the content of a Secret of a record."""
     name = str(metadata(secret).get("name", ""))
     match role_of(secret):
         case "record":
@@ -223,7 +223,7 @@ def _head(value: Any, name: str, job_id: str, uid: str, version: str) -> Head:
 
 
 def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecret:
-    """The record, its payload put together from `parts` (contents by name) where it is split."""
+    """Return the record, its payload put together from `parts` (contents by name) if it is split."""
     if head.raw is not None:
         return JobRecord(head.job_id, head.raw, head.state)
 
@@ -239,7 +239,7 @@ def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecr
 
 
 def corrupt_record(secret: CorruptSecret) -> JobRecord:
-    """What can still be done for a job whose record is damaged: it was acked, so it is answered."""
+    """Return a record that answers a job whose own record is damaged: it was acked, so it must be answered."""
     why = f"Secret {secret.name} cannot be read ({secret.why}): whether the job had its effect is not known; ask again"
     result = JobResult.failed(Reason.RECORD_DAMAGED, why)
     state = {"verdict": {"outcome": result.outcome.value, "error": result.error}}

@@ -1,8 +1,8 @@
 """The `JobStore` on a `KubeApi`: in production over HTTP, in simulations on the embedded API server (PULL-4).
 
-What each call leaves behind when the process dies between two of its writes is in `codec` and `tombstones`. The
-one commit of `close` is the tombstone, which names the record it closes: a record that outlived its tombstone is
-removed by the next `load` and never resumed.
+`codec` and `tombstones` say what each call leaves when the process dies between two of its writes. The one commit of
+`close` is the tombstone, which names the record it closes: a record that outlived its tombstone is removed by the next
+`load` and never resumed.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,9 +32,9 @@ _PAGE = 50
 class KubeJobStore:
     """Records and tombstones in Secrets of `namespace`.
 
-    `lock` is held around writes of tombstones: what waits for it is written together. `report` gets one line about
-    every Secret that cannot be used. A record has at most `longest` bytes, one Secret at most `room` of them.
-    The Secrets need `get`, `list`, `create`, `update` and `delete`.
+    `lock` is held around writes of tombstones: entries that wait for it are written together. `report` gets one line
+    about every Secret that cannot be used. A record has at most `longest` bytes, one Secret at most `room` of them. The
+    Secrets need `get`, `list`, `create`, `update` and `delete`.
     """
 
     def __init__(
@@ -60,7 +60,10 @@ class KubeJobStore:
         self._is_loaded = False
 
     async def load(self) -> Sequence[JobRecord]:
-        """Every open job, oldest first. Everything is read anew, and what a crash left half done is finished."""
+        """Return every open job, oldest first.
+
+        Everything is read again, and steps that a crash interrupted are finished.
+        """
         self._heads.clear()
         self._is_loaded = False
         secrets = await self._all()
@@ -82,10 +85,11 @@ class KubeJobStore:
         return [*whole, *(codec.corrupt_record(secret) for secret in bad if secret.job_id)]
 
     async def put(self, record: JobRecord) -> None:
-        """Write or replace the record of one job. Raises Invalid when it is too large."""
+        """Write or replace the record of one job. Raises Invalid if it is too large."""
         await self._ensure_loaded()
         payload = codec.payload_of(record, self._longest, self._room)
-        # While a write is under way nobody knows what stands in the cluster: a failure leaves it unknown.
+        # During a write the cluster's content is unknown, and after a failure it stays unknown: the head is read again
+        # then.
         head = self._heads.pop(record.job_id, None)
         if head is None:
             head = await self._begun(record, payload)
@@ -96,7 +100,7 @@ class KubeJobStore:
         self._heads[record.job_id] = head
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the record and, when given, remember the tombstone. Idempotent."""
+        """Remove the record and, if given, remember the tombstone. Idempotent."""
         await self._ensure_loaded()
         head = self._heads.get(job_id) or await self._find(job_id)
         if tombstone is not None:
@@ -106,12 +110,12 @@ class KubeJobStore:
         self._heads.pop(job_id, None)
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """The tombstone of a key, from memory."""
+        """Return the tombstone of a key, from memory."""
         await self._ensure_loaded()
         return self._tombstones.index.by_key.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """The tombstone of the highest generation for an object, from memory."""
+        """Return the tombstone of the highest generation for an object, from memory."""
         await self._ensure_loaded()
         return self._tombstones.index.newest.get(object_key.lower())
 
@@ -134,7 +138,7 @@ class KubeJobStore:
                 return secrets
 
     async def _is_open(self, head: codec.Head) -> bool:
-        """Whether the job is to go on; what is closed or was never whole is removed."""
+        """Report whether the job is to go on; a record that is closed or was never whole is removed."""
         if head.is_whole and head.uid not in self._tombstones.index.closed:
             self._heads[head.job_id] = head
             return True
@@ -145,7 +149,7 @@ class KubeJobStore:
         return False
 
     async def _find(self, job_id: str) -> codec.Head | None:
-        """The head as it stands in the cluster; None where there is none. Raises Permanent for a foreign Secret."""
+        """Return the head as stored in the cluster; None if there is none. Raises Permanent for a foreign Secret."""
         name = codec.head_name(job_id)
         try:
             content = codec.read_record(await self._api.get(self._ref(name)))
@@ -164,7 +168,7 @@ class KubeJobStore:
     # --- writing --------------------------------------------------------------------------------------------
 
     async def _begun(self, record: JobRecord, payload: codec.Payload) -> codec.Head:
-        """A head of the job: a new one, or the one that is there already."""
+        """Return a head of the job: a new one, or the existing one."""
         self._order += 1
         manifest = codec.head_manifest(self._namespace, record, payload, self._order, whole=False)
         try:
@@ -173,12 +177,13 @@ class KubeJobStore:
             present = await self._find(record.job_id)
         if present is not None and present.uid not in self._tombstones.index.closed:
             return present
-        if present is not None:  # left over from an earlier life of the job, which is closed
+        if present is not None:  # left over from an earlier job with this id, which is closed
             await self._delete(present.name, present.uid)
         return self._head(await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER))
 
     async def _replaced(self, head: codec.Head, record: JobRecord, payload: codec.Payload) -> codec.Head:
-        """The record with another payload: its parts first, then the head that names them, then away with the old."""
+        """Write the record with another payload: its parts first, then the head that names them; then delete the old
+        parts."""
         parts = codec.part_manifests(self._namespace, head, payload) if payload.is_split else []
         for part in parts:
             await self._part(part)
@@ -217,7 +222,7 @@ class KubeJobStore:
         return content
 
     async def _delete(self, name: str, uid: str | None = None) -> None:
-        with suppress(NotFound, Stale):  # gone already, or another one by now: not ours to delete
+        with suppress(NotFound, Stale):  # gone already, or replaced by another: not ours to delete
             await self._api.delete(self._ref(name), uid=uid)
 
     def _ref(self, name: str) -> ObjectRef:

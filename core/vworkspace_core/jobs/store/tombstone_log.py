@@ -1,4 +1,4 @@
-"""Keeps the log of tombstones in the cluster: group commit, concurrent writers, pruning (PULL-4)."""
+"""The log of tombstones in the cluster: group commit, concurrent writers, pruning (PULL-4)."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
@@ -31,7 +31,7 @@ _AT_ONCE: Final = 64
 
 @attrs.define
 class TombstoneLog:
-    """Owner of the tombstones of one namespace. `index` holds those that are durable."""
+    """The owner of the tombstones of one namespace. `index` holds those that are durable."""
 
     _api: KubeApi
     _namespace: str
@@ -46,7 +46,7 @@ class TombstoneLog:
     _next: int = attrs.field(default=1, init=False)
 
     def take(self, contents: Iterable[Segment | CorruptSecret | ForeignSecret]) -> None:
-        """Start again from what stands in the cluster."""
+        """Start again from the content of the cluster."""
         self.index, self._segments, self._unwritten = TombstoneIndex(), [], []
         for content in contents:
             if isinstance(content, Segment):
@@ -59,7 +59,7 @@ class TombstoneLog:
             self.index.add(segment.entries)
 
     async def remember(self, entry: TombstoneEntry) -> None:
-        """Have the tombstone durable. Those who come while a write is under way share the next one."""
+        """Make the tombstone durable. Entries that arrive during a write share the next one."""
         if self._has(entry):
             return
         self._unwritten.append(entry)
@@ -68,7 +68,7 @@ class TombstoneLog:
                 while self._is_unwritten(entry):
                     await self._flush()
         finally:
-            if self._is_unwritten(entry):  # it failed: whoever asked will ask again
+            if self._is_unwritten(entry):  # it failed: the caller will retry
                 self._unwritten = [waiting_entry for waiting_entry in self._unwritten if waiting_entry is not entry]
 
     def _is_unwritten(self, entry: TombstoneEntry) -> bool:
@@ -77,7 +77,7 @@ class TombstoneLog:
     def _has(self, entry: TombstoneEntry) -> bool:
         if entry.record_uid:
             return entry.record_uid in self.index.closed
-        # The record is gone: either an earlier try closed it, or it never was.
+        # The record is gone: either an earlier try closed it, or it never existed.
         present = self.index.by_key.get(entry.tombstone.idempotency_key)
         return present is not None and attrs.evolve(present, closed_at="") == attrs.evolve(
             entry.tombstone, closed_at=""
@@ -93,7 +93,7 @@ class TombstoneLog:
         raise Unavailable("the tombstones are being written by somebody else too: is a second operator at work?")
 
     async def _write(self, batch: list[TombstoneEntry]) -> bool:
-        """One try. False when the log stands otherwise than was thought: it has been read again."""
+        """Try once. Return False if the log was not as expected; then it has been read again."""
         last = self._segments[-1] if self._segments else None
         if last is not None and last.version is None and not await self._reread(last):
             return False
@@ -134,7 +134,7 @@ class TombstoneLog:
         return True
 
     async def _adopt(self) -> None:
-        """Somebody, or an earlier try of ours whose answer was lost, made the next segment: go on from there."""
+        """Adopt the next segment, made by another writer or by an earlier try of ours whose answer was lost."""
         name = segment_name(self._next)
         try:
             self._append(await self._api.get(ObjectRef(SECRET, self._namespace, name)))
@@ -153,7 +153,7 @@ class TombstoneLog:
         self.index.add(segment.entries)
 
     async def _reread(self, last: Segment) -> bool:
-        """Learn how the last segment stands after a write that nobody answered, or that somebody else made."""
+        """Read the last segment again after a write that was not answered, or that another writer made."""
         try:
             segment = read_segment(await self._api.get(ObjectRef(SECRET, self._namespace, last.name)))
         except NotFound:
@@ -169,7 +169,7 @@ class TombstoneLog:
         return True
 
     async def _restore(self, last: Segment) -> bool:
-        """Somebody deleted the last segment: what it held is known, and is written again."""
+        """Write the last segment again after another client deleted it: its content is known."""
         manifest = segment_manifest(self._namespace, last.number, encoded(last.entries))
         try:
             made = await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER)
@@ -179,7 +179,7 @@ class TombstoneLog:
         return True
 
     async def _prune(self) -> None:
-        """Forget by the segment. One that cannot be deleted now is tried again with the next segment."""
+        """Delete whole outdated segments. One that cannot be deleted now is tried again with the next segment."""
         gone, early = outdated(self._segments, self._keep, self._remembered)
         if early:
             self._report(f"{early} tombstones are forgotten early: there are more than {self._remembered} of a month")

@@ -1,10 +1,10 @@
 """Tombstones in Secrets: a log of segments, the last of which grows (PULL-4). Pure.
 
-    vworkspace-job-tombstones-00000001, -00000002, …    some hundred tombstones each, in the order they came
+    vworkspace-job-tombstones-00000001, -00000002, …    some hundred tombstones each, in the order of their arrival
 
-A log needs one small write for whatever closes together, and forgets by the segment: what is older than a month by
-the API server's own clock goes when a new segment is begun. No clock of this machine or of the control plane takes
-part, so that none of them can make the store forget.
+A log needs one small write for all jobs that close together, and is deleted by the segment: one that is older than a
+month by the API server's own clock is deleted when a new segment is begun. No clock of this machine or of the control
+plane takes part, so that neither can make the store forget.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,12 +29,12 @@ from vworkspace_core.jobs.store.codec import (
 from vworkspace_core.ports import Tombstone
 
 SEGMENT_ENTRIES: Final = 256
-"""Tombstones of one segment."""
+"""Tombstones in one segment."""
 SEGMENT_BYTES: Final = 500_000
 RETENTION: Final = timedelta(days=31)
-"""How long a tombstone is kept at least: the thirty days of PULL-4, and one for whatever the clocks do."""
+"""The shortest time for which a tombstone is kept: the thirty days of PULL-4, and one for differences of clocks."""
 MOST_TOMBSTONES: Final = 50_000
-"""Tombstones kept at most; beyond them the oldest go before their time, which the log of the process says."""
+"""The most tombstones to keep; beyond them the oldest are deleted early, which is logged."""
 
 _ROLE: Final = "tombstones"
 _PREFIX: Final = "vworkspace-job-tombstones-"
@@ -42,7 +42,7 @@ _PREFIX: Final = "vworkspace-job-tombstones-"
 
 @attrs.frozen
 class TombstoneEntry:
-    """A tombstone, and the uid of the record's head it closes: a record left behind by a crash is known by it."""
+    """A tombstone, and the uid of the record's head that it closes: it identifies a record left by a crash."""
 
     tombstone: Tombstone
     record_uid: str
@@ -50,7 +50,7 @@ class TombstoneEntry:
 
 @attrs.define
 class Segment:
-    """One Secret of the log. `version` is None while nobody knows what stands in the cluster."""
+    """One Secret of the log. `version` is None while its content in the cluster is unknown."""
 
     number: int
     version: str | None
@@ -59,7 +59,7 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """Name of its Secret."""
+        """The name of its Secret."""
         return segment_name(self.number)
 
 
@@ -67,12 +67,12 @@ SegmentSecret: TypeAlias = Segment | CorruptSecret | ForeignSecret
 
 
 def segment_name(number: int) -> str:
-    """Name of the Secret of that number: they sort as they follow each other."""
+    """Return the name of the Secret of that number; names sort in the order of numbers."""
     return f"{_PREFIX}{number:08d}"
 
 
 def encoded(entries: Iterable[TombstoneEntry]) -> bytes:
-    """The value of a segment's Secret."""
+    """Return the value of a segment's Secret."""
     rows = [[*_row(entry.tombstone), entry.record_uid] for entry in entries]
     return canonical_json({"v": FORMAT, "entries": rows})
 
@@ -88,7 +88,7 @@ def _row(tombstone: Tombstone) -> tuple[str, str, str, int, str]:
 
 
 def segment_manifest(namespace: str, number: int, value: bytes, version: str = "") -> dict[str, Any]:
-    """The Secret of a segment; with `version` it replaces exactly that one."""
+    """Return the Secret of a segment; with `version` it replaces exactly that one."""
     made = secret_manifest(namespace, segment_name(number), _ROLE, value)
     if version:
         made["metadata"]["resourceVersion"] = version
@@ -96,7 +96,7 @@ def segment_manifest(namespace: str, number: int, value: bytes, version: str = "
 
 
 def read_segment(secret: Manifest) -> SegmentSecret:
-    """What a Secret of tombstones holds."""
+    """Return the content of a Secret of tombstones."""
     meta = metadata(secret)
     name = str(meta.get("name", ""))
     number = name.removeprefix(_PREFIX)
@@ -122,9 +122,9 @@ def _entry(row: Any) -> TombstoneEntry:
 
 
 def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> tuple[list[Segment], int]:
-    """The oldest segments that may go now, and how many of their tombstones are younger than `keep`.
+    """Return the oldest segments that may be deleted now, and how many of their tombstones are younger than `keep`.
 
-    The last segment stands for the present: a segment was last written before the next one was made.
+    The creation of the last segment serves as the present: a segment was last written before the next one was made.
     """
     gone: list[Segment] = []
     early, left = 0, sum(len(segment.entries) for segment in segments)
@@ -140,14 +140,14 @@ def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> t
 
 @attrs.define
 class TombstoneIndex:
-    """All tombstones by what is asked for. The last one of a key counts."""
+    """All tombstones by key, by object and by closed record. The last one of a key counts."""
 
     by_key: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
     newest: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
     closed: set[str] = attrs.field(factory=set, repr=False)
 
     def add(self, entries: Iterable[TombstoneEntry]) -> None:
-        """Remember these."""
+        """Add these entries."""
         for entry in entries:
             tombstone = entry.tombstone
             self.by_key[tombstone.idempotency_key] = tombstone
@@ -156,11 +156,11 @@ class TombstoneIndex:
                 self.closed.add(entry.record_uid)
 
     def counts(self, entry: TombstoneEntry) -> bool:
-        """Whether this is what is remembered of its key."""
+        """Report whether this is the tombstone remembered for its key."""
         return self.by_key.get(entry.tombstone.idempotency_key) == entry.tombstone
 
     def forget(self, entries: Iterable[TombstoneEntry]) -> None:
-        """Forget these, unless their key was remembered anew."""
+        """Remove these entries, unless their key has a newer tombstone."""
         objects = set()
         for entry in entries:
             key = entry.tombstone.idempotency_key
