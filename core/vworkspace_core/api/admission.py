@@ -1,7 +1,7 @@
-"""Admission: what an ApplicationInstance or Operation must look like to be acted on (RUN-6, PULL-10).
+"""Admission: the rules that an ApplicationInstance or Operation must meet to be acted on (RUN-6, PULL-10).
 
-The webhook, the agent and the reconciler all ask here, so that the operator is as safe without the webhook.
-What the CRD can express comes from the classes (`checks`); the rest, which CEL cannot see, stands here.
+The webhook, the agent and the reconciler all use it, so that the operator is as safe without the webhook. Rules that
+the CRD can express come from the classes (`validation.check`); the rest, which CEL cannot see, is here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,10 +40,10 @@ from vworkspace_core.apimachinery.secret_material import find_secret_material
 
 @attrs.frozen
 class AdmissionSettings:
-    """What a cluster may tune. Sizes are bytes of canonical JSON.
+    """The admission settings of a cluster. Sizes are bytes of canonical JSON.
 
-    The defaults of the sizes leave room for status and managedFields below etcd's limit of 1.5 MiB a
-    request, and for a values patch on top of the values in the HelmRelease.
+    The defaults of the sizes leave room for status and managedFields below etcd's limit of 1.5 MiB a request, and for a
+    values patch on top of the values in the HelmRelease.
     """
 
     allow_http: bool = False
@@ -58,10 +58,10 @@ _NO_HTTP: Final = "must start with https://; http:// is not allowed unless the o
 def admit(
     manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Every reason to refuse `manifest`, an object of one of our kinds that is new or replaces `old`.
+    """Return every reason to refuse `manifest`, an object of one of our kinds that is new or replaces `old`.
 
-    An update that leaves spec as it was is let through: finalizers must come off and status must be written
-    whatever the object looks like (RUN-6).
+    An update that leaves the spec unchanged is allowed: a finalizer must be removable and a status writable whatever
+    the object looks like (RUN-6).
     """
     if old is not None and same_spec(manifest, old):
         return ()
@@ -72,9 +72,9 @@ def admit(
 def stored_problems(
     manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """What is wrong with an object as the API server stores it: unknown fields are gone, or of a newer version.
+    """Return the problems of an object as the API server stores it: unknown fields are gone, or of a newer version.
 
-    The webhook and the reconciler refuse exactly this of a new object; `old` adds what may not change.
+    The webhook and the reconciler refuse a new object for exactly these; `old` adds the rules on what may not change.
     """
     cls = class_of(manifest)
     if cls is None:
@@ -87,7 +87,7 @@ def stored_problems(
 
 
 def same_spec(manifest: Manifest, old: Manifest) -> bool:
-    """Whether an update leaves the spec as it was."""
+    """Report whether an update leaves the spec unchanged."""
     return same_json(get_path(manifest, "spec"), get_path(old, "spec"))
 
 
@@ -116,7 +116,7 @@ def _judge_value(
 
 
 def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings) -> Iterator[Problem]:
-    """What else is wrong with an object whose shape is, and is reported already."""
+    """Yield the remaining problems of an object whose shape is wrong, which is reported already."""
     spec, spec_class = manifest.get("spec"), attrs.fields_dict(cls)["spec"].type
     if isinstance(spec, Mapping) and spec_class is not None:
         yield from check_parts(spec_class, spec, "spec")
@@ -126,7 +126,7 @@ def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings
 
 
 def _readable(cls: type[Any], old: Manifest | None) -> Any:
-    """The previous object; None also where it cannot be read, so that it can be mended."""
+    """Return the previous object; None also if it cannot be read, so that it can be corrected."""
     if old is None:
         return None
     try:
@@ -142,7 +142,7 @@ def _unique(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
 def check_application_instance(
     instance: ApplicationInstance, old: ApplicationInstance | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Every rule of RES-1 and RES-7 that `instance` breaks, as new or as successor of `old`; sorted by path."""
+    """Return every rule of RES-1 and RES-7 that `instance` breaks, as new or as successor of `old`; sorted by path."""
     return _unique(tuple(_application_instance(instance, old, settings)))
 
 
@@ -168,7 +168,7 @@ def _application_instance(
 def check_operation(
     operation: Operation, old: Operation | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Every rule of RES-2 that `operation` breaks, as new or as successor of `old`; sorted by path.
+    """Return every rule of RES-2 that `operation` breaks, as new or as successor of `old`; sorted by path.
 
     A values patch is values, so RES-7 holds for it too. The parameters' schema is the template's (OPS-2).
     """
@@ -189,7 +189,7 @@ def _operation(operation: Operation, old: Operation | None, settings: AdmissionS
 
 
 def _name(meta: ObjectMeta) -> Iterator[Problem]:
-    # An object that asks for a generated name has none yet.
+    # An object with `generateName` has no name yet.
     rules = {"maxLength": 253, "pattern": DNS_SUBDOMAIN} if meta.name else {}
     yield from (Problem("metadata.name", message) for message in violations(meta.name, rules))
 
@@ -203,7 +203,7 @@ def _retry(meta: ObjectMeta) -> Iterator[Problem]:
 
 
 def _too_large(value: Any, limit: int, path: str) -> tuple[Problem, ...]:
-    """That there is more than anybody looks into; empty when there is not."""
+    """Return a problem if the value is too large to be searched; else nothing."""
     try:
         size = len(canonical_json(value))
     except RecursionError:
@@ -217,7 +217,7 @@ def _inline_secrets(values: Any, path: str) -> tuple[Problem, ...]:
 
 
 def check_gate(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> tuple[Problem, ...]:
-    """Why the operator of `cluster_id` must not act on an object with `meta` in `namespace` (RES-5, PULL-10)."""
+    """Return why the operator of `cluster_id` must not act on an object with `meta` in `namespace` (RES-5, PULL-10)."""
     return first_of(_gate(meta, namespace, cluster_id))
 
 

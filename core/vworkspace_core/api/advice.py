@@ -1,8 +1,8 @@
-"""Who can take an obstacle away, reason by reason: what is told where no command does it (U8, RES-4).
+"""Advice for each reason: who can remove an obstacle, above all where no command does (RES-4).
 
-Every reason by which an object waits, or cannot go on, has an entry. Where `names_command` the message of the condition
-ends with the command, as it is known only there; everywhere else no text of a message is ever offered as a command,
-since it may be a chart's.
+Every reason for which an object waits or cannot go on has an entry. If `names_command`, the message of the condition
+ends with the command, since only the message has its details; no other message text is ever offered as a command, since
+it may come from a chart.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from vworkspace_core.apimachinery.meta import ConditionStatus
 
 @attrs.frozen
 class Advice:
-    """What helps against one reason, in a sentence. `verb`: the command of ours that does."""
+    """The remedy for one reason, in a sentence. `verb`: our own command that applies it."""
 
     text: str
     names_command: bool = False
@@ -49,7 +49,7 @@ _NAME: Final = (
 _CONFLICT: Final = "The command in the message hands the fields back, or whoever holds them keeps them."
 
 GIVEN_UP: Final = Advice("Flux has given up: correct what its message names, then retry.", verb="retry")
-"""What helps against a reason of Flux's own under Stalled."""
+"""The remedy for a reason of Flux's own under Stalled."""
 
 _OF_INSTANCES: Final[Mapping[str, Advice]] = {
     _I.VALIDATION_FAILED: Advice(_SPEC),
@@ -136,7 +136,7 @@ ADVICE: Final[Mapping[str, Mapping[str, Advice]]] = {
     "Operation": _OF_OPERATIONS,
     "Cluster": _OF_CLUSTERS,
 }
-"""By kind and reason."""
+"""The advice by kind and reason."""
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 OBSTACLES: Final = frozenset(
@@ -156,16 +156,16 @@ OBSTACLES: Final = frozenset(
         ("Cluster", ClusterConditionType.HARDENED, _FALSE),
     }
 )
-"""Kind, type and status of the conditions that say that something is in the way."""
+"""Kind, type and status of the conditions that report an obstacle."""
 
 
 def obstacles(kind: str) -> frozenset[StrEnum]:
-    """Return every reason by which an object of a kind waits or cannot go on."""
+    """Return every reason for which an object of a kind waits or cannot go on."""
     rows = (entry for entry in TABLE[kind] if (kind, entry.type, entry.status) in OBSTACLES)
     reasons = frozenset(reason for entry in rows for reason in entry.reasons if reason != _C.NO_AGENT)
     return reasons | ({_I.CHART_UNREACHABLE, _I.WAITING_FOR_SECRET} if kind == "ApplicationInstance" else frozenset())
 
 
 def advice_for(kind: str, reason: str) -> Advice | None:
-    """Return what helps against a reason; None for one that nothing is known of."""
+    """Return the advice for a reason; None if there is none."""
     return ADVICE.get(kind, {}).get(reason)

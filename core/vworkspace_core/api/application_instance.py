@@ -22,14 +22,14 @@ from vworkspace_core.apimachinery.references import KeyRef, ObjectName
 
 
 class Mode(StrEnum):
-    """Whether the instance owns a release."""
+    """The modes of an instance: with a release, or without one."""
 
     MANAGED = "managed"
     PLACEHOLDER = "placeholder"
 
 
 class ValuesSource(StrEnum):
-    """Where the values come from."""
+    """The places from which values can come."""
 
     INLINE = "inline"
     SECRET_REF = "secretRef"
@@ -38,14 +38,14 @@ class ValuesSource(StrEnum):
 
 @attrs.frozen
 class AppRef:
-    """The catalogue entry the instance was made from; recorded, never looked up."""
+    """The catalogue entry from which the instance was made; recorded, never looked up."""
 
     catalog_id: str = schema_field("Catalogue identifier.", schema={"minLength": 1, "maxLength": 253})
 
 
 @attrs.frozen
 class Release:
-    """The Helm release the instance owns."""
+    """The Helm release that the instance owns."""
 
     name: str = schema_field(
         "Name of the Helm release and of its HelmRelease; immutable.",
@@ -66,7 +66,7 @@ class Release:
 
 
 def _only_for(source: ValuesSource, attribute: str) -> CelRule:
-    """The sibling named like the source is set exactly with that source."""
+    """Return the rule that the field named like the source is set exactly with that source."""
     name = source.value
     return CelRule(
         f"self.source == '{name}' ? has(self.{name}) : !has(self.{name})",
@@ -124,7 +124,7 @@ class IngressIntegration:
 
 @attrs.frozen
 class Integrations:
-    """Sugar that becomes a values fragment beneath the explicit values."""
+    """Shortcuts for values: a fragment below the explicit values."""
 
     external_secrets: Toggle | None = schema_field("External Secrets.", default=None)
     cert_manager: Toggle | None = schema_field("cert-manager.", default=None)
@@ -161,7 +161,7 @@ class ApplicationInstanceSpec:
         _absent_when_placeholder("chart"),
         _absent_when_placeholder("release"),
         _absent_when_placeholder("values"),
-        # REC-14: the release would be orphaned or uninstalled by surprise.
+        # REC-14: otherwise the release would be orphaned or uninstalled unexpectedly.
         CelRule(
             "oldSelf.mode != 'managed' || self.mode != 'placeholder'",
             "a managed instance cannot become a placeholder: delete it and create it anew",
@@ -190,7 +190,7 @@ class Endpoint:
 
 @attrs.frozen
 class ReplacedOverride:
-    """The override that another one has replaced, whole: what an Operation that fails goes back to."""
+    """The override that another one has replaced, whole, to restore it if the Operation fails."""
 
     operation: str = schema_field("Name of the Operation.")
     uid: str = schema_field("Its uid.")
@@ -201,9 +201,9 @@ class ReplacedOverride:
 
 @attrs.frozen
 class ReleaseOverride:
-    """What helm Operations ask for on top of spec (REC-9), the last one's word over those before it.
+    """The changes that helm Operations request on top of spec (REC-9); the last one overrides those before it.
 
-    The version lapses when the chart of `spec_hash` is no longer the spec's, the patch when the values are not.
+    The version lapses when the spec's chart no longer matches `spec_hash`, the patch when the values do not.
     """
 
     operation: str = schema_field("Name of the Operation.")

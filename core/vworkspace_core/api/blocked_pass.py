@@ -1,4 +1,4 @@
-"""A pass that something stopped, said on an object of our own kinds (REC-13): of each kind only its words differ."""
+"""Conditions on objects of our own kinds over which a pass was stopped (REC-13); kinds differ in wording only."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from vworkspace_core.controller.decision import Decision
 def decide_blocked(
     words: BlockedWords, manifest: Manifest, blocked: BlockedPass, cluster_id: str | None, now: datetime
 ) -> Decision:
-    """The status that says it; empty where it stands already or is not ours to write.
+    """Return the status that reports it; an empty decision if it does already or is not ours to write.
 
     Without a `cluster_id` every object of the kind is ours.
     """

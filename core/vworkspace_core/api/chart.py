@@ -1,4 +1,4 @@
-"""Where an application's chart comes from, and which one was applied (RES-1)."""
+"""The source of an application's chart, and the chart that was applied (RES-1)."""
 
 from enum import StrEnum
 from typing import ClassVar
@@ -11,7 +11,7 @@ from vworkspace_core.apimachinery.references import NameRef
 
 
 class SourceType(StrEnum):
-    """Where the chart comes from."""
+    """The types of chart sources."""
 
     OCI = "oci"
     HELM = "helm"
@@ -22,7 +22,8 @@ class ChartSource:
     """An exact chart version in a registry or repository."""
 
     CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
-        # At the object, not at the field: of an address with a password the API server would repeat both.
+        # Rules of the object, not of the field: the API server would repeat the value of a field, with any password in
+        # it.
         formed(CHART_URL, of="url"),
         formed(NO_USER, of="url"),
         formed(PLAIN_PATH, of="url"),

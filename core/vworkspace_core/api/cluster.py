@@ -11,7 +11,7 @@ from vworkspace_core.apimachinery.references import KeyRef, NameRef
 
 @attrs.frozen
 class SecuritySpec:
-    """What a job's payload must carry to be acted on (PULL-9)."""
+    """The protection that a job's payload must have (PULL-9)."""
 
     require_signed_payloads: bool = schema_field("Refuse jobs without a valid signature.", default=False)
     require_encrypted_secret_payloads: bool = schema_field(
@@ -21,7 +21,7 @@ class SecuritySpec:
 
 @attrs.frozen
 class PolicySpec:
-    """What instances of this cluster may install."""
+    """The limits on charts that instances of this cluster may install."""
 
     allowed_chart_sources: tuple[str, ...] = schema_field(
         "URL prefixes charts may come from; empty allows all.",

@@ -1,7 +1,7 @@
 """The border of the core: manifests of our own kinds become values here, and values become manifests.
 
-Every watch event passes it, so the usual path is one generated function; only an object that does not fit
-is looked at again, slowly, to name everything that is wrong with it at once (RES-1 to RES-3).
+Every watch event passes it, so the usual path is one generated function; only an object that does not fit is read a
+second time, slowly, to name all its problems at once (RES-1 to RES-3).
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -32,25 +32,26 @@ CLASSES: Final[Mapping[type[Any], Kind]] = {
     Operation: known.OPERATION,
     Cluster: known.CLUSTER,
 }
-"""The whole-object classes, each with the kind it is the class of."""
+"""The whole-object classes, each with its kind."""
 
 _BY_TYPE: Final = {(kind.api_version, kind.kind): cls for cls, kind in CLASSES.items()}
 
 
 _LONGEST_REMEMBERED: Final = 8 * 1024
-"""Bytes of a spec as JSON: beyond that, to read it anew is not what a pass takes its time for."""
+"""The longest spec in bytes of JSON that is shared: for a longer one, reading it again is not what takes a pass
+long."""
 
 
 _read_spec = FAST.get_structure_hook(ApplicationInstanceSpec)
 _SHARED: dict[int, "ref[ApplicationInstanceSpec]"] = {}
-"""The specs that are shared, by identity; a weak reference each, since an identity is used again."""
+"""The shared specs by identity; weak references, since Python uses an identity again."""
 
 
 @lru_cache(maxsize=128)
 def shared_spec(raw: bytes) -> ApplicationInstanceSpec:
-    """One object for specs that say the same: every copy of an instance has the spec of the one before.
+    """Return one object for equal specs, so that successive copies of an instance have the same spec.
 
-    It is read from its own JSON, so that nobody else holds a part of it.
+    It is read from its own JSON, so that no other object shares a part of it.
     """
     spec: ApplicationInstanceSpec = _read_spec(msgspec.json.decode(raw), ApplicationInstanceSpec)
     identity = id(spec)
@@ -59,7 +60,7 @@ def shared_spec(raw: bytes) -> ApplicationInstanceSpec:
 
 
 def is_shared(spec: ApplicationInstanceSpec) -> bool:
-    """Whether copies that say the same have this very object. One that is large is not kept, and not shared."""
+    """Report whether equal copies have this very object. A large one is not cached, and not shared."""
     known_as = _SHARED.get(id(spec))
     return known_as is not None and known_as() is spec
 
@@ -76,9 +77,9 @@ FAST.register_structure_hook(ApplicationInstanceSpec, _read_or_share)
 
 
 def structure(cls: type[T], value: Any) -> T:
-    """`value` (JSON) as an instance of `cls`; unknown fields are skipped, null means absent.
+    """Read `value` (JSON) as an instance of `cls`; skip unknown fields, treat null as absent.
 
-    Raises ValidationProblems with every problem when it does not fit. Free objects (`spec.values.inline`,
+    Raises ValidationProblems with every problem if it does not fit. Free objects (`spec.values.inline`,
     `spec.parameters`) may be shared with `value`, and with other results.
     """
     try:
@@ -88,7 +89,7 @@ def structure(cls: type[T], value: Any) -> T:
 
 
 def structure_strict(cls: type[T], value: Any) -> T:
-    """Like `structure`, and a field the class does not have is a problem too (metadata excepted)."""
+    """Do the same as `structure`, but report a field that the class does not have as a problem (metadata excepted)."""
     if cls not in CLASSES or not isinstance(value, Mapping):
         return structure_patiently(STRICT, cls, value)
     problems = tuple(_type_problems(CLASSES[cls], value))
@@ -109,7 +110,7 @@ def _type_problems(kind: Kind, manifest: Manifest) -> Iterator[Problem]:
 
 
 def structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
-    """`value` as an instance of `cls` by a converter that collects failures. Raises ValidationProblems with them."""
+    """Read `value` as `cls` with a converter that collects failures. Raises ValidationProblems with them."""
     try:
         return converter.structure(value, cls)
     except (TypeError, ValueError, KeyError, ClassValidationError, IterableValidationError) as error:
@@ -139,9 +140,9 @@ def _problems(error: BaseException, path: str) -> Iterator[Problem]:
 
 
 def unstructure(value: Any) -> dict[str, Any]:
-    """JSON of an attrs value: camelCase, and neither nulls nor empties where absent says the same.
+    """Return the JSON of an attrs value: camelCase, without nulls and empties where absence means the same.
 
-    Whole objects come with apiVersion and kind. Free objects are shared with `value`, not copied.
+    Whole objects have apiVersion and kind. Free objects are shared with `value`, not copied.
     """
     body: dict[str, Any] = FAST.unstructure(value)
     kind = CLASSES.get(type(value))
@@ -149,31 +150,31 @@ def unstructure(value: Any) -> dict[str, Any]:
 
 
 def _read(cls: type[T], manifest: Manifest) -> T:
-    """`structure`, of what was read whole only: what could not be read is not to be taken for absent."""
+    """Do the same as `structure`, but refuse an object that was cut: a part that could not be read is not absent."""
     if cut := too_deep(manifest):
         raise ValidationProblems(tuple(Problem(path, TOO_DEEP) for path in cut))
     return structure(cls, manifest)
 
 
 def read_application_instance(manifest: Manifest) -> ApplicationInstance:
-    """An ApplicationInstance as the API server sent it. Raises ValidationProblems."""
+    """Read an ApplicationInstance as the API server sent it. Raises ValidationProblems."""
     return _read(ApplicationInstance, manifest)
 
 
 def read_operation(manifest: Manifest) -> Operation:
-    """An Operation as the API server sent it. Raises ValidationProblems."""
+    """Read an Operation as the API server sent it. Raises ValidationProblems."""
     return _read(Operation, manifest)
 
 
 def read_cluster(manifest: Manifest) -> Cluster:
-    """A Cluster as the API server sent it. Raises ValidationProblems."""
+    """Read a Cluster as the API server sent it. Raises ValidationProblems."""
     return _read(Cluster, manifest)
 
 
 def read_meta(manifest: Manifest) -> ObjectMeta:
-    """Metadata of any object, as far as it can be read; never raises.
+    """Read the metadata of any object as far as possible; never raises.
 
-    What must work on an object whose spec does not fit (the finalizer, the gates) reads this.
+    This serves what must work on an object whose spec does not fit (the finalizer, the gates).
     """
     meta = manifest.get("metadata")
     body = {"name": "", **meta} if isinstance(meta, Mapping) else {"name": ""}
@@ -185,7 +186,7 @@ def read_meta(manifest: Manifest) -> ObjectMeta:
 
 
 def read_own_conditions(manifest: Manifest, types: Container[str]) -> tuple[Condition, ...]:
-    """The conditions of `types` in the status of any object; those that make no sense are left out. Never raises."""
+    """Read the conditions of `types` in the status of any object; malformed ones are left out. Never raises."""
     conditions = get_path(manifest, "status", "conditions")
     readable = map(_condition, conditions if isinstance(conditions, list) else ())
     return tuple(condition for condition in readable if condition is not None and condition.type in types)
@@ -199,7 +200,7 @@ def _condition(value: Any) -> Condition | None:
 
 
 def class_of(manifest: Any) -> type[Any] | None:
-    """The class of our own kind that `manifest` says it is; None for everything else."""
+    """Return the class of the kind that `manifest` names; None if it is not ours."""
     if not isinstance(manifest, Mapping):
         return None
     api_version, kind = manifest.get("apiVersion"), manifest.get("kind")
@@ -207,7 +208,7 @@ def class_of(manifest: Any) -> type[Any] | None:
 
 
 def validate_strict(manifest: Any) -> tuple[Problem, ...]:
-    """Every way in which `manifest` is not an object of one of our kinds, unknown fields included."""
+    """Return every way in which `manifest` is not an object of one of our kinds, unknown fields included."""
     if not isinstance(manifest, Mapping):
         return (Problem("", f"must be an object, not {type_name(manifest)}"),)
     cls = class_of(manifest)

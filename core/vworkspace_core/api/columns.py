@@ -1,6 +1,6 @@
-"""What every table shows of our kinds: `kubectl get`, `status` and the page read the same columns (RES-6, SEE-1, U9).
+"""Columns of every table of our kinds: `kubectl get`, `status` and the page read the same ones (RES-6, SEE-1).
 
-A wanted version is the spec's and a deployed one Helm's: no column passes one off as the other.
+A wanted version is the spec's and a deployed one Helm's: no column shows one as the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,9 +51,9 @@ COLUMNS: Final[Mapping[Kind, Sequence[Column]]] = {
         Column("Message", condition_path("Connected", "message"), priority=1),
     ),
 }
-"""By kind, in order; what is beyond the width of a terminal shows with `-o wide`."""
+"""The columns by kind, in order; those beyond the width of a terminal show with `-o wide`."""
 
 
 def cell(kind: Kind, column: Column, manifest: Manifest) -> str:
-    """Return what a column shows of an object; empty where its kind has no such column."""
+    """Return the text of a column for an object; empty if its kind has no such column."""
     return text_at(manifest, column.json_path) if column in COLUMNS.get(kind, ()) else ""

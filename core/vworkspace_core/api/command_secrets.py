@@ -1,7 +1,7 @@
-"""Secret material in the command of an Operation: what must not stand in its environment and arguments (RES-7, OPS-8).
+"""Secret material in an Operation's command: refused in its environment and arguments (RES-7, OPS-8).
 
-An Operation is read by many, and its job is stored. A secret reaches a command by reference, as
-`env[].valueFrom.secretKeyRef` or `envFrom`; what a shell would look up (`$NAME`) is a reference too.
+An Operation has many readers, and its job is stored. A secret reaches a command by reference, as
+`env[].valueFrom.secretKeyRef` or `envFrom`; a variable of the shell (`$NAME`) is a reference too.
 """
 
 import re
@@ -15,7 +15,7 @@ from vworkspace_core.apimachinery.secret_material import find_secret_material
 
 _MOST: Final = 32
 _MOST_MEMBERS: Final = 1024
-"""Variables and words that are looked at: what has more is refused by its schema in any case (RUN-11)."""
+"""The most variables and words that are checked; the schema refuses a longer list anyway (RUN-11)."""
 
 _CURE: Final = (
     "holds secret material: put it into a Secret and name that, by env[].valueFrom.secretKeyRef {name, key} or by"
@@ -25,12 +25,12 @@ _WORDS: Final = r"(?:password|passwd|passphrase|secret|token|(?:api|access|secre
 _NAME: Final = re.compile(rf"{_WORDS}\Z", re.IGNORECASE)
 _NAMES_A_SECRET: Final = re.compile(r"\Aexisting", re.IGNORECASE)
 _FLAG: Final = re.compile(rf"\A--?[\w.-]*{_WORDS}\Z", re.IGNORECASE)
-# Words are looked for where they begin only: a search from every letter would take quadratic time.
+# Words are searched only at their beginning: a search from every letter would take quadratic time.
 _ASSIGNED: Final = re.compile(rf"(?<![\w.-])[\w.-]*{_WORDS}=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|]*)", re.IGNORECASE)
 
 
 def command_problems(parameters: Mapping[str, Any], path: str) -> tuple[Problem, ...]:
-    """Where `env`, `command` and `args` of a Job's parameters hold a secret; at most 32."""
+    """Return where `env`, `command` and `args` of a Job's parameters contain a secret; at most 32 problems."""
     return tuple(islice(_problems(parameters, path), _MOST))
 
 
@@ -60,7 +60,7 @@ def _is_secret(name: str, value: Any) -> bool:
 
 
 def _is_given(value: str) -> bool:
-    """Whether it is the secret itself, and not a reference to where it is."""
+    """Report whether the value is the secret itself, not a reference to it."""
     bare = value.strip().strip("\"'")
     return bare not in ("", PLACEHOLDER) and not bare.startswith("$")
 

@@ -25,12 +25,12 @@ _SHORT_NAMES: Final[Mapping[type[Any], Sequence[str]]] = {
 
 
 def crd_manifests() -> list[dict[str, Any]]:
-    """Every CRD of the project, in the order of its registry."""
+    """Return every CRD of the project, in the order of its registry."""
     return [crd_manifest(cls) for cls in CLASSES]
 
 
 def crd_manifest(cls: type[Any]) -> dict[str, Any]:
-    """The CRD of one of our classes."""
+    """Return the CRD of one of our classes."""
     fields = attrs.fields_dict(cls)
     return Definition(
         CLASSES[cls],

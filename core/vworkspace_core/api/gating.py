@@ -1,4 +1,4 @@
-"""Whether an object of ours is for this operator: cluster and namespace (RES-5)."""
+"""The check whether an object of ours is for this operator: cluster and namespace (RES-5)."""
 
 from typing import Protocol
 
@@ -21,7 +21,7 @@ from vworkspace_core.apimachinery.names import bounded_name
 
 
 def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
-    """Why an object is none of this cluster's, and how it becomes one; empty when it is one."""
+    """Return why an object is not this cluster's, with the command that makes it so; empty if it is."""
     meant = cluster_id_of(meta)
     if meant == bounded_name(cluster_id):
         return ""
@@ -35,7 +35,7 @@ def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
 
 
 def is_labelled_for(manifest: Manifest, cluster_id: str) -> bool:
-    """Whether the labels give an object to this operator, as far as can be told where it cannot be read."""
+    """Report whether the labels assign an object to this operator, as far as is known of an unreadable one."""
     labels = get_path(manifest, "metadata", "labels")
     if get_path(labels, MANAGED_BY) != MANAGED_BY_VALUE:
         return False
@@ -48,16 +48,16 @@ class _Status(Protocol):
 
 
 class Claimable(Protocol):
-    """One of our own kinds, with a status that tells who wrote it."""
+    """An object of our own kinds, with a status that shows its writer."""
 
     @property
     def metadata(self) -> ObjectMeta:
-        """Its metadata."""
+        """The object's metadata."""
         ...
 
     @property
     def status(self) -> _Status:
-        """Its status."""
+        """The object's status."""
         ...
 
 
@@ -67,15 +67,15 @@ class _OfCluster(Protocol):
 
 
 def meant_for_another_cluster(meta: ObjectMeta, settings: _OfCluster) -> bool:
-    """Whether the label names a cluster, and not this one."""
+    """Report whether the label names a cluster other than this one."""
     return cluster_id_of(meta) not in (None, bounded_name(settings.cluster_id))
 
 
 def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
-    """Whether a foreign cluster's operator may own the object: then not even its status is ours to write (RES-5).
+    """Report whether another cluster's operator may own the object: then its status is not ours either (RES-5).
 
-    Its status tells: one that holds conditions, other than a WrongCluster of our own making, was written by the
-    operator the object is meant for.
+    The status shows it: one with conditions, other than a WrongCluster that we wrote, comes from the operator that the
+    object is meant for.
     """
     if not meant_for_another_cluster(source.metadata, settings):
         return False
@@ -86,7 +86,7 @@ def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool
 
 
 def closed_namespace(name: str, namespace: Manifest | None) -> str:
-    """Why nothing may be created in the namespace; empty when something may."""
+    """Return why no object may be created in the namespace; empty if one may."""
     if namespace_is_terminating(namespace):
         return f"namespace {name} is being terminated: nothing new can be created in it"
     if namespace_is_gated(namespace):

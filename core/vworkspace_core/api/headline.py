@@ -1,4 +1,4 @@
-"""The condition that decides how an object of ours stands: the REASON and MESSAGE of every table (RES-1, RES-2, U9).
+"""The decisive condition of an object: the REASON and MESSAGE of every table (RES-1, RES-2).
 
 A JSONPath cannot choose between conditions, so the choice is written into the status, for `kubectl get`.
 """
@@ -36,15 +36,15 @@ DECISIVE: Final[Mapping[Kind, Sequence[tuple[str, str]]]] = {
         (O.ACCEPTED, "True"),
     ),
 }
-"""Type and status of conditions; the first that holds decides. A recurring Operation has succeeded and runs on."""
+"""Type and status of conditions; the first that holds decides. A recurring Operation has succeeded and still runs."""
 
 
 BEFORE_RECONCILING: Final = frozenset({InstanceReason.WAITING_FOR_SECRET})
-"""Reasons of Ready=False that decide before Reconciling: Flux tries again and again for what a person has to bring."""
+"""Reasons of Ready=False that decide before Reconciling: Flux keeps retrying for what only a person can provide."""
 
 
 def headline(kind: Kind, conditions: Sequence[Condition | Wanted]) -> dict[str, str]:
-    """Return `reason` and `message` of the condition that decides; neither where no condition does."""
+    """Return `reason` and `message` of the decisive condition; neither if there is none."""
     there = {(condition.type, str(condition.status)): condition for condition in conditions}
     decides = next((there[key] for key in DECISIVE[kind] if key in there), None)
     ready = there.get((I.READY, "False"))

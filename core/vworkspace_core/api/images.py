@@ -1,8 +1,8 @@
 """References to container images, and lists of those that are allowed (OPS-8).
 
 A list names registries, folders and images: `registry.example.com`, `registry.example.com/approved/`,
-`registry.example.com/approved/tool:1.2`. Only whole parts count (M5): the first is no beginning of
-`registry.example.com.evil.io/x`, and not of `registry.example.com:5000/x` either, which is another registry.
+`registry.example.com/approved/tool:1.2`. Only whole parts match: the first does not match
+`registry.example.com.evil.io/x`, nor `registry.example.com:5000/x`, which is another registry.
 """
 
 import re
@@ -22,7 +22,7 @@ _SHOWN: Final = 8
 
 
 def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
-    """Whether `image` is one of those that `allowed` names; one that no container runtime takes is not."""
+    """Report whether `allowed` names `image`; a reference that no container runtime accepts is not allowed."""
     if _IMAGE.match(image) is None:
         return False
     whole = _in_full(image)
@@ -30,7 +30,7 @@ def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
 
 
 def unlisted_image(image: str, allowed: Iterable[str]) -> str:
-    """What is said of an image that is not allowed."""
+    """Return the message for an image that is not allowed."""
     listed = list(islice(allowed, _SHOWN + 1))
     names = ", ".join(listed[:_SHOWN]) + (", …" if len(listed) > _SHOWN else "")
     return f"must be an image that --allowed-images allows ({names}), not {quoted(image)}"
@@ -39,13 +39,13 @@ def unlisted_image(image: str, allowed: Iterable[str]) -> str:
 def _covers(entry: str, image: str) -> bool:
     if image == entry or entry.endswith("/"):
         return image.startswith(entry)
-    # Behind a bare host a colon begins a port.
+    # After a bare host a colon begins a port.
     ends = "/:@" if "/" in entry else "/"
     return image.startswith(entry) and image[len(entry)] in ends
 
 
 def _in_full(name: str) -> str:
-    """With the registry that container runtimes take where none is named."""
+    """Return the name with the registry that container runtimes add by default."""
     first, slash, _ = name.partition("/")
     if slash:
         return name if "." in first or ":" in first or first == "localhost" else f"{_HUB}/{name}"
@@ -53,6 +53,7 @@ def _in_full(name: str) -> str:
 
 
 def _is_host(entry: str) -> bool:
-    """Of an entry without a slash: an image never has a dot in its name there, a registry nearly always."""
+    """Report whether an entry is a bare host: an image name without a slash never has a dot, a registry nearly
+    always."""
     name = entry.partition(":")[0]
     return "/" not in entry and ("." in name or name == "localhost")

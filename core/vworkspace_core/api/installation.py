@@ -1,4 +1,4 @@
-"""The way in which the operator came into a cluster: it decides how a missing right can be given without damage."""
+"""The way in which the operator was installed, from which follows how to grant a missing right without damage."""
 
 import re
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.apimachinery.manifest import Manifest, get_path
 
 CREDENTIALS_SECRET: Final = "vworkspace-agent-credentials"
-"""The Secret in the operator's namespace with everything that it shares with others."""
+"""The Secret in the operator's namespace with all secrets that the operator shares with other systems."""
 APPROVAL_KEY: Final = "approval-secret"
-"""The key of that Secret which approvals are checked with."""
+"""The key in that Secret with which approvals are checked."""
 _ACCOUNT: Final = re.compile(rf"system:serviceaccount:([^:]+):{re.escape(FIELD_MANAGER)}")
 _HELM: Final = "meta.helm.sh/release-name"
 _HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"
@@ -22,10 +22,10 @@ _ARGO_LABELS: Final = ("argocd.argoproj.io/instance", "app.kubernetes.io/instanc
 
 
 class Keeper(StrEnum):
-    """The tool that keeps the operator's own objects: it refuses, or undoes, what another one writes to them."""
+    """The tool that manages the operator's own objects: it refuses, or reverts, changes by others."""
 
     NOBODY = ""
-    """They were printed and applied; whoever applies them again replaces them."""
+    """The objects were printed and applied; another apply replaces them."""
     HELM = "Helm release"
     FLUX_HELM_RELEASE = "HelmRelease"
     FLUX_KUSTOMIZATION = "Kustomization"
@@ -34,9 +34,9 @@ class Keeper(StrEnum):
 
 @attrs.frozen
 class Installation:
-    """One installation of the operator. `name` is what keeps it, `place` the namespace of that.
+    """One installation of the operator. `name` is the object that manages it, `place` that object's namespace.
 
-    Without an `agent` its roles hold fewer rights.
+    Without an `agent` its roles have fewer rights.
     """
 
     namespace: str = "vworkspace-system"
@@ -47,23 +47,23 @@ class Installation:
 
     @property
     def kept_by(self) -> str:
-        """The keeper, for people."""
+        """The managing tool and object, for people."""
         return f"the {self.keeper} {self.place}/{self.name}" if self.place else f"the {self.keeper} {self.name}"
 
 
 PRINTED: Final = Installation()
-"""One that nothing else is known of: printed, and applied as it was."""
+"""An installation of which nothing else is known: printed, and applied unchanged."""
 
 
 def installation_of(account: Manifest | None, namespace: str, *, agent: bool) -> Installation:
-    """Return the installation that the operator's own service account tells of; None where it cannot be seen."""
+    """Return the installation that the operator's own service account shows; the default if it cannot be read."""
     labels, annotations = (get_path(account, "metadata", field) or {} for field in ("labels", "annotations"))
     keeper, name, place = _keeper(labels, annotations)
     return Installation(namespace, agent, keeper, name, place)
 
 
 def _keeper(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> tuple[Keeper, str, str]:
-    """The outermost tool first: what Helm installed for Flux is changed in Git."""
+    """Return the outermost tool: what Helm installed on behalf of Flux is changed in Git."""
     for keeper, group in ((Keeper.FLUX_HELM_RELEASE, "helm"), (Keeper.FLUX_KUSTOMIZATION, "kustomize")):
         if name := labels.get(f"{group}.toolkit.fluxcd.io/name"):
             return keeper, str(name), str(labels.get(f"{group}.toolkit.fluxcd.io/namespace") or "")
@@ -77,7 +77,9 @@ def _keeper(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> tuple[
 
 
 def namespace_of_account(user: str) -> str:
-    """Return the namespace of the operator's own service account; empty for any other user, as one outside the cluster
-    is."""
+    """Return the namespace of the operator's own service account; empty for any other user, such as one outside the
+
+    cluster.
+    """
     match = _ACCOUNT.fullmatch(user)
     return match[1] if match else ""

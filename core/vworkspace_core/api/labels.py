@@ -1,4 +1,4 @@
-"""Every label, annotation and finalizer the operator reads or writes, and the rule for long names (RES-5)."""
+"""Every label, annotation and finalizer that the operator reads or writes, and the rule for long names (RES-5)."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ CLUSTER_ID: Final = "app.vworkspace.io/cluster-id"
 APPLICATION_INSTANCE: Final = "app.vworkspace.io/application-instance"
 INSTANCE_UID: Final = "app.vworkspace.io/instance-uid"
 APPLICATION_NAMESPACE: Final = "app.vworkspace.io/application-namespace"
-"""On what lies in another namespace than its application, and may outlive it: Velero's objects (OPS-7)."""
+"""A label of objects that are in another namespace than their application, and may outlive it: Velero's (OPS-7)."""
 OPERATION: Final = "app.vworkspace.io/operation"
 OPERATION_UID: Final = "app.vworkspace.io/operation-uid"
 
@@ -27,7 +27,7 @@ NAMESPACE_GATE: Final = "managed-by"
 NAMESPACE_GATE_VALUE: Final = "vworkspace"
 ALLOWED_TYPES: Final = "ops.vworkspace.io/allowed-types"
 VELERO_PEERS: Final = "ops.vworkspace.io/velero-peers"
-"""On a namespace: those whose applications may have it in their backups and restores (OPS-7)."""
+"""An annotation of a namespace: the namespaces whose applications may have it in their backups and restores (OPS-7)."""
 
 CAPABILITY_PREFIX: Final = "ops.vworkspace.io/"
 CAPABILITIES: Final = ("backup", "restore", "upgrade", "migration", "runcommand", "runbook", "quiesce")
@@ -37,41 +37,41 @@ LAST_APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
 APPLIED_HASH: Final = "vworkspace.io/applied-hash"
 IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"
 JOB_ANNOTATIONS: Final = (IDEMPOTENCY_KEY, LAST_APPLIED_GENERATION)
-"""Those that only the applier of jobs writes."""
+"""Annotations that only the applier of jobs writes."""
 JOB_STORE: Final = "vworkspace.io/job-store"
-"""On Secrets of the job store: `record`, `part` or `tombstones` (PULL-4)."""
+"""A label of the job store's Secrets: `record`, `part` or `tombstones` (PULL-4)."""
 JOB_ID: Final = "vworkspace.io/job-id"
 ABANDON: Final = "vworkspace.io/abandon"
 KEPT_FROM: Final = "vworkspace.io/kept-from"
-"""On what an instance was let go of and stays: the uid of that instance."""
+"""An annotation of an object that was orphaned: the uid of its former instance."""
 RETRY: Final = "vworkspace.io/retry"
 UNINSTALL: Final = "vworkspace.io/uninstall"
 RETRY_SENT: Final = "vworkspace.io/retry-sent"
-"""On a HelmRelease: when Flux was last asked to try again."""
+"""An annotation of a HelmRelease: when a retry was last requested from Flux."""
 
 FINALIZER: Final = "vworkspace.io/operator"
-"""Keeps an object of ours until what was made of it has been taken down."""
+"""The finalizer that keeps an object of ours until its downstream objects have been deleted."""
 
 _MARK_DIGITS: Final = 16
 _RETRY_TOKEN: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.:+]*")
 RETRY_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _, ., : and +, the first a letter or digit"
-"""What a retry token may be, for people."""
+"""The form of a retry token, for people."""
 
 
 def cluster_name(cluster_id: str) -> str:
-    """Name of the Cluster object that the operator of this cluster makes for itself."""
+    """Return the name of the Cluster object that the operator of this cluster makes for itself."""
     return bounded_name(cluster_id.lower().replace("_", "-").replace(".", "-"))
 
 
 def downstream_labels(instance: ApplicationInstance, cluster_id: str) -> dict[str, str]:
-    """Labels of everything downstream of `instance`: whose it is, of which cluster, under which uid."""
+    """Return the labels of everything downstream of `instance`: its name, its uid, its cluster."""
     return _target_labels(instance.metadata.name, instance.metadata.uid, cluster_id)
 
 
 def operation_labels(
     operation: ObjectMeta, target_name: str, cluster_id: str, *, target_uid: str = ""
 ) -> dict[str, str]:
-    """Labels of everything downstream of an Operation, which are its target's and its own."""
+    """Return the labels of everything downstream of an Operation: its target's and its own."""
     return {
         **_target_labels(target_name, target_uid, cluster_id),
         OPERATION: bounded_name(operation.name),
@@ -89,7 +89,7 @@ def _target_labels(name: str, uid: str, cluster_id: str) -> dict[str, str]:
 
 
 def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
-    """Labels by which what nobody controls is an instance's: its uid, or its name and cluster."""
+    """Return the labels by which an object without controller is an instance's: its uid, or its name and cluster."""
     named = {APPLICATION_INSTANCE: bounded_name(instance.name), CLUSTER_ID: instance.labels.get(CLUSTER_ID)}
     return (
         {MANAGED_BY: MANAGED_BY_VALUE, INSTANCE_UID: bounded_name(instance.uid)},
@@ -98,33 +98,35 @@ def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
 
 
 def is_managed(meta: ObjectMeta) -> bool:
-    """Whether the control plane manages the object; the operator ignores every other one."""
+    """Report whether the control plane manages the object; the operator ignores every other one."""
     return meta.labels.get(MANAGED_BY) == MANAGED_BY_VALUE
 
 
 def cluster_id_of(meta: ObjectMeta) -> str | None:
-    """Id of the cluster the object is meant for; None where it does not say."""
+    """Return the id of the cluster that the object is meant for; None if it names none."""
     return meta.labels.get(CLUSTER_ID) or None
 
 
 def capabilities(meta: ObjectMeta) -> Mapping[str, str]:
-    """Engine by capability, from the annotations alone; an unknown capability or an empty engine counts as absent."""
+    """Return the engine of each capability, from the annotations alone; unknown capabilities and empty engines are
+    absent."""
     named = ((capability, meta.annotations.get(CAPABILITY_PREFIX + capability, "")) for capability in CAPABILITIES)
     return MappingProxyType({capability: engine.strip() for capability, engine in named if engine.strip()})
 
 
 def namespace_is_gated(namespace: Manifest | None) -> bool:
-    """Whether the operator may act in `namespace` (a Namespace manifest; None when there is no such namespace)."""
+    """Report whether the operator may act in `namespace` (a Namespace manifest; None if it does not exist)."""
     return bool(get_path(namespace, "metadata", "labels", NAMESPACE_GATE) == NAMESPACE_GATE_VALUE)
 
 
 def namespace_is_terminating(namespace: Manifest | None) -> bool:
-    """Whether `namespace` is being deleted: nothing can be created in it, and roles in it go at any moment."""
+    """Report whether `namespace` is being deleted: nothing can be created in it, and its roles may vanish at any
+    time."""
     return bool(get_path(namespace, "metadata", "deletionTimestamp"))
 
 
 def allowed_types(namespace: Manifest | None) -> frozenset[str] | None:
-    """Operation types admitted in `namespace`; None when it restricts nothing. An empty annotation admits none."""
+    """Return the Operation types admitted in `namespace`; None for no restriction. An empty annotation admits none."""
     text = get_path(namespace, "metadata", "annotations", ALLOWED_TYPES)
     if not isinstance(text, str):
         return None
@@ -132,13 +134,13 @@ def allowed_types(namespace: Manifest | None) -> frozenset[str] | None:
 
 
 def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
-    """Whether an Operation of `operation_type` may run in `namespace`, compared without regard to case."""
+    """Report whether an Operation of `operation_type` may run in `namespace`, compared without regard to case."""
     allowed = allowed_types(namespace)
     return allowed is None or operation_type.lower() in {name.lower() for name in allowed}
 
 
 def velero_peers(namespace: Manifest | None) -> frozenset[str]:
-    """Namespaces that `namespace` lets back it up and restore from and into it; a gate alone lets nobody."""
+    """Return the namespaces that may back `namespace` up and restore from and into it; a gate alone permits none."""
     return names_in(namespace, VELERO_PEERS)
 
 
@@ -149,40 +151,41 @@ def names_in(manifest: Manifest | None, annotation: str) -> frozenset[str]:
 
 
 def cancellation_requested(meta: ObjectMeta) -> bool:
-    """Whether someone asked for the Operation to be cancelled (OPS-11)."""
+    """Report whether the Operation's cancellation was requested (OPS-11)."""
     return meta.annotations.get(CANCEL) == "true"
 
 
 def is_abandoned(meta: ObjectMeta) -> bool:
-    """Whether the finalizer may go without an uninstall (RES-5)."""
+    """Report whether the finalizer may go without an uninstall (RES-5)."""
     return meta.annotations.get(ABANDON) == "true"
 
 
 def uninstall_is_confirmed(meta: ObjectMeta) -> bool:
-    """Whether somebody wants the application gone that only loses its definition (U3)."""
+    """Report whether an uninstall was confirmed for an instance that is deleted only because its definition is
+    (REC-10)."""
     return meta.annotations.get(UNINSTALL) == "true"
 
 
 def retry_token(meta: ObjectMeta) -> str | None:
-    """Token that asks Flux to try a stalled release again (REC-14); None when nobody asks.
+    """Return the token that requests another try of a stalled release from Flux (REC-14); None if there is none.
 
-    One that admission would not take, and that is there all the same, stands as its digest: it must not make what it
-    is written on invalid.
+    A token that admission would refuse, if it is present all the same, is replaced by its digest: it must not make the
+    HelmRelease invalid.
     """
     token = meta.annotations.get(RETRY) or None
     return token if token is None or is_retry_token(token) else _digest(token, _HASH_DIGITS)
 
 
 def is_retry_token(token: str) -> bool:
-    """Whether a retry token is short and plain enough to be written on the HelmRelease, and to be read there."""
+    """Report whether a retry token is short and simple enough to be written on the HelmRelease and read there."""
     return len(token) <= LONGEST_LABEL and _RETRY_TOKEN.fullmatch(token) is not None
 
 
 def request_mark(annotations: Mapping[str, Any]) -> str | None:
-    """What stands for the last request on the object: the key of the job that wrote it, and the retry it asks for.
+    """Return a mark of the last request on the object: of its job's key and the retry that it requests.
 
-    `status.observedRequest` repeats it, so that a verdict from before a request is not taken for the answer to it
-    (PULL-3): such requests need not move the generation. None where nobody asked by either.
+    `status.observedRequest` repeats it, so that a verdict from before a request is not taken for its answer (PULL-3):
+    such requests need not move the generation. None if there was no request by either.
     """
     asked = [str(annotations.get(name) or "") for name in (IDEMPOTENCY_KEY, RETRY)]
     return _digest("\n".join(asked), _MARK_DIGITS) if any(asked) else None

@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 
 
 class OperationType(StrEnum):
-    """What is to be done."""
+    """The types of actions."""
 
     BACKUP = "Backup"
     RESTORE = "Restore"
@@ -33,7 +33,7 @@ class OperationType(StrEnum):
 
 
 class EngineName(StrEnum):
-    """Which controller does it."""
+    """The engines: controllers that perform an action."""
 
     VELERO = "velero"
     WORKFLOW = "workflow"
@@ -45,7 +45,7 @@ class EngineName(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where an Operation stands (OPS-1). The last three are absorbing."""
+    """The phases of an Operation (OPS-1). The last three are final."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -55,12 +55,12 @@ class Phase(StrEnum):
 
 
 TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
-"""Phases nothing leads out of."""
+"""Phases that never change again."""
 
 
 @attrs.frozen(kw_only=True)
 class TargetRef:
-    """The ApplicationInstance the Operation is about, in the same namespace."""
+    """The ApplicationInstance that the Operation acts on, in the same namespace."""
 
     name: str = schema_field("Name of the target.", schema={"minLength": 1, "maxLength": 253})
     api_version: str = schema_field(
@@ -80,7 +80,7 @@ class TargetRef:
 
 @attrs.frozen
 class Approvals:
-    """Whether a person has to agree first, and the proof that one did (OPS-4)."""
+    """The requirement that a person agrees first, and the proof of agreement (OPS-4)."""
 
     required: bool = schema_field("Whether the run waits for a valid claim.", default=False)
     claim: str | None = schema_field("Signed approval claim.", default=None, schema={"maxLength": 8192}, secret=True)
@@ -122,7 +122,7 @@ def _is_required(operation: "Operation") -> bool:
 
 @attrs.frozen
 class LogsRef:
-    """The object whose logs tell about the run."""
+    """The object whose logs are those of the run."""
 
     kind: str = schema_field("Kind.")
     name: str = schema_field("Name.")
@@ -171,7 +171,7 @@ class Operation:
             holds=lambda new, old: not old.status.started_at or same_json(new.spec.parameters, old.spec.parameters),
             field_path=".spec.parameters",
         ),
-        # What a person agreed to must not be exchanged behind the claim, nor the need for one taken back (OPS-4).
+        # The parameters that a person approved must not change under the claim, nor the requirement be dropped (OPS-4).
         CelRule(
             "!has(oldSelf.spec.approvals) || !has(oldSelf.spec.approvals.claim)"
             " || (has(self.spec.parameters) == has(oldSelf.spec.parameters)"
@@ -195,4 +195,4 @@ class Operation:
 
 
 BETWEEN_SYNCS: Final = "VolSyncWaitingForSchedule"
-"""Reason of Running while a recurring operation waits for its next sync: it excludes nothing then."""
+"""The reason of Running while a recurring operation waits for its next sync: it excludes no other Operation then."""

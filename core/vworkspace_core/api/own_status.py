@@ -1,4 +1,4 @@
-"""Whose the statuses of our kinds are: the operator's, but for conditions of other types (RES-4, D24)."""
+"""Ownership of our kinds' statuses: they are the operator's, except conditions of other types (RES-4)."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""What a cluster's policy says about charts (RES-3): where they may come from, and which versions nobody may install.
+"""A cluster's policy on charts (RES-3): permitted sources and forbidden versions.
 
-It judges what Flux would fetch, not how that is spelled (M5): the address of the chart by whole parts of its path,
-versions as semantic versions, names by their last part.
+It judges what Flux would fetch, not its spelling: the address of the chart by whole parts of its path, versions as
+semantic versions, names by their last part.
 """
 
 import attrs
@@ -12,9 +12,9 @@ from vworkspace_core.apimachinery.formats import CHART_NAME, CHART_URL, FORMS, N
 
 @attrs.frozen(order=True)
 class Policy:
-    """What the Cluster objects allow (RES-3). Empty means everything.
+    """The limits that the Cluster objects set (RES-3). Empty means no limit.
 
-    Where several of them list chart sources, a chart has to be in every list: `further_chart_sources` are the others.
+    If several of them list chart sources, a chart has to match every list: `further_chart_sources` are the other lists.
     """
 
     allowed_chart_sources: tuple[str, ...] = ()
@@ -23,12 +23,12 @@ class Policy:
 
     @property
     def chart_source_lists(self) -> tuple[tuple[str, ...], ...]:
-        """Every list that says something."""
+        """Every list that is not empty."""
         return tuple(filter(None, (self.allowed_chart_sources, *self.further_chart_sources)))
 
 
 def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
-    """Whether the chart's address is an allowed one, or beneath one. One that could lead elsewhere is none."""
+    """Report whether the chart's address is an allowed one, or below one. An ambiguous address is not allowed."""
     forms = (chart.url, CHART_URL), (chart.url, PLAIN_PATH), (chart.url, NO_USER), (chart.name, CHART_NAME)
     if not all(FORMS[form].fits(text) for text, form in forms):
         return False
@@ -37,7 +37,7 @@ def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
 
 
 def is_forbidden(chart: str, version: str, policy: Policy) -> bool:
-    """Whether the policy forbids that version, of every chart or of this one (`<chart>@<version>`)."""
+    """Report whether the policy forbids that version, of every chart or of this one (`<chart>@<version>`)."""
     asked = (_last(chart), _precedence(version))
     return any(_names(entry, *asked) for entry in policy.forbidden_versions)
 
@@ -52,6 +52,6 @@ def _last(name: str) -> str:
 
 
 def _precedence(version: str) -> str:
-    """A semantic version without what does not tell it from others: a `v`, and build metadata."""
+    """Return a semantic version without the parts that do not distinguish it: a `v`, and build metadata."""
     text = version.strip().casefold()
     return text.removeprefix("v").partition("+")[0]

@@ -1,10 +1,10 @@
-"""Names of condition types and reasons, kind by kind (RES-4). Which go together says `vocabulary`."""
+"""Names of condition types and reasons by kind (RES-4). Their permitted combinations are in `vocabulary`."""
 
 from enum import StrEnum
 
 
 class InstanceConditionType(StrEnum):
-    """Condition types the operator owns on an ApplicationInstance, in the order they are written."""
+    """Condition types that the operator owns on an ApplicationInstance, in the order in which they are written."""
 
     READY = "Ready"
     RECONCILING = "Reconciling"
@@ -59,7 +59,7 @@ class InstanceReason(StrEnum):
 
 
 class OperationConditionType(StrEnum):
-    """Condition types the operator owns on an Operation, in the order they are written."""
+    """Condition types that the operator owns on an Operation, in the order in which they are written."""
 
     ACCEPTED = "Accepted"
     RUNNING = "Running"
@@ -106,7 +106,7 @@ class OperationReason(StrEnum):
 
 
 class ClusterConditionType(StrEnum):
-    """Condition types the operator owns on the Cluster, in the order they are written."""
+    """Condition types that the operator owns on the Cluster, in the order in which they are written."""
 
     CONNECTED = "Connected"
     DISCONNECTED = "Disconnected"

@@ -1,8 +1,9 @@
-"""The release override of REC-9: what helm Operations ask for on top of the spec. They add up.
+"""The release override of REC-9: the changes that helm Operations request on top of the spec. They add up.
 
-An Operation takes over what it does not name from the override in force, and what it replaces is kept whole: one that
-fails goes back to exactly what ran, whether or not the Operation before it still exists. New intent wins, each over
-its like: another chart ends the version, other values end the patch, so that a change of values never downgrades.
+An Operation takes over what it does not name from the override in force, and the override that it replaces is kept
+whole: an Operation that fails restores exactly what ran, whether or not the earlier Operation still exists. New intent
+wins, each kind separately: another chart ends the version, other values end the patch, so that a change of values never
+downgrades.
 """
 
 from collections.abc import Mapping
@@ -25,19 +26,19 @@ _BETWEEN = "-"
 
 
 def spec_hash(spec: ApplicationInstanceSpec) -> str:
-    """Hashes of chart and of values: new intent is told by them, and suspend is not in it."""
+    """Return the hashes of chart and of values: new intent changes them, and suspend is not in them."""
     parts = (None if part is None else unstructure(part) for part in (spec.chart, spec.values))
     return _BETWEEN.join(content_hash(part) for part in parts)
 
 
 def _former_hash(spec: ApplicationInstanceSpec) -> str:
-    """The one hash of both that was recorded before."""
+    """Return the single hash of both that earlier releases recorded."""
     chart, values = (None if part is None else unstructure(part) for part in (spec.chart, spec.values))
     return content_hash({"chart": chart, "values": values})
 
 
 def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, bool]:
-    """Whether chart and values of the spec are those of a hash."""
+    """Report whether chart and whether values of the spec match a recorded hash."""
     chart, between, values = recorded_hash.partition(_BETWEEN)
     if not between:
         same = recorded_hash == _former_hash(spec)
@@ -47,7 +48,7 @@ def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, boo
 
 
 def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any, values_patch: Any) -> bool:
-    """Whether new intent has ended something of what was asked for against the spec of that hash."""
+    """Report whether new intent has ended part of a request that was made against the spec of that hash."""
     same_chart, same_values = _holds(recorded_hash, spec)
     return bool(version and not same_chart) or bool(values_patch is not None and not same_values)
 
@@ -55,7 +56,7 @@ def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any
 def effective_override(
     source: ApplicationInstance, asked: ReleaseOverride | None, withdrawn: frozenset[str] = frozenset()
 ) -> ReleaseOverride | None:
-    """The override in force: what stands, with what is asked for now on top."""
+    """Return the override in force: the recorded one, with the requested one on top."""
     standing = _left(_standing(source.status.release_override, withdrawn), source.spec)
     if asked is None or asked.uid in withdrawn or (standing is not None and asked.uid == standing.uid):
         return standing
@@ -76,7 +77,7 @@ def _again(before: ReplacedOverride) -> ReleaseOverride:
 
 
 def _left(override: ReleaseOverride | None, spec: ApplicationInstanceSpec) -> ReleaseOverride | None:
-    """What new intent leaves of an override; None when that is nothing."""
+    """Return the part of an override that new intent leaves; None if that is nothing."""
     if override is None:
         return None
     same_chart, same_values = _holds(override.spec_hash, spec)
@@ -90,7 +91,7 @@ def _left(override: ReleaseOverride | None, spec: ApplicationInstanceSpec) -> Re
 
 
 def _on_top(asked: ReleaseOverride, standing: ReleaseOverride, spec: ApplicationInstanceSpec) -> ReleaseOverride:
-    """The sum: whoever comes later has the last word on what it names."""
+    """Return the sum of both overrides; the later one decides on everything that it names."""
     patch = _sum(standing.values_patch, asked.values_patch, spec)
     before = ReplacedOverride(
         standing.operation, standing.uid, standing.spec_hash, standing.version, standing.values_patch
@@ -101,7 +102,7 @@ def _on_top(asked: ReleaseOverride, standing: ReleaseOverride, spec: Application
 def _sum(
     first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, spec: ApplicationInstanceSpec
 ) -> Mapping[str, Any] | None:
-    """Two patches as one. They do not join by themselves: a null of the first hides what the second would have left."""
+    """Combine two patches against the values. Merged alone, a null of the first would hide what the second adds."""
     if first is None or second is None:
         return second if first is None else first
     values = inline_values(spec)
@@ -109,13 +110,13 @@ def _sum(
 
 
 def summed_patch(target: ApplicationInstance, patch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values patch that would be in force with `patch` on top of what stands."""
+    """Return the values patch that would be in force with `patch` on top of the recorded override."""
     standing = _left(target.status.release_override, target.spec)
     return _sum(standing.values_patch if standing is not None else None, patch, target.spec) or {}
 
 
 def asks_again(override: ReleaseOverride, version: str) -> bool:
-    """Whether it changes nothing of what was in force: then it asks for another try. `version` is the spec's."""
+    """Report whether it changes nothing that was in force: then it requests another try. `version` is the spec's."""
     before = override.replaced
     version_before = before.version if before is not None and before.version else version
     patch_before = before.values_patch if before is not None else None
@@ -125,10 +126,10 @@ def asks_again(override: ReleaseOverride, version: str) -> bool:
 def permitted_override(
     source: ApplicationInstance, override: ReleaseOverride | None, policy: Policy
 ) -> tuple[ReleaseOverride | None, str]:
-    """The override as far as the cluster's policy lets it, and why not.
+    """Return the override as far as the cluster's policy permits it, and why the rest is refused.
 
-    One that is refused leaves in force what it would have replaced. What runs already is not taken back when it is
-    forbidden later: an older version may not be able to read the data of a newer one.
+    A refused override leaves in force what it would have replaced. A version that already runs is not reverted when it
+    is forbidden later: an older version may not be able to read the data of a newer one.
     """
     chart, applied = source.spec.chart, source.status.last_applied_chart
     if chart is None or override is None or override.version is None:

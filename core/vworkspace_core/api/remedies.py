@@ -1,8 +1,8 @@
-"""The remedies that the operator advises, as sentences to read and commands to paste (U8).
+"""The remedies that the operator advises, as sentences to read and commands to paste.
 
-Every obstacle is asked about in the order install, rights, credentials. A command changes what it names and nothing
-else: it prints roles and never what runs, and where a tool keeps the operator's objects the advice is what to tell that
-tool. Which people can help where no command does is in `advice`.
+The advice on an obstacle goes in the order install, rights, credentials. A command changes only what it names: it
+prints roles, never workloads, and if a tool manages the operator's objects, the advice is the change to make in that
+tool. `advice` says which people can help where no command does.
 """
 
 import shlex
@@ -37,29 +37,30 @@ _BY_GROUP: Final = (
     ("volsync.backube", "VolSync (https://volsync.readthedocs.io)"),
     ("snapshot.storage.k8s.io", "the CSI snapshot controller (https://github.com/kubernetes-csi/external-snapshotter)"),
 )
-"""Each is installed in its own way, which no command of ours can know: with a provider, from Git, by its operator."""
+"""Each is installed in its own way, which our commands cannot know: with a provider, from Git, by its operator."""
 
 
 # --- namespaces, objects -------------------------------------------------------------------------------------------
 
 
 def gate_command(namespace: str) -> str:
-    """Return the command that gives a namespace to the operator (RES-5)."""
+    """Return the command that puts a namespace under the operator (RES-5)."""
     return f"kubectl label namespace {namespace} {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
 
 
 def cluster_command(ref: ObjectRef, cluster_id: str) -> str:
-    """Return the command that says of an object that it is meant for this cluster (RES-5)."""
+    """Return the command that labels an object for this cluster (RES-5)."""
     return f"kubectl label {kubectl_name(ref)} {CLUSTER_ID}={bounded_name(cluster_id)} --overwrite"
 
 
 def capability_command(target: str, namespace: str, capability: str, engine: str) -> str:
-    """Return the command by which an application says which engine it is prepared for (RES-5)."""
+    """Return the command that annotates an application with the engine that it is prepared for (RES-5)."""
     return f"kubectl annotate appinst {target} -n {namespace} {CAPABILITY_PREFIX}{capability}={engine} --overwrite"
 
 
 def resume_command(ref: ObjectRef) -> str:
-    """Return the command that resumes an object of Flux which was suspended by hand; nobody holds the field then."""
+    """Return the command that resumes an object of Flux which was suspended by hand; no manager holds the field
+    then."""
     return merge_command(ref, {"spec": {"suspend": None}})
 
 
@@ -72,7 +73,7 @@ def merge_command(ref: ObjectRef, patch: Mapping[str, object]) -> str:
 
 
 def not_installed(definitions: Iterable[str]) -> str:
-    """Tell which CRDs are missing, and who brings them; work continues automatically once they are there (REC-12)."""
+    """Name the missing CRDs and what installs them; work continues automatically once they are there (REC-12)."""
     missing = list(definitions)
     help_ = installing(missing)
     fix = f". To fix, as an administrator of the cluster: {help_}" if help_ else ""
@@ -80,7 +81,7 @@ def not_installed(definitions: Iterable[str]) -> str:
 
 
 def installing(definitions: Sequence[str]) -> str:
-    """Return what brings CRDs that are missing; empty where that is not known."""
+    """Return what installs missing CRDs; empty if that is unknown."""
     brought = [name for group, name in _BY_GROUP if any(definition.endswith(group) for definition in definitions)]
     return f"install {' and '.join(brought)}" if brought else ""
 
@@ -100,7 +101,7 @@ def crds_remedy(installation: Installation = PRINTED) -> str:
 
 
 def velero_is_elsewhere(namespace: str) -> str:
-    """Tell that Velero's namespace is not there. A Role in it would be refused, and of no use."""
+    """Explain that Velero's namespace does not exist. A Role in it would be refused, and of no use."""
     return (
         f"there is no namespace {namespace}, where the operator looks for Velero. To fix: an administrator installs "
         "Velero there, or sets the operator's velero-namespace to the namespace that Velero is in"
@@ -120,7 +121,7 @@ class _Scope(Enum):
 
 
 _CHANGES: Final = ("create", "patch", "delete")
-"""What Roles of a gated namespace are about; looking is granted in the whole cluster."""
+"""Verbs of the Roles in a gated namespace; reading is granted in the whole cluster."""
 _OWN: Final = tuple((kind.group, kind.plural) for kind in OWN_KINDS)
 _EVENTS: Final = (EVENT.group, EVENT.plural)
 _SECRETS: Final = (SECRET.group, SECRET.plural)
@@ -129,7 +130,7 @@ _REVIEWS: Final = ("authentication.k8s.io", "authorization.k8s.io")
 
 
 def _scope(right: Right, system: str) -> _Scope:
-    """A Role is printed for each gated namespace and for Velero's, everything else once."""
+    """Return the part of the roles: one is printed per gated namespace, one for Velero's, everything else once."""
     where = (right.group, right.resource)
     if right.group in _REVIEWS:
         return _Scope.PAGE
@@ -146,10 +147,10 @@ def _scope(right: Right, system: str) -> _Scope:
 
 
 def remedy(right: Right, installation: Installation = PRINTED) -> str:
-    """Return what gives the operator a right: a command, or where a tool keeps the roles, what to tell that tool."""
+    """Return what grants the operator a right: a command, or the change to make in the tool that manages the roles."""
     own = namespace_of_account(right.user)
     installation = attrs.evolve(installation, namespace=own or installation.namespace)
-    if right.user and not own:  # a person's kubeconfig, outside the cluster: no tool keeps roles for that
+    if right.user and not own:  # the kubeconfig of a person, outside the cluster: no tool manages its roles
         return f"{_roles(right, installation, right.user)} {APPLY}"
     match installation.keeper:
         case Keeper.NOBODY:
@@ -166,7 +167,7 @@ def remedy(right: Right, installation: Installation = PRINTED) -> str:
 
 
 def _roles(right: Right, installation: Installation, user: str = "") -> str:
-    """The command that prints the roles which hold the right, and nothing else."""
+    """Return the command that prints only the roles with that right."""
     words = ["vworkspace-operator manifests --rbac-only"]
     match _scope(right, installation.namespace):
         case _Scope.TENANT:
@@ -187,7 +188,7 @@ def _roles(right: Right, installation: Installation, user: str = "") -> str:
 
 
 def _value(right: Right, installation: Installation) -> str:
-    """The value of the Helm chart by which its roles hold the right."""
+    """Return the value of the Helm chart by which its roles include the right."""
     match scope := _scope(right, installation.namespace):
         case _Scope.TENANT:
             return f"add {{namespace: {right.namespace}}} to tenants"
@@ -202,12 +203,12 @@ def _value(right: Right, installation: Installation) -> str:
 
 
 def not_permitted(right: Right, installation: Installation = PRINTED) -> str:
-    """Tell what the operator may not do, and what gives it the right."""
+    """Name the missing right, and what grants it."""
     return f"the operator may not {right}. To fix: {remedy(right, installation)}"
 
 
 def account_remedy(namespace: str, account: str, installation: Installation = PRINTED) -> str:
-    """Return what makes an account of a gated namespace that is missing, as which releases or Operations run."""
+    """Return what creates the missing account of a gated namespace under which releases or Operations run."""
     match installation.keeper:
         case Keeper.NOBODY:
             return f"{_account(namespace, account)} {APPLY}"
@@ -230,18 +231,18 @@ class Failed(Protocol):
 
     @property
     def error(self) -> OperatorError:
-        """Why."""
+        """The reason of the refusal."""
         ...
 
 
 def refusal_told(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
-    """Tell of the right that is missing; nothing where none is."""
+    """Name the missing right that a failure shows; empty if none does."""
     error = first_refusal(failure.error for failure in failures)
     return not_permitted(error.right, installation) if error is not None and error.right is not None else ""
 
 
 def approve_command(ref: ObjectRef, installation: Installation = PRINTED) -> str:
-    """Return the command by which a person who may approves an Operation."""
+    """Return the command by which an authorized person approves an Operation."""
     place = "" if installation.namespace == PRINTED.namespace else f" --system-namespace {installation.namespace}"
     return f"vworkspace-operator approve op/{ref.name} -n {ref.namespace}{place}"
 
@@ -250,7 +251,7 @@ def approve_command(ref: ObjectRef, installation: Installation = PRINTED) -> str
 
 
 def approval_remedy(installation: Installation) -> str:
-    """Return how the secret that approvals are checked with comes into the credentials Secret (OPS-4)."""
+    """Return how to put the secret that approvals are checked with into the credentials Secret (OPS-4)."""
     name, namespace = CREDENTIALS_SECRET, installation.namespace
     if installation.agent:
         return f"the people who run the control plane give the Secret {namespace}/{name} the key {APPROVAL_KEY}"

@@ -1,4 +1,4 @@
-"""An object of our own kinds that is not for us: why nothing happens, for the one who made it (RES-5)."""
+"""Notice on an object of our own kinds that is not for us: why nothing happens, for its author (RES-5)."""
 
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
@@ -6,7 +6,7 @@ from vworkspace_core.ports import KubernetesEvent
 
 
 def unmanaged(ref: ObjectRef, manifest: Manifest) -> KubernetesEvent | None:
-    """The Event that says so; None for one that the operator acts on, and for one that is on its way out."""
+    """Return the Event that says so; None for an object that the operator acts on, or that is being deleted."""
     if get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE or metadata(manifest).get(
         "deletionTimestamp"
     ):

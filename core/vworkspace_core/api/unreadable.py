@@ -1,6 +1,6 @@
-"""An object of ours that cannot be read: it is said in its status, and it can still be deleted (REC-13).
+"""An object of ours that cannot be read: its status says so, and it can still be deleted (REC-13).
 
-The CRD keeps such objects out; one that was stored under an older schema may be there all the same.
+The CRD prevents such objects; one that was stored under an older schema may exist all the same.
 """
 
 from typing import Generic, Protocol, TypeVar
@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Unreadable(Generic[S]):
-    """What can be known of an object that makes no sense, and what is wrong with it.
+    """The readable part of a malformed object, and its problems.
 
-    `stub` has its metadata, and of spec and status what could be read. `has_spec`: as much of the spec is known as a
-    decision on what runs already needs. `has_status`: its status is known; without, nothing may be written over it.
+    `stub` has its metadata, and the readable parts of spec and status. `has_spec`: enough of the spec is known for a
+    decision on what already runs. `has_status`: its status is known; otherwise it must not be overwritten.
     """
 
     stub: S
@@ -42,7 +42,7 @@ class Unreadable(Generic[S]):
 
 
 def read_status(cls: type[T], manifest: Manifest) -> T | None:
-    """The status alone; None where that cannot be read either."""
+    """Read the status alone; None if that is malformed too."""
     try:
         return structure(cls, manifest.get("status") or {})
     except ValidationProblems:
@@ -50,12 +50,12 @@ def read_status(cls: type[T], manifest: Manifest) -> T | None:
 
 
 def problem_text(error: ValidationProblems) -> str:
-    """Everything that is wrong, for a message."""
+    """Return all problems, for a message."""
     return "; ".join(str(problem) for problem in error.problems)
 
 
 def readable(source: S | Unreadable[S]) -> S:
-    """The object, or what could be read of it."""
+    """Return the object, or the readable part of it."""
     if not isinstance(source, Unreadable):
         return source
     stub: S = source.stub

@@ -1,7 +1,7 @@
-"""What the classes' own schemas and rules say about a value: the CRD's judgement without an API server (RES-6).
+"""Validation of values by the classes' own schemas and rules: the CRD's verdict without an API server (RES-6).
 
-The constraints (`maxLength`, `pattern`, …) and the CEL rules that `schema_field` recorded are applied to
-attrs values, so that the webhook, the agent and the reconciler refuse what the API server would refuse.
+The constraints (`maxLength`, `pattern`, …) and the CEL rules that `schema_field` recorded are applied to attrs values,
+so that the webhook, the agent and the reconciler refuse what the API server would refuse.
 """
 
 import re
@@ -19,12 +19,12 @@ from vworkspace_core.apimachinery.formats import in_words, matches
 from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
 
 Test: TypeAlias = Callable[[Any], str | None]
-"""What a value breaks of one keyword; None when it keeps to it."""
+"""A check of one keyword: the message for a value that breaks it, else None."""
 
 
 @attrs.frozen
 class _Field:
-    """What there is to check of one field, worked out once per class: decisions check every instance anew."""
+    """The checks of one field, prepared once per class, since every decision checks its instance."""
 
     name: str
     json_name: str
@@ -35,7 +35,8 @@ class _Field:
 
 
 def check(value: Any, old: Any = None, path: str = "") -> Iterator[Problem]:
-    """Problems of an attrs `value` by its class; `old` is the value it replaces, for the transition rules."""
+    """Return the problems of an attrs `value` by its class; `old` is the value that it replaces, for transition
+    rules."""
     problems: list[Problem] = []
     _check(value, old, path, problems)
     return iter(problems)
@@ -52,9 +53,9 @@ def _check(value: Any, old: Any, path: str, problems: list[Problem]) -> None:
 
 
 def check_parts(cls: type[Any], body: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Problems of every part of `body` (JSON) that can be read, where the whole cannot be read as `cls`.
+    """Yield the problems of every readable part of `body` (JSON), if the whole cannot be read as `cls`.
 
-    So that a wrong type in one field does not hide what is wrong with the others.
+    Thus a wrong type in one field does not hide the problems of the others.
     """
     types = {camel(field.name): field.type for field in attrs.fields(cls)}
     for field in _PLANS[cls].fields:
@@ -89,7 +90,7 @@ def _check_item(item: Any, before: Any, field: _Field, path: str, problems: list
 
 
 def _check_members(members: tuple[Any, ...], field: _Field, path: str, problems: list[Problem]) -> None:
-    """A list that has too many is not looked into, and what is wrong is counted no further than anybody reads."""
+    """Check the members of a list; stop at the largest number of problems that is reported."""
     seen: set[Any] = set()
     for position, member in enumerate(members):
         if len(problems) >= MOST_PROBLEMS:
@@ -118,7 +119,7 @@ def _broken(rules: Sequence[CelRule], value: Any, old: Any, path: str) -> Iterat
 
 @attrs.frozen
 class _Plan:
-    """The rules of a class itself, and its fields; both empty for what is no class of ours."""
+    """The rules of a class itself, and its fields; both empty for any type that is not a class of ours."""
 
     is_class: bool
     rules: tuple[CelRule, ...] = ()
@@ -126,7 +127,7 @@ class _Plan:
 
 
 class _Plans(dict[type[Any], _Plan]):
-    """Plans by class, each worked out when it is first asked for."""
+    """Plans by class, each made at its first use."""
 
     def __missing__(self, cls: type[Any]) -> _Plan:
         plan = _Plan(False)
@@ -141,7 +142,7 @@ _PLANS: Final = _Plans()
 
 
 def _may_fail(field: "attrs.Attribute[Any]") -> bool:
-    """Whether there is anything to check: a keyword, a rule, or a class or list of them inside."""
+    """Report whether there is anything to check: a keyword, a rule, or a class or list of them inside."""
     plain = isinstance(field.type, type) and (field.type in (str, bool, int) or issubclass(field.type, Enum))
     return not plain or bool(_tests(field.metadata.get("schema", {})) or field.metadata.get("rules"))
 
@@ -159,7 +160,7 @@ def _field(field: "attrs.Attribute[Any]") -> _Field:
 
 
 def violations(value: Any, schema: Mapping[str, Any]) -> Iterator[str]:
-    """What `value` breaks of the validating keywords of `schema`; other keywords say nothing."""
+    """Yield the messages for the validating keywords of `schema` that `value` breaks; other keywords are ignored."""
     for test in _tests(schema):
         if (message := test(value)) is not None:
             yield message

@@ -1,4 +1,4 @@
-"""Chart values: integrations beneath, explicit values above, an Operation's patch on top (RES-1, REC-9)."""
+"""Chart values: integrations at the bottom, explicit values above, an Operation's patch on top (RES-1, REC-9)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from vworkspace_core.api.application_instance import ApplicationInstanceSpec, In
 
 
 def integration_values(integrations: Integrations | None) -> dict[str, Any]:
-    """The values fragment that the integrations stand for; empty when none is given."""
+    """Return the values fragment that follows from the integrations; empty if there are none."""
     if integrations is None:
         return {}
     fragment: dict[str, Any] = {}
@@ -24,7 +24,7 @@ def integration_values(integrations: Integrations | None) -> dict[str, Any]:
 
 
 def inline_values(spec: ApplicationInstanceSpec) -> dict[str, Any]:
-    """The values that stand in the HelmRelease itself, before an Operation's patch; none where they are referenced."""
+    """Return the values in the HelmRelease itself, before an Operation's patch; none if they are referenced."""
     if spec.values is not None and spec.values.source is not ValuesSource.INLINE:
         return {}
     explicit = (spec.values.inline if spec.values is not None else None) or {}
@@ -32,7 +32,7 @@ def inline_values(spec: ApplicationInstanceSpec) -> dict[str, Any]:
 
 
 def overlay(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Both merged as Helm merges values files: mappings key by key, everything else replaced by `above`."""
+    """Merge both as Helm merges values files: mappings key by key, everything else replaced by `above`."""
     merged = dict(beneath)
     for key, value in above.items():
         under = merged.get(key)
@@ -43,7 +43,7 @@ def overlay(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
 
 
 def patch_between(target: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch that makes `wanted` of `target`, for a `wanted` that `merge_patch` has made of it."""
+    """Return the JSON merge patch that turns `target` into `wanted`, which a `merge_patch` of it has made."""
     patch: dict[str, Any] = {key: None for key in target if key not in wanted}
     for key, value in wanted.items():
         under = target.get(key)

@@ -24,10 +24,10 @@ from vworkspace_core.apimachinery.meta import ConditionStatus
 
 @attrs.frozen
 class VocabularyEntry:
-    """One row: the reasons that a condition of `type` may give for `status`.
+    """One row: the reasons that a condition of `type` may have for `status`.
 
-    `foreign` names whose own reasons are passed on as they are besides the listed ones (such as
-    `WorkflowInProgress` of an engine); it is empty where the list is all there is.
+    `foreign` names a component whose own reasons are passed on unchanged in addition to the listed ones (such as
+    `WorkflowInProgress` of an engine); it is empty if the list is complete.
     """
 
     type: StrEnum
@@ -253,23 +253,23 @@ TABLE: Final[Mapping[str, Sequence[VocabularyEntry]]] = {
         ),
     ),
 }
-"""What the operator may say about each of its kinds."""
+"""The conditions that the operator may write on each of its kinds."""
 
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 
 def entries(kind: str, condition_type: str) -> tuple[VocabularyEntry, ...]:
-    """Rows of one condition type of `kind`; empty for a type the operator does not own."""
+    """Return the rows of one condition type of `kind`; empty for a type that the operator does not own."""
     return tuple(entry for entry in TABLE.get(kind, ()) if entry.type == condition_type)
 
 
 def owned_types(kind: str) -> tuple[str, ...]:
-    """Condition types the operator owns on `kind`; it leaves every other type alone (RES-4)."""
+    """Return the condition types that the operator owns on `kind`; it leaves every other type alone (RES-4)."""
     return tuple(dict.fromkeys(str(entry.type) for entry in TABLE.get(kind, ())))
 
 
 def is_admitted(kind: str, condition_type: str, status: str, reason: str) -> bool:
-    """Whether the vocabulary lets the operator say `condition_type=status/reason` about `kind`."""
+    """Report whether the vocabulary permits the operator to write `condition_type=status/reason` on `kind`."""
     return any(
         reason in entry.reasons or (bool(entry.foreign) and _REASON.fullmatch(reason) is not None)
         for entry in entries(kind, condition_type)

@@ -9,7 +9,7 @@ from vworkspace_core.apimachinery.manifest import Kind
 
 @attrs.frozen
 class Access:
-    """Verbs of the API on a kind, or on one of its subresources; `name`: on the object of that name only."""
+    """Verbs of the API on a kind, or on one of its subresources; with `name`, only on the object of that name."""
 
     kind: Kind
     verbs: tuple[str, ...]
@@ -18,12 +18,12 @@ class Access:
 
     @property
     def resource(self) -> str:
-        """`helmreleases`, `applicationinstances/status`."""
+        """The resource in a role, such as `helmreleases` or `applicationinstances/status`."""
         return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
 
 
 def resources(accesses: Iterable[Access]) -> dict[tuple[str, str, str], set[str]]:
-    """Verbs by (group, resource, name of the only object or nothing)."""
+    """Return the verbs by (group, resource, name of the only object or empty)."""
     verbs: dict[tuple[str, str, str], set[str]] = {}
     for access in accesses:
         verbs.setdefault((access.kind.group, access.resource, access.name), set()).update(access.verbs)

@@ -1,7 +1,7 @@
-"""Changes of conditions, as both Kubernetes Events and the control plane tell them (RES-4, REC-1).
+"""Changes of conditions, as Kubernetes Events and the control plane both report them (RES-4, REC-1).
 
 A transition is a change of status or reason. `merge_conditions` is the only place that sets times. No two transitions
-of a condition have the same moment, whatever the clock does: events are told apart by it (PULL-6).
+of a condition have the same time, whatever the clock does, since it distinguishes events (PULL-6).
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -15,7 +15,7 @@ from vworkspace_core.apimachinery.timestamps import exact_time, parse_time
 
 @attrs.frozen
 class Wanted:
-    """A condition as a decision wants it: without times. `observed_generation` None means the current one."""
+    """A condition as a decision wants it, without times. `observed_generation` None means the current one."""
 
     type: str
     status: ConditionStatus
@@ -26,7 +26,7 @@ class Wanted:
 
 @attrs.frozen
 class Transition:
-    """One condition that changed its status or reason; `previous` is None for one that is new."""
+    """One condition that changed its status or reason; `previous` is None for a new one."""
 
     previous: Condition | None
     condition: Condition
@@ -35,9 +35,9 @@ class Transition:
 def merge_conditions(
     previous: Sequence[Condition], wanted: Iterable[Wanted | Condition], *, generation: int, now: str
 ) -> tuple[Condition, ...]:
-    """Conditions with times: `lastTransitionTime` is kept while the status is, and is `now` otherwise.
+    """Return conditions with times: `lastTransitionTime` is kept if the status is, and is `now` otherwise.
 
-    The result has the order of `wanted`, where a Condition stands for itself. Previous conditions that are not wanted
+    The result has the order of `wanted`, where a Condition is taken unchanged. Previous conditions that are not wanted
     are left out.
     """
     before = {condition.type: condition for condition in previous}
@@ -61,7 +61,7 @@ def _timed(old: Condition | None, want: Wanted, generation: int, now: str) -> Co
 
 
 def _reason_time(old: Condition | None, want: Wanted, now: str) -> str | None:
-    """When the reason began, where `lastTransitionTime` does not tell it."""
+    """Return when the reason began, if `lastTransitionTime` does not show it."""
     if old is None:
         return None
     if (old.status, old.reason) == (want.status, want.reason):
@@ -88,7 +88,7 @@ def _parsed(text: str) -> datetime | None:
 def same_but_times(
     left: Sequence[Condition], right: Sequence[Condition], *, but_messages_of: Container[str] = ()
 ) -> bool:
-    """Whether two sets of conditions say the same, whatever their order and times (REC-6).
+    """Compare two sets of conditions without regard to order and times (REC-6).
 
     The messages of the types in `but_messages_of` are not compared either.
     """
@@ -96,7 +96,7 @@ def same_but_times(
 
 
 def are_there(wanted: Iterable[Wanted | Condition], conditions: Sequence[Condition], *, generation: int) -> bool:
-    """Whether `conditions` say what is wanted, and nothing else: `merge_conditions` would change no more than order."""
+    """Report whether `conditions` equal the wanted ones: `merge_conditions` would change no more than order."""
     asked = {
         w.type: (w.status, w.reason, generation if _is_of_now(w) else w.observed_generation, w.message) for w in wanted
     }
@@ -114,7 +114,7 @@ def _facts(conditions: Sequence[Condition], silent: Container[str]) -> dict[str,
 
 
 def transitions(before: Sequence[Condition], after: Sequence[Condition]) -> tuple[Transition, ...]:
-    """What changed from `before` to `after`, in the order of `after`. Conditions that went are no transition."""
+    """Return the changes from `before` to `after`, in the order of `after`. A removed condition is no transition."""
     old = {condition.type: condition for condition in before}
     return tuple(
         Transition(previous, condition)

@@ -26,11 +26,11 @@ Hook = Callable[[Any, Any], Any]
 T = TypeVar("T")
 
 _OPEN: Final = frozenset({ObjectMeta, OwnerReference})
-"""Classes that read only a part of what Kubernetes defines: a field they do not know is not unknown."""
+"""Classes that read only a part of what Kubernetes defines, so that `STRICT` permits further fields."""
 
 
 def type_name(value: Any) -> str:
-    """JSON type of `value` with its article, for messages."""
+    """Return the JSON type of `value` with its article, for messages."""
     match value:
         case None:
             return "null"
@@ -61,14 +61,14 @@ def _string(value: Any, _: Any) -> str:
 def _integer(value: Any, _: Any) -> int:
     if type(value) is int:
         return value
-    if isinstance(value, float) and value.is_integer():  # JSON does not tell 1 from 1.0, nor does the API server
+    if isinstance(value, float) and value.is_integer():  # JSON does not distinguish 1 from 1.0, nor does the API server
         return int(value)
     raise _must_be("an integer", value)
 
 
 def _number(value: Any, _: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return value  # a whole number stays one: 1 is written again as it came
+        return value  # a whole number stays an integer: 1 is written again as it came
     raise _must_be("a number", value)
 
 
@@ -128,7 +128,7 @@ def _optional_hook(union: Any, converter: Converter) -> Hook:
 
 
 def _list_hook(cls: Any, converter: Converter) -> Hook:
-    """Of a class whose values can be changed: whoever has a frozen one writes tuple[X, ...]."""
+    """Structure a list for a class that is mutable; a frozen class declares tuple[X, ...]."""
     hook = _tuple_hook(cls, converter)
     return lambda value, _: list(hook(value, _))
 
@@ -270,14 +270,14 @@ def _converter(*, detailed: bool, strict: bool = False) -> Converter:
 
 
 def _means_absent(field: "attrs.Attribute[Any]") -> bool:
-    """Whether the default says nothing, so that the field can be left out: everything empty, but not False."""
+    """Report whether the default equals absence, so that the field can be left out: everything empty, but not False."""
     return isinstance(field.default, attrs.Factory) or (  # type: ignore[arg-type]
         field.default is not attrs.NOTHING and field.default is not False and not field.default
     )
 
 
 def _is_empty(field: "attrs.Attribute[Any]") -> bool:
-    """As `_means_absent`, but that a number 0 says something: a count that is 0 is shown."""
+    """Do the same as `_means_absent`, except that a number 0 is written: a count of 0 is shown."""
     return _means_absent(field) and field.default != 0
 
 
@@ -317,12 +317,12 @@ def _with_unstructuring(
 
 
 def strict_converter() -> Converter:
-    """One of its own like `STRICT`, for a room whose fields have hooks of their own."""
+    """Return a converter like `STRICT` of its own, for a room whose fields have hooks of their own."""
     return _converter(detailed=True, strict=True)
 
 
 def telling_converter() -> Converter:
-    """One of its own that reads as `FAST` does and writes what `FAST` leaves out as empty, where it is a number."""
+    """Return a converter of its own that reads like `FAST` and also writes numbers that are 0 by default."""
     return _with_unstructuring(_converter(detailed=False), _is_empty)
 
 

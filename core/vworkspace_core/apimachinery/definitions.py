@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions, put together of a kind, its schemas and what `kubectl get` shows (RES-6)."""
+"""CustomResourceDefinitions, built from a kind, its schemas and its columns in `kubectl get` (RES-6)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
 
 @attrs.frozen
 class Column:
-    """One column of `kubectl get`. With a `priority` above 0 it shows with `-o wide` only."""
+    """One column of `kubectl get`. With a `priority` above 0 it shows only with `-o wide`."""
 
     name: str
     json_path: str
@@ -19,7 +19,7 @@ class Column:
     priority: int = 0
 
     def manifest(self) -> dict[str, Any]:
-        """As a CRD has it."""
+        """Return the column as a CRD has it."""
         column = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
         return {**column, "priority": self.priority} if self.priority else column
 
@@ -28,9 +28,9 @@ _STEP: Final = re.compile(r"""\.(\w+)(?:\[\?\(@\.type=="(\w+)"\)\])?""")
 
 
 def text_at(manifest: Manifest, json_path: str) -> str:
-    """Return the text that a column of type string shows of an object; empty where there is none.
+    """Return the text that a column of type string shows of an object; empty if there is none.
 
-    It reads paths of fields, and of fields of one condition: all that columns of ours are made of.
+    It reads paths of fields, and of fields of one condition; our columns have no other paths.
     """
     value: Any = manifest
     for field, condition_type in _STEP.findall(json_path):
@@ -42,7 +42,7 @@ def text_at(manifest: Manifest, json_path: str) -> str:
 
 
 def condition_path(condition_type: str, field: str) -> str:
-    """The JSON path of a field of one condition."""
+    """Return the JSON path of a field of one condition."""
     return f'.status.conditions[?(@.type=="{condition_type}")].{field}'
 
 
@@ -51,7 +51,7 @@ AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 
 @attrs.frozen
 class Definition:
-    """A kind of which one version is served. `rules` holds the `x-kubernetes-validations` of whole objects, if any."""
+    """A kind with one served version. `rules` holds the `x-kubernetes-validations` of whole objects, if any."""
 
     kind: Kind
     description: str
@@ -63,7 +63,7 @@ class Definition:
     rules: Mapping[str, Any] = attrs.field(factory=dict)
 
     def manifest(self) -> dict[str, Any]:
-        """The CRD."""
+        """Return the CRD."""
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
@@ -88,7 +88,7 @@ class Definition:
         return {**names, **{name: given for name, given in lists.items() if given}}
 
     def version(self) -> dict[str, Any]:
-        """Its entry in `spec.versions`, which is the stored one."""
+        """Return the entry in `spec.versions`, which is the stored version."""
         return {
             "name": self.kind.version,
             "served": True,
@@ -99,7 +99,7 @@ class Definition:
         }
 
     def schema(self) -> dict[str, Any]:
-        """The schema of whole objects."""
+        """Return the schema of whole objects."""
         return {
             "type": "object",
             "description": self.description,

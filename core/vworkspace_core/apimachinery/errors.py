@@ -1,4 +1,4 @@
-"""The closed set of errors a port may raise.
+"""The closed set of errors that a port may raise.
 
     OperatorError
     ├── NotFound                 the object, its namespace, or (KindMissing) its kind is not there
@@ -12,10 +12,10 @@
     ├── Expired                  a list or watch position is too old: list again
     ├── JobClosed                the control plane has closed the job: nothing of it is wanted any more
     ├── Unavailable              nothing is wrong with the request: try it again later
-    └── Permanent                nothing above: will not succeed by itself
+    └── Permanent                any other error: a retry will not help
 
-Adapters translate every foreign exception into one of these (`raise … from error`); the core
-never sees a client's exception. Clauses: REC-8, REC-13, PULL-7.
+Adapters translate every foreign exception into one of these (`raise … from error`); the core never sees a client's
+exception. Clauses: REC-8, REC-13, PULL-7.
 """
 
 import re
@@ -28,14 +28,14 @@ _REFUSED: Final = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>[a-z]+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)" '
     r'(?:in the namespace "(?P<namespace>[^"]+)"|at the cluster scope)'
 )
-"""Every authorizer's refusal has these words: the API server puts them together, not the authorizer."""
+"""Every authorizer's refusal has these words: the API server composes the text, not the authorizer."""
 
 
 @attrs.frozen(order=True)
 class Right:
-    """A verb on a resource (`helmreleases`, `operations/status`). `namespace` is empty at the cluster's scope.
+    """A verb on a resource (`helmreleases`, `operations/status`). `namespace` is empty at cluster scope.
 
-    `user` is who lacks it, as the API server calls it; it is no part of what the right is.
+    `user` is the API server's name for the one who lacks it; it is not part of the right's identity.
     """
 
     verb: str
@@ -52,7 +52,7 @@ class Right:
 
 
 def refused_right(message: str) -> Right | None:
-    """The right that an authorizer's refusal names; None for any other 403, such as a quota's or a webhook's."""
+    """Return the right that an authorizer's refusal names; None for any other 403, such as a quota's or a webhook's."""
     match = _REFUSED.search(message)
     if match is None:
         return None
@@ -63,8 +63,8 @@ def refused_right(message: str) -> Right | None:
 class FieldConflict:
     """One field that another manager holds (one cause of a server-side apply 409).
 
-    `field` is the server's own path text (`.spec.chart`); it cannot be parsed back, since keys in it
-    are not quoted. `detail` is the server's cause message, which may carry subresource and apiVersion.
+    `field` is the server's own path text (`.spec.chart`); it cannot be parsed back, since keys in it are not quoted.
+    `detail` is the server's cause message, which may contain subresource and apiVersion.
     """
 
     manager: str
@@ -74,7 +74,7 @@ class FieldConflict:
 
 @attrs.frozen
 class StatusCause:
-    """One reason of an Invalid answer: which field and what is wrong with it."""
+    """One cause of an Invalid answer: a field and what is wrong with it."""
 
     field: str
     message: str
@@ -82,9 +82,9 @@ class StatusCause:
 
 
 class OperatorError(Exception):
-    """Base of every error a port raises. `message` is safe to show: adapters put no secret in it.
+    """The base of every error that a port raises. `message` is safe to show: adapters put no secret in it.
 
-    `request_id` is what the other side calls the request, where it said so: to be searched for in its log.
+    `request_id` is the other side's id of the request, if it gave one, for a search in its log.
     """
 
     request_id: str = ""
@@ -121,17 +121,17 @@ class Conflict(OperatorError):
 
     def __init__(self, message: str, conflicts: tuple[FieldConflict, ...]) -> None:
         super().__init__(message)
-        # The server answers the causes in random order (facts S-81): sorted here, so that equal
-        # conflicts give equal status messages.
+        # The server answers the causes in random order (S-81): sorted here, so that equal conflicts give equal status
+        # messages.
         self.conflicts = tuple(sorted(conflicts))
 
 
 class Stale(OperatorError):
-    """HTTP 409 without causes: the object moved on, or was deleted and recreated (REC-6)."""
+    """HTTP 409 without causes: the object changed, or was deleted and recreated (REC-6)."""
 
 
 class Invalid(OperatorError):
-    """HTTP 422, most 400s, and the 500 of a configuration that does not fit the schema (S-15)."""
+    """HTTP 422, most 400s, and the 500 of an apply configuration that does not fit the schema (S-15)."""
 
     def __init__(self, message: str, causes: tuple[StatusCause, ...] = ()) -> None:
         super().__init__(message)
@@ -139,7 +139,7 @@ class Invalid(OperatorError):
 
 
 class Forbidden(OperatorError):
-    """HTTP 403. `namespace_terminating` tells a dying namespace from a missing permission (REC-14)."""
+    """HTTP 403. `namespace_terminating` distinguishes a namespace being deleted from a missing permission (REC-14)."""
 
     def __init__(self, message: str, *, namespace_terminating: bool = False) -> None:
         super().__init__(message)
@@ -147,7 +147,7 @@ class Forbidden(OperatorError):
 
     @property
     def right(self) -> Right | None:
-        """The right that is missing; None where something else refused: a quota, a policy, the control plane."""
+        """The missing right; None if another authority refused: a quota, a policy, the control plane."""
         return refused_right(self.message)
 
 
@@ -156,7 +156,7 @@ class Unauthorized(Forbidden):
 
 
 def first_refusal(errors: Iterable[OperatorError]) -> Forbidden | None:
-    """The first of several errors by which a missing right shows."""
+    """Return the first of several errors that shows a missing right."""
     return next((error for error in errors if isinstance(error, Forbidden) and error.right is not None), None)
 
 
@@ -165,14 +165,14 @@ class Expired(OperatorError):
 
 
 class JobClosed(OperatorError):
-    """HTTP 409 on an ack: the job is closed at the control plane, whoever closed it (PULL-6)."""
+    """HTTP 409 on an ack: the job is closed at the control plane, for any reason (PULL-6)."""
 
 
 class Unavailable(OperatorError):
     """Network failure, timeout, 429 or 5xx. The write may or may not have happened.
 
-    `retry_after` is the server's wish in seconds, when it gave one; `may_have_happened` is False when the
-    request certainly had no effect (no connection, 429).
+    `retry_after` is the delay in seconds that the server requested, if any; `may_have_happened` is False if the request
+    certainly had no effect (no connection, 429).
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Unavailable(OperatorError):
 
 
 class Permanent(OperatorError):
-    """Whatever else a server answers: trying again cannot help by itself."""
+    """Any other answer of a server: a retry will not help."""
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)

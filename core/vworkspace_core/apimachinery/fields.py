@@ -1,8 +1,8 @@
 """Fields of our own kinds: one declaration gives the attribute, its JSON name, its schema and its documentation.
 
-The CRD generator, the admission checks and the strict validation read what `schema_field` recorded (RES-6:
-the classes are the single source). JSON names are the attribute names in camelCase. Rules of a whole object
-stand in its class as `CEL_RULES: ClassVar[tuple[CelRule, ...]]`.
+The CRD generator, the admission checks and the strict validation read what `schema_field` recorded (RES-6: the classes
+are the single source). JSON names are the attribute names in camelCase. Rules of a whole object are in its class as
+`CEL_RULES: ClassVar[tuple[CelRule, ...]]`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +17,9 @@ from vworkspace_core.apimachinery.formats import FORMS
 class CelRule:
     """One `x-kubernetes-validations` entry, and the same rule for the admission checks (RES-6).
 
-    `holds(value, old)` judges attrs values as `rule` judges JSON; `old` is None but for a transition rule,
-    which is one that mentions `oldSelf` and is asked only when there was a value before. `field_path`
-    (`.chart`) is the field to blame below the object the rule stands at.
+    `holds(value, old)` judges attrs values as `rule` judges JSON; `old` is None except for a transition rule, which
+    mentions `oldSelf` and is evaluated only if there was a value before. `field_path` (`.chart`) is the field to blame,
+    below the object that has the rule.
     """
 
     rule: str
@@ -31,18 +31,18 @@ class CelRule:
 
     @property
     def is_transition(self) -> bool:
-        """Whether the rule compares with the object as it was."""
+        """True if the rule compares with the previous object."""
         return "oldSelf" in self.rule
 
     def refusal(self, value: Any) -> str:
-        """The message for this very `value`. The API server says `message` for every value."""
+        """Return the message for this very `value`. The API server gives `message` for every value."""
         return self.message if self.message_of is None else self.message_of(value)
 
 
 def formed(pattern: str, *, example: str = "", of: str = "") -> CelRule:
-    """The text has one of the known forms: said in words, where the keyword `pattern` would show the pattern.
+    """Return the rule that the text has one of the known forms, in words; the keyword `pattern` would show the pattern.
 
-    `of` is the field that it is about where the rule stands at the object: the API server then repeats no value.
+    `of` is the field for a rule on the whole object: the API server then repeats no value.
     """
     form = FORMS[pattern]
     form = attrs.evolve(form, example=example) if example else form
@@ -57,12 +57,12 @@ def formed(pattern: str, *, example: str = "", of: str = "") -> CelRule:
 
 
 def immutable() -> CelRule:
-    """The field keeps the value it was given first."""
+    """Return the rule that the field keeps its first value."""
     return CelRule("self == oldSelf", "is immutable", holds=lambda new, old: bool(new == old))
 
 
 def camel(name: str) -> str:
-    """JSON name of an attribute: `service_account_name` becomes `serviceAccountName`."""
+    """Return the JSON name of an attribute: `service_account_name` becomes `serviceAccountName`."""
     head, *tail = name.rstrip("_").split("_")
     return head + "".join(part.capitalize() for part in tail)
 
@@ -76,11 +76,11 @@ def schema_field(
     publish_default: bool = False,
     secret: bool = False,
 ) -> Any:
-    """An attrs field that also knows its OpenAPI schema.
+    """Return an attrs field that also knows its OpenAPI schema.
 
-    `doc` becomes the description; `schema` is merged over what the type implies (pattern, maxLength, list
-    type, …); `rules` become CEL rules of this field; `publish_default` writes the default into the CRD, so
-    that the API server fills it in. A field without default is required. A `secret` one does not show in a `repr`.
+    `doc` becomes the description; `schema` is merged over what the type implies (pattern, maxLength, list type, …);
+    `rules` become CEL rules of this field; `publish_default` writes the default into the CRD, so that the API server
+    fills it in. A field without default is required. A `secret` one does not show in a `repr`.
     """
     meta = {
         "doc": doc,
@@ -92,12 +92,12 @@ def schema_field(
 
 
 def observed_generation_field() -> Any:
-    """`observedGeneration` of a status (REC-7)."""
+    """Return the field `observedGeneration` of a status (REC-7)."""
     return schema_field("metadata.generation the status was decided from.", default=None, schema={"format": "int64"})
 
 
 def observed_request_field() -> Any:
-    """`observedRequest` of a status: requests need not move the generation (PULL-3)."""
+    """Return the field `observedRequest` of a status: requests need not move the generation (PULL-3)."""
     return schema_field(
         "Stands for the last request that the status was decided with: the job's key and the retry it asks for.",
         default=None,
@@ -106,6 +106,6 @@ def observed_request_field() -> Any:
 
 
 def conditions_field() -> Any:
-    """`conditions` of a status: one of each type (RES-4)."""
+    """Return the field `conditions` of a status: one of each type (RES-4)."""
     schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     return schema_field("Conditions by type.", default=(), schema=schema)

@@ -19,8 +19,8 @@ _LONGEST_QUOTED: Final = 64
 class Form:
     """A form of texts, with the message for a text that does not have it.
 
-    `words` go on where a message says that something must; `example` has the form. `is_told`: whether the text itself
-    may be repeated.
+    `words` continue a sentence that begins with "must"; `example` has the form. `is_told`: the message may repeat the
+    text.
     """
 
     pattern: str
@@ -34,43 +34,44 @@ class Form:
         return f"must {self.words}, such as {self.example}"
 
     def refusal(self, text: str) -> str:
-        """The message for this very text."""
+        """Return the message for this very text."""
         return f"{self.message}, not {quoted(text)}" if self.is_told else self.message
 
     def fits(self, text: str) -> bool:
-        """Whether `text` has the form."""
+        """Report whether `text` has the form."""
         return matches(self.pattern, text)
 
 
 LONGEST_MATCHED: Final = 65_536
-"""Characters of a text that may match. The engine takes half a gigabyte to hold some patterns against a megabyte."""
+"""The longest text in characters that may match: for some patterns the engine takes half a gigabyte for a megabyte."""
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether `text` matches; one that is longer than any field may be does not."""
+    """Report whether `text` matches; one longer than any field may be does not."""
     return len(text) <= LONGEST_MATCHED and compiled(pattern).search(text) is not None
 
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """`pattern` as RE2 has it: Python's own `$` would be before a last newline too, and its digits any alphabet's."""
+    r"""Compile `pattern` as RE2 means it: Python's own `$` also matches before a last newline, its `\d` any alphabet's
+    digits."""
     return re.compile(re.sub(r"\$\Z", r"\\Z", pattern), re.ASCII)
 
 
 def quoted(text: str) -> str:
-    """What somebody wrote, in a message: cut, and without secrets."""
+    """Quote foreign text in a message: cut, and without secrets."""
     clean = str(redact(text[: 4 * _LONGEST_QUOTED]))
     return repr(clean if len(clean) <= _LONGEST_QUOTED else clean[: _LONGEST_QUOTED - 1] + "…")
 
 
 DNS_LABEL: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DNS_SUBDOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-# A part of a path: at most two dots before the first other character, so that `.` and `..` are none (M5).
+# A part of a path: at most two dots before the first other character, so that `.` and `..` never match.
 _PART: Final = r"\.{0,2}[-_a-zA-Z0-9][-._a-zA-Z0-9]*"
 CHART_NAME: Final = rf"^{_PART}(/{_PART})*$"
 CHART_URL: Final = r"^(oci|https?)://[^\s/]+(/\S*)?$"
 _URL_PART: Final = r"(\.{0,2}[^\s/?#%\\.]|\.{3})[^\s/?#%\\]*"
-# What is no address at all is told so, and nothing else.
+# A text that is no address at all gets only that message.
 PLAIN_PATH: Final = rf"^([^/]*|[a-z]+://{_URL_PART}(/{_URL_PART})*/?)$"
 NO_USER: Final = r"^([^@]*|[^/]*//[^@/]*(/.*)?)$"
 EXACT_SEMVER: Final = (
@@ -122,6 +123,6 @@ FORMS: Final[Mapping[str, Form]] = {
 
 
 def in_words(pattern: str, text: str) -> str:
-    """The message for a `text` that does not match `pattern`. It never repeats the pattern."""
+    """Return the message for a `text` that does not match `pattern`. It never repeats the pattern."""
     form = FORMS.get(pattern)
     return f"does not have the form that is asked for: {quoted(text)}" if form is None else form.refusal(text)

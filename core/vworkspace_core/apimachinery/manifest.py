@@ -1,7 +1,7 @@
-"""Kubernetes objects as plain JSON-like mappings, and the few pure functions everybody needs on them.
+"""Kubernetes objects as plain JSON-like mappings, and the few pure functions that all rooms need on them.
 
-Manifests of other projects' kinds are never turned into classes: they are mappings as they came from
-the wire, read with `get_path` and compared by content.
+Manifests of other projects' kinds are never turned into classes: they are mappings as they came from the wire, read
+with `get_path` and compared by content.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list of Json, dict of str to Json."""
 
 Manifest: TypeAlias = Mapping[str, Any]
-"""A whole Kubernetes object as it stands on the wire. Treat it as read-only."""
+"""A whole Kubernetes object as on the wire. Treat it as read-only."""
 
 _LEAVES: Final = frozenset((int, float, bool, type(None)))
 _NO_VERSION = "1"
@@ -25,7 +25,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 @attrs.frozen(order=True, cache_hash=True)
 class Kind:
-    """A resource type: what discovery knows about a kind.
+    """A resource type, with the facts that discovery has on a kind.
 
     `group` is empty for the core group; `plural` is the path segment (`helmreleases`).
     """
@@ -43,18 +43,18 @@ class Kind:
 
     @property
     def crd_name(self) -> str:
-        """Name of the CustomResourceDefinition that would serve this kind."""
+        """The name of the CustomResourceDefinition that would serve this kind."""
         return f"{self.plural}.{self.group}"
 
     def manifest(self, name: str, namespace: str | None = None) -> dict[str, Any]:
-        """A fresh manifest that holds only the type and the name."""
+        """Return a new manifest with only the type and the name."""
         meta = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": meta}
 
 
 @attrs.frozen(order=True, cache_hash=True)
 class ObjectRef:
-    """Where an object lives. `namespace` is None exactly for cluster-scoped kinds."""
+    """The identity of an object by kind and name. `namespace` is None exactly for cluster-scoped kinds."""
 
     kind: Kind
     namespace: str | None
@@ -66,12 +66,12 @@ class ObjectRef:
 
 
 def canonical_json(value: Json) -> bytes:
-    """JSON with sorted keys and no spaces: equal content gives equal bytes in every process."""
+    """Encode JSON with sorted keys and no spaces: equal content gives equal bytes in every process."""
     return _encoder.encode(value)
 
 
 def encoded_fields(manifest: Manifest) -> dict[str, bytes]:
-    """The canonical JSON of each field that is no scalar, metadata apart."""
+    """Return the canonical JSON of each field that is no scalar, except metadata."""
     return {
         key: _encoder.encode(value)
         for key, value in manifest.items()
@@ -80,14 +80,14 @@ def encoded_fields(manifest: Manifest) -> dict[str, bytes]:
 
 
 def content_hash(value: Json) -> str:
-    """First 16 hex digits of the SHA-256 of the canonical JSON (PH-2, `vworkspace.io/applied-hash`)."""
+    """Return the first 16 hex digits of the SHA-256 of the canonical JSON (PH-2, `vworkspace.io/applied-hash`)."""
     return hashlib.sha256(_encoder.encode(value)).hexdigest()[:16]
 
 
 def get_path(value: Json, *path: str | int) -> Json:
-    """Value at `path`, or None where any step is missing or of another shape. Never raises."""
+    """Return the value at `path`, or None if any step is missing or of another shape. Never raises."""
     for step in path:
-        # What comes off the wire is a dict or absent: asking first spares the slow check of the abstract class.
+        # A value off the wire is a dict or absent: checking this first avoids the slow check of the abstract class.
         if type(value) is dict:
             value = value.get(step)
         elif value is None:
@@ -102,15 +102,15 @@ def get_path(value: Json, *path: str | int) -> Json:
 
 
 def metadata(manifest: Manifest) -> Mapping[str, Any]:
-    """The object's metadata; an empty mapping where it has none."""
+    """Return the object's metadata; an empty mapping if it has none."""
     meta = manifest.get("metadata")
     return meta if type(meta) is dict or isinstance(meta, Mapping) else {}
 
 
 def with_preconditions(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
-    """`manifest` for an apply to this very copy of the object, or to none at all (RUN-4).
+    """Return `manifest` for an apply to exactly this copy of the object, or to none at all (RUN-4).
 
-    The server refuses it as Stale when the object is another one, has changed, or is there where it was not: an
+    The server refuses it as Stale if the object is another one, has changed, or exists although `live` is None: an
     apply with a resourceVersion creates what is absent (S-10), and no object has the first one.
     """
     meta = metadata(live) if live is not None else {"resourceVersion": _NO_VERSION}
@@ -119,13 +119,13 @@ def with_preconditions(manifest: Manifest, live: Manifest | None) -> dict[str, A
 
 
 def ref_of(manifest: Manifest, kind: Kind) -> ObjectRef:
-    """Reference to `manifest`, which is known to be of `kind`."""
+    """Return a reference to `manifest`, which is known to be of `kind`."""
     meta = metadata(manifest)
     return ObjectRef(kind, meta.get("namespace") if kind.namespaced else None, str(meta.get("name", "")))
 
 
 def merge_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON merge patch (RFC 7396): null removes, mappings merge, everything else replaces."""
+    """Apply a JSON merge patch (RFC 7396): null removes, mappings merge, everything else replaces."""
     patched = dict(target)
     for key, value in patch.items():
         if value is None:
@@ -139,13 +139,13 @@ def merge_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str
 
 
 def same_json(first: Json, second: Json) -> bool:
-    """Whether two JSON values say the same, whatever the order of keys and the spelling of numbers."""
-    # A stack instead of recursion: free objects may be nested as deep as the API server lets them be. It holds no more
-    # than one entry a level, because the garbage collector looks at each.
+    """Report whether two JSON values are equal, whatever the order of keys and the spelling of numbers."""
+    # A stack instead of recursion: free objects may be nested as deep as the API server permits. It has one entry per
+    # level at most, because the garbage collector visits each.
     stack: list[Iterator[tuple[Json, Json]]] = [iter(((first, second),))]
     while stack:
         for left, right in stack[-1]:
-            if type(left) is str:  # most leaves: the questions below are the dearer part of a settled decision
+            if type(left) is str:  # most leaves: the checks below take most of the time of a settled decision
                 if left != right:
                     return False
             elif type(left) in _LEAVES:
@@ -166,7 +166,7 @@ def _is_mapping(value: Json) -> bool:
 
 
 def _members(left: Json, right: Json) -> Iterator[tuple[Json, Json]] | None:
-    """What stands opposite each other in two objects of the same keys or two lists of one length; None for others."""
+    """Return pairs of members of two objects with the same keys, or of two lists of one length; None otherwise."""
     if _is_mapping(left) and _is_mapping(right):
         return ((item, right[key]) for key, item in left.items()) if left.keys() == right.keys() else None
     if isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):

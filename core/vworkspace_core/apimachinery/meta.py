@@ -43,7 +43,7 @@ class Condition:
 
 
 def condition_json(condition: Condition) -> dict[str, Any]:
-    """The condition as an apply configuration has it: whole, so that a status that says the same is the same."""
+    """Return the condition as in an apply configuration: whole, so that equal statuses are equal JSON."""
     body = {
         "type": str(condition.type),
         "status": str(condition.status),
@@ -69,7 +69,7 @@ class OwnerReference:
 
 @attrs.frozen
 class ObjectMeta:
-    """The part of metadata the core reads. Times are RFC 3339 text as the server sent them."""
+    """The part of metadata that the core reads. Times are RFC 3339 text as the server sent them."""
 
     name: str
     namespace: str = ""

@@ -1,4 +1,4 @@
-"""Names and label values that Kubernetes takes, and the rule by which long ones are cut (RES-5)."""
+"""Names and label values that Kubernetes accepts, and the rule by which long ones are cut (RES-5)."""
 
 import hashlib
 import re
@@ -7,11 +7,11 @@ from typing import Final
 from vworkspace_core.apimachinery.formats import LABEL_VALUE
 
 LONGEST_LABEL: Final = 63
-"""Characters a label value or a DNS label may have."""
+"""The longest label value or DNS label, in characters."""
 
 
 LABEL_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _ and ., first and last a letter or digit"
-"""The same for people."""
+"""The rule for a label value, for people."""
 
 
 _HASH_DIGITS: Final = 10
@@ -27,16 +27,15 @@ _UID_HEAD: Final = re.compile(r"[0-9a-f]{8}(?=-|\Z)")
 
 
 def is_label_value(text: str) -> bool:
-    """Whether `text`, such as a cluster's id, can be a label's value as it is; one that is empty names nothing."""
+    """Report whether `text`, such as a cluster's id, can be a label's value unchanged; an empty one cannot."""
     return len(text) <= LONGEST_LABEL and _LABEL_VALUE.fullmatch(text) is not None
 
 
 def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
-    """`name` itself when it fits; otherwise its head, closed with ten hex digits of the SHA-256 of the whole.
+    """Return `name` itself if it fits; otherwise its head, closed with ten hex digits of the SHA-256 of the whole.
 
-    The head loses its trailing non-alphanumerics before the hash is joined to it. Deterministic in every
-    process; names that differ only beyond the cut stay apart. Raises ValueError when `limit` leaves no room
-    for the hash.
+    The head loses its trailing non-alphanumerics before the hash is joined to it. Deterministic in every process; names
+    that differ only beyond the cut stay distinct. Raises ValueError if `limit` leaves no room for the hash.
     """
     if len(name) <= limit:
         return name
@@ -44,7 +43,7 @@ def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
 
 
 def engine_object_name(operation_name: str, uid: str, limit: int = LONGEST_LABEL) -> str:
-    """`<operation name>-<8 hex of the uid>`, the name part cut to fit, the hex part kept (OPS-1).
+    """Return `<operation name>-<8 hex of the uid>`, the name part cut to fit, the hex part kept (OPS-1).
 
     A uid that is no UUID contributes eight hex digits of its SHA-256 instead.
     """
@@ -54,7 +53,10 @@ def engine_object_name(operation_name: str, uid: str, limit: int = LONGEST_LABEL
 
 
 def closed_name(name: str, tail: str, limit: int = LONGEST_LABEL) -> str:
-    """`<name>-<tail>`, the name part cut to fit, the tail kept. Raises ValueError when `limit` leaves it no room."""
+    """Return `<name>-<tail>`, the name part cut to fit, the tail kept.
+
+    Raises ValueError if `limit` leaves it no room.
+    """
     if len(name) + 1 + len(tail) <= limit:
         return f"{name}-{tail}"
     if limit < len(tail):

@@ -1,4 +1,4 @@
-"""JSON that is nested deeper than the decoder can follow: what is too deep is cut out, the rest is read (RUN-11).
+"""JSON that is nested deeper than the decoder can follow: values too deep are cut out, the rest is read (RUN-11).
 
 Linear, and without recursion: the API server stores objects some 10,000 levels deep, in any namespace, and one of them
 must not keep its neighbours from being read.
@@ -15,34 +15,34 @@ import msgspec
 T = TypeVar("T")
 
 LEVELS: Final = 150
-"""More than the core admits, so that it is the core that names the path of what is too deep."""
+"""More than the core admits, so that the core names the path of a value nested too deeply."""
 
 TOO_DEEP: Final = f"is nested too deeply to be read: at most {LEVELS} levels"
-"""What to say of a path that was cut out."""
+"""The message about a path that was cut out."""
 
 UNREADABLE: Final = "vworkspace.io/unreadable"
-"""A field beside `metadata` that no API server sends: the paths that were cut out of an object, as a list."""
+"""A field next to `metadata` that no API server sends: the paths that were cut out of an object, as a list."""
 
 _CUT: Final = "\x00cut: nested too deeply"
 _CUT_JSON: Final = msgspec.json.encode(_CUT)
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
-# What does not end is a string up to the end of the text: it is not looked for anew from each of its quotes (RUN-11).
+# An unterminated string extends to the end of the text: it is not searched again from each of its quotes (RUN-11).
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKET: Final = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+(?:[\[\]{}]|\Z)', re.DOTALL)
-"""One bracket, with everything before it; in the end what no bracket follows."""
+"""One bracket, with everything before it; at the end, the text after the last bracket."""
 _NO_BRACKET: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _STEP: Final = [1 if byte in b"[{" else -1 if byte in b"]}" else 0 for byte in range(256)]
 
 _LARGE: Final = 64 * 1024
 _HEADROOM: Final = 100
-"""Frames of the interpreter's stack that are left to whoever reads the object later, where it stands deeper."""
+"""Frames of the interpreter's stack that are left to later readers of the object, whose stack is deeper."""
 _SHALLOW: Final = 4 * _HEADROOM
-"""Brackets that a text may have, and so levels, which whoever reads it has room for in any case."""
+"""The number of brackets, and so of levels, for which every reader has room in any case."""
 
 
 def pruned(text: str, levels: int = LEVELS) -> str:
-    """JSON text with null in place of every object or list nested deeper than `levels`. Linear, no recursion."""
+    """Return JSON text with null in place of every object or list nested deeper than `levels`. Linear, no recursion."""
     parts: list[str] = []
     depth, copied = 0, 0
     for token in _TOKEN.finditer(text):
@@ -58,17 +58,17 @@ def pruned(text: str, levels: int = LEVELS) -> str:
 
 
 def decode_answer(raw: bytes, *path: str | tuple[str, ...]) -> Any:
-    """What the API server answered. `path` leads to the object in it, or to a list of objects; empty: all of it.
-    Its last step may name several.
+    """Decode an answer of the API server, at any depth.
 
-    Of an object that is too deep, the values below its fields that make it so are left out, and their paths named in
-    its field `UNREADABLE`. Raises msgspec.DecodeError and UnicodeDecodeError for what is no JSON.
+    `path` leads to the object in it, or to a list of objects; empty means the whole answer. Its last step may name
+    several. In an object nested too deeply, the values below its fields that make it so are left out, and its field
+    `UNREADABLE` names their paths. Raises msgspec.DecodeError and UnicodeDecodeError for text that is not JSON.
     """
     return decode_with(msgspec.json.decode, raw, *path)
 
 
 def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str, ...]) -> T:
-    """`decode_answer` by a decoder of a type that has the objects of `path` as they are."""
+    """Do the same as `decode_answer` with a decoder of a type that leaves the objects of `path` as they are."""
     try:
         return _calmly(decode, raw)
     except RecursionError:
@@ -83,7 +83,7 @@ def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str
 
 
 def _calmly(decode: Callable[[bytes], T], raw: bytes) -> T:
-    """Half a million small lists are decoded in a quarter of the time where nobody looks for garbage meanwhile."""
+    """Decode without garbage collection, which takes three quarters of the time for half a million small lists."""
     if len(raw) < _LARGE or not gc.isenabled():
         return _with_headroom(decode, raw)
     gc.disable()
@@ -94,7 +94,8 @@ def _calmly(decode: Callable[[bytes], T], raw: bytes) -> T:
 
 
 def _with_headroom(decode: Callable[[bytes], T], raw: bytes) -> T:
-    """Decode as somebody would whose stack is deeper, where that counts: what passes here can be read everywhere."""
+    """Decode with a deeper stack where that matters, so that later readers with a deep stack can read the result
+    too."""
     if raw.count(b"{") + raw.count(b"[") < _SHALLOW:
         return decode(raw)
     return _deeper(decode, raw, _HEADROOM)
@@ -105,13 +106,13 @@ def _deeper(decode: Callable[[bytes], T], raw: bytes, frames: int) -> T:
 
 
 def too_deep(manifest: Any) -> tuple[str, ...]:
-    """The paths that were cut out of an object; empty for one that was read whole."""
+    """Return the paths that were cut out of an object; empty for one that was read whole."""
     mark = manifest.get(UNREADABLE) if isinstance(manifest, dict) else None
     return tuple(mark) if isinstance(mark, list) else ()
 
 
 def _cut(raw: bytes, level: int) -> bytes:
-    """`raw` without the values two levels below objects at `level` that are nested more than `LEVELS` deep."""
+    """Return `raw` without the values two levels below objects at `level` that are nested more than `LEVELS` deep."""
     depths = list(accumulate(map(_STEP.__getitem__, _STRING.sub(b"", raw).translate(None, _NO_BRACKET))))
     parts, copied = [], 0
     brackets, at = _BRACKET.finditer(raw), -1
@@ -125,7 +126,7 @@ def _cut(raw: bytes, level: int) -> bytes:
 
 
 def _too_deep(depths: Sequence[int], level: int) -> Iterator[tuple[int, int]]:
-    """First and last bracket of each value that opens at `level` and is nested too deeply."""
+    """Yield the first and last bracket of each value that opens at `level` and is nested too deeply."""
     deepest = level + LEVELS
     at = 0
     while (over := _index(depths, deepest, at)) is not None:
@@ -134,7 +135,7 @@ def _too_deep(depths: Sequence[int], level: int) -> Iterator[tuple[int, int]]:
             first -= 1
         last = _index(depths, level - 1, over)
         if last is None:
-            return  # it ends within the value: no JSON, as the decoder will say
+            return  # the text ends within the value: not JSON, as the decoder will report
         yield first, last
         at = last + 1
 
@@ -160,7 +161,8 @@ def _below(value: Any, name: str) -> Any:
 
 
 def _mark(manifest: dict[str, Any]) -> None:
-    """Take the cuts out of an object, and name them; who manages which field is nothing that anybody reads there."""
+    """Remove the cuts from an object, and name their paths; `managedFields`, which are not read there, are not
+    named."""
     paths = []
     for name, value in manifest.items():
         below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -1,6 +1,6 @@
-"""OpenAPI schemas of attrs classes, structural as Kubernetes asks for (RES-6).
+"""OpenAPI schemas of attrs classes, structural as Kubernetes requires (RES-6).
 
-Types give the shape, `schema_field` gives what types cannot say, `CEL_RULES` and field rules become
+Types give the shape, `schema_field` adds what types cannot express, `CEL_RULES` and field rules become
 `x-kubernetes-validations`. A field without default is required; `X | None` is optional, never nullable.
 """
 
@@ -26,20 +26,20 @@ _FITTING: Final = (
 
 
 class SchemaTypeError(TypeError):
-    """A class that no schema can be made of; the message has the path of the field."""
+    """A class for which there is no schema; the message has the path of the field."""
 
 
 def object_schema(cls: type[Any], *, every_default: bool = False) -> dict[str, Any]:
-    """Schema of an attrs class, its docstring as description.
+    """Return the schema of an attrs class, its docstring as description.
 
-    `every_default` publishes each default that is a text, a number or true or false, whether or not its field says so.
+    `every_default` publishes each default that is a text, a number or a boolean, whether or not its field requests it.
     Raises SchemaTypeError with the path of a field whose type has no schema.
     """
     return _Generator(every_default).object(cls, cls.__name__, ())
 
 
 def validations(rules: Sequence[CelRule]) -> dict[str, Any]:
-    """The keyword that carries `rules`; empty when there are none."""
+    """Return the keyword with `rules`; empty if there are none."""
     return {"x-kubernetes-validations": [_validation(rule) for rule in rules]} if rules else {}
 
 
@@ -49,7 +49,7 @@ def _validation(rule: CelRule) -> dict[str, str]:
 
 
 def inner_type(annotation: Any) -> tuple[Any, bool]:
-    """What is beside None in an annotation, and whether None is in it."""
+    """Return the type next to None in an annotation, and whether None is in it."""
     if get_origin(annotation) not in (Union, UnionType):
         return annotation, False
     others = [one for one in get_args(annotation) if one is not NoneType]
@@ -92,7 +92,7 @@ class _Generator:
         annotation, _ = inner_type(annotation)
         origin, arguments = get_origin(annotation), get_args(annotation)
         if (form := getattr(annotation, "JSON_SCHEMA", None)) is not None:
-            return dict(form)  # a class that is written in several forms says itself which
+            return dict(form)  # a class that is written in several forms has its own schema
         if annotation is Any:
             return {_FREE: True}
         if origin in _LISTS and arguments:
@@ -129,7 +129,7 @@ def _item(arguments: tuple[Any, ...], path: str) -> Any:
 
 
 def _says_something(default: Any) -> bool:
-    """A default that the API server can fill in; an empty text says no more than an absent one."""
+    """Report whether the API server can fill in a default; an empty text means no more than an absent one."""
     return isinstance(default, str | int | float) and default != ""
 
 

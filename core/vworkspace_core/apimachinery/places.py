@@ -1,4 +1,4 @@
-"""Where something stands in a file: so that a message can say where to look."""
+"""Places in a file, so that a message can point to them."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen(order=True)
 class Place:
-    """A line and column, counted from 1, of a file, and the path of the field; 0 and empty where nothing is known."""
+    """A line and column, counted from 1, of a file, and the path of the field; 0 and empty if unknown."""
 
     path: str = ""
     file: str = ""
@@ -20,16 +20,16 @@ class Place:
 
 
 class Places(Protocol):
-    """Knows where the fields of a document stand."""
+    """The places of a document's fields."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """The place of the field at `path`, or of a character of its text."""
+        """Return the place of the field at `path`, or of a character of its text."""
         ...
 
 
 class NoPlaces:
-    """For a document that was in no file."""
+    """Places for a document that was in no file."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """The path alone."""
+        """Return a place with the path alone."""
         return Place(path)

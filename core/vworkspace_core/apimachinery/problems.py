@@ -1,4 +1,4 @@
-"""What is wrong with an object: every problem at once, each with its path (RES-1, RES-6)."""
+"""Problems of an object: all at once, each with its path (RES-1, RES-6)."""
 
 from collections.abc import Iterable
 from heapq import nsmallest
@@ -7,15 +7,15 @@ from typing import Final
 import attrs
 
 MOST_PROBLEMS: Final = 32
-"""Problems that are counted, and no further: who reads them mends some of them first (RUN-11)."""
+"""The most problems that are reported; readers correct some of them before they see the next (RUN-11)."""
 
 _LONGEST_STEP: Final = 64
-"""Letters of a field's name that a path repeats: names are whatever somebody wrote."""
+"""The most letters of a field's name in a path: a name may be any text."""
 
 
 @attrs.frozen(order=True)
 class Problem:
-    """One thing that is wrong. `path` is in the field's own notation: `spec.endpoints[0].url`."""
+    """One problem. `path` is in the field's own notation: `spec.endpoints[0].url`."""
 
     path: str
     message: str
@@ -25,7 +25,7 @@ class Problem:
 
 
 class ValidationProblems(ValueError):
-    """An object that cannot be read as its kind. `problems` names what is wrong, sorted by path."""
+    """An object that cannot be read as its kind. `problems` are sorted by path."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = first_of(problems)
@@ -36,12 +36,12 @@ class ValidationProblems(ValueError):
 
 
 def first_of(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The first of them by path, each once, and no more than anybody reads."""
+    """Return the first problems by path, each once, at most `MOST_PROBLEMS`."""
     return tuple(nsmallest(MOST_PROBLEMS, set(problems)))
 
 
 def join(path: str, name: str) -> str:
-    """Path of the field `name` under `path`; long names are cut, and those that dots would blur are bracketed."""
+    """Return the path of the field `name` under `path`; cut a long name, put one with dots or quotes into brackets."""
     if len(name) > _LONGEST_STEP:
         name = name[: _LONGEST_STEP - 1] + "…"
     if not name or any(character in name for character in ".[]\"' \n"):
@@ -50,5 +50,5 @@ def join(path: str, name: str) -> str:
 
 
 def index(path: str, position: int) -> str:
-    """Path of one item of a list."""
+    """Return the path of one item of a list."""
     return f"{path}[{position}]"

@@ -1,49 +1,49 @@
-r"""How secrets look in text: the rules by which they are hidden (RES-7).
+"""Patterns of secrets in text: the rules by which they are hidden (RES-7).
 
 Guarantees
-    Every rule takes time linear in the text, whatever the text is (RUN-11): charts and tenants write it. So no rule
-    searches anew from every letter for where something ends, and a run of letters belongs to one start only.
+    Every rule takes time linear in the text, whatever the text is (RUN-11), since charts and tenants write it. So no
+    rule searches from every letter for the end of a match, and a run of letters belongs to one start only.
 Shape
-    A rule is a pattern for lower and upper case alike. What it matches is hidden from the end of its groups `head` and
-    `open` to the start of its group `close`, where it has them. Rules apply in turn, each to what the ones before left.
+    A rule is a pattern for lower and upper case alike. A match is hidden from the end of its groups `head` and `open`
+    to the start of its group `close`, if it has them. Rules apply in turn, each to the result of those before.
 """
 
 import re
 from typing import Final
 
 PLACEHOLDER: Final = "<set via externalSecret>"
-"""The value that stands where External Secrets will put the real one."""
+"""The value in place of one that External Secrets will insert."""
 
 _WORDS: Final = (
     r"(?:password|passwd|passphrase|(?<!existing)(?<!existing[-_])secret|token"
     r"|(?:access|secret|api|private|account|signing|encryption)[-_]?key)"
 )
-# Words that mean other things too: `bypass`, `passed`. Inside a word in lower case they are a part of it.
+# Words that mean other things too: `bypass`, `passed`. Inside a lower-case word they do not count.
 _WEAK: Final = r"(?:(?<![a-z])pass|(?-i:(?<=[a-z])Pass)|(?<![a-z])pwd|credential)"
 
 _SEPARATOR: Final = r"(?:=>|:=|[:=])"
 _QUOTED: Final = r"(?P<open>\\*[\"']).*?(?P<close>(?<!\\)(?P=open)|\Z)"
 _QUOTED_ITEM: Final = r"(?P<item>\\*[\"']).*?(?:(?<!\\)(?P=item)|\Z)"
 _WORD: Final = r"(?:\S*[^\s,;)\]}]|[,;)\]}])"
-"""Up to white space, without the punctuation behind it."""
+"""Text up to white space, without the punctuation after it."""
 _BLOCK: Final = r"[|>][-+]?[ \t]*(?:\n[ \t]+[^\n]*)+"
 _NEXT_LINE: Final = r"\n[ \t]+(?!-(?:\s|\Z)|[\[{]|\\*[\"']?[\w.-]+\\*[\"']?:(?:\s|\Z))\S[^\n]*"
 _ITEMS: Final = r"(?:\n[ \t]*-[ \t]+(?!\\*[\"']?[\w.-]+\\*[\"']?:(?:\s|\Z))[^\n]+)+"
 
-# The path of a problem may end in such a word; what is said of it is no secret. So the project's messages begin.
+# The path of a problem may end in such a word; the message after it is no secret. Our messages begin like this.
 _OUR_WORDS: Final = (
     r"(?:must (?:be|not|start|end|have|hold|equal|name|stand|give|say) |is (?:required|immutable|there|nested|empty)\b"
     r"|is (?:not (?:text|JSON|a finite number)|an integer of)\b|has a name that\b"
     r"|holds secret material\b|unknown (?:field|key)\b|cannot be )"
 )
-# `kubectl create secret … --from-file=token=./token`: kubectl takes nothing but a path there.
+# `kubectl create secret … --from-file=token=./token`: kubectl accepts only a path there.
 _FROM_FILE: Final = r"(?<=--from-file=)[\w.-]+=(?:\.{0,2}|~)/"
 
 _PAIR: Final = (
-    # Keys are looked for where a word begins only: a search from every letter would take quadratic time.
+    # Keys are searched only where a word begins: a search from every letter would take quadratic time.
     rf"(?<![\w.-])(?!{_FROM_FILE})(?P<head>[\w.-]*{_WORDS}(?:[ \t]*\}}\}})?\\*[\"']?[ \t]*{_SEPARATOR}[ \t]*)"
     rf"(?!\\*[\"']?{re.escape(PLACEHOLDER)}|{_OUR_WORDS})"
-    # a value of YAML on lines of its own; one in quotes, also inside JSON inside JSON; a list of such
+    # a value of YAML on lines of its own; a quoted one, also inside JSON inside JSON; a list of such
     rf"(?:{_BLOCK}|{_NEXT_LINE}|{_ITEMS}|{_QUOTED}|\[(?:[\s,]*{_QUOTED_ITEM})+"
     rf"|(?!\\*[\"']|[\[{{]+\s*\\*[\"'\[{{\]}}]){_WORD})"  # one word, but not an object
 )
@@ -57,7 +57,7 @@ _NAME_AND_VALUE: Final = (
     rf"\\*[\"']?value\\*[\"']?[ \t]*[:=][ \t]*)(?:{_QUOTED}|(?!\\*[\"']){_WORD})"
 )
 _PEM_BLOCK: Final = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"
-# A password may hold a slash that somebody forgot to escape; a digest behind an image is no host.
+# A password may contain an unescaped slash; a digest after an image is no host.
 _USER_INFO: Final = r"(?<=://)(?:[^\s/\"'<>]+|[^\s/:@\"'<>]*:[^\s\"'<>]{0,256})(?=@(?!sha\d+:))"
 _AUTHORIZATION: Final = r"(?P<head>authorization\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?:\w+[ \t]+)?)[^\s\"',]+"
 _COOKIE: Final = r"(?P<head>cookie\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?)[^\s\"'\\][^\r\n\"'\\]*"
@@ -65,7 +65,7 @@ _REGISTRY_AUTH: Final = rf"(?P<head>[\"']auth\\*[\"'][ \t]*:[ \t]*){_QUOTED}"
 # "A bearer token is required" shows none.
 _BEARER: Final = r"\b(?P<head>bearer[ \t]+)(?!tokens?[.,;:)]*(?:\s|\Z))[^\s\"',;]{3,}"
 _CLAIM: Final = r"\bvws1\.[-\w]+\.[-\w]+"
-# A JWT, JWS or JWE. Whether there are dots is asked once a word, not anew behind each of its hyphens.
+# A JWT, JWS or JWE. The dots are checked once per word, not again after each of its hyphens.
 _JWT: Final = r"(?<![-\w])(?=[-\w]+\.[-\w]+\.)(?P<head>[-\w]*?)(?<!\w)eyJ[-\w]{8,}\.[-\w]+(?:\.[-\w]*){1,3}"
 _KNOWN_TOKEN: Final = (
     r"(?<![a-z0-9])(?:gh[pousr]_[a-z0-9]{16,}|github_pat_\w{16,}|glpat-[-\w]{16,}|xox[abeprs]-[-\w]{8,}"
@@ -75,13 +75,13 @@ _KNOWN_TOKEN: Final = (
 _PASSWORD_IN_QUOTES: Final = (
     r"(?P<head>(?:password|passwd|passphrase|(?<![a-z])pwd)[ \t]+)(?P<open>[\"'])[^\"'\n]+(?P<close>[\"'])"
 )
-# `client_secret VALUE`, as in the logs of clients: a value has a digit, a sentence goes on with words.
+# `client_secret VALUE`, as in the logs of clients: a value has a digit, a sentence continues with words.
 _SPACED: Final = (
     r"(?<![\w.-])(?P<head>\w{1,64}_(?:secret|token|password|passwd|key)[ \t]+)(?=[^\s\d]{0,64}\d)[^\s,;)\]}]{8,}"
 )
 _FLAG: Final = rf"(?<!\S)(?P<head>--?[\w-]*(?:{_WORDS}|{_WEAK})[ \t]+)(?!-|(?:or|and|are|is)\s)\S+"
 _USER_FLAG: Final = r"(?<!\S)(?P<head>(?:-u|--user)[ \t=]+[^\s:]+:)(?!//)\S+"
-# `mysql -phunter2`; flags of more than one letter that begin so are told apart by their names.
+# `mysql -phunter2`; longer flags that begin so are excluded by name.
 _NO_PASSWORD: Final = (
     r"a(?:ckages?|ge|rallel|rams?|rent|tch|ths?)|eers?|id|ing|lain|lugins?|ods?|orts?|ull|ush|vcs?"
     r"|r(?:efix|eserve|int|ocess|ofile|ogress|oto|otocol|oxy|une)"
@@ -131,8 +131,10 @@ SIGNS: Final = (
         "asia",
     ),
 )
-"""What every text that a rule matches holds one of, in lower case. Nearly all text shows no secret: a look for these is
-cheaper than the rules."""
+"""Parts of which every text that a rule matches contains one, in lower case.
+
+Nearly all text shows no secret, and a search for these is cheaper than the rules.
+"""
 
 LOUD_KEY: Final = re.compile(rf"(?:{_WORDS}|{_WEAK}|authorization|cookie|(?<![a-z])auth)\Z", re.IGNORECASE)
-"""The end of a key of JSON whose value is hidden whole."""
+"""The end of a JSON key whose value is hidden whole."""

@@ -1,4 +1,4 @@
-"""How a manifest names another object."""
+"""References from a manifest to other objects."""
 
 import attrs
 

@@ -1,4 +1,4 @@
-"""The registry of kinds the operator touches, each named once (informers, RBAC and engines derive from it)."""
+"""The registry of kinds that the operator uses, each named once; informers, RBAC and engines derive from it."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ CONFIG_MAP: Final = Kind("", "v1", "ConfigMap", "configmaps")
 SECRET: Final = Kind("", "v1", "Secret", "secrets")
 EVENT: Final = Kind("events.k8s.io", "v1", "Event", "events")
 CORE_EVENT: Final = Kind("", "v1", "Event", "events")
-"""The same objects as the core group shows them, which can select them by what they are about."""
+"""The same objects in the core group, which can select them by the object that they are about."""
 
 POD: Final = Kind("", "v1", "Pod", "pods")
 LEASE: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases")
@@ -44,7 +44,7 @@ CUSTOM_RESOURCE_DEFINITION: Final = Kind(
 )
 
 OWN_KINDS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
-"""The kinds this project defines; their CRDs are generated from the attrs classes (RES-6)."""
+"""The kinds that this project defines; their CRDs are generated from the attrs classes (RES-6)."""
 
 ALL_KINDS: Final = (
     *OWN_KINDS,
@@ -79,4 +79,4 @@ DAEMON_SET: Final = Kind("apps", "v1", "DaemonSet", "daemonsets")
 SERVICE: Final = Kind("", "v1", "Service", "services")
 SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 INGRESS: Final = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
-"""Kinds of charts, and of our own installation: commands look at them, and no decision does."""
+"""Kinds of charts, and of our own installation: commands read them, decisions do not."""

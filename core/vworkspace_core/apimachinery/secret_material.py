@@ -1,7 +1,7 @@
-"""Secret material: what inline values must not hold, and what no output may show (RES-7).
+"""Secret material: it is refused in inline values, and hidden in all output (RES-7).
 
-One set of words serves both. Values are refused by whole keys, which is exact; text is redacted by anything
-that ends like one of them (`redaction`), which may hide too much and never too little.
+One set of words serves both. Values are refused by whole keys, which is exact; text is redacted after any word that
+ends like one of them (`redaction`), which may hide too much and never too little.
 """
 
 import re
@@ -24,43 +24,43 @@ _WHOLE: Final = frozenset(
     }
 )
 _LAST: Final = frozenset("dteynDTEYN_-")
-"""What all of them end in: nearly every key is judged by its last letter."""
+"""The last letters of all these words: nearly every key is judged by its last letter."""
 
 _NAMES_A_SECRET: Final = "existingsecret"
 _HARMLESS: Final = frozenset({int, float, bool, type(None)})
 _PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
 
 _DEEPEST: Final = 64
-"""Nesting beyond which a value is hidden as a whole instead of being looked into."""
+"""The nesting beyond which a value is hidden as a whole instead of being searched."""
 
 _LONGEST_KEY: Final = 512
-"""Letters of a key that are looked at, from its end, where the words stand."""
+"""The most letters of a key that are examined, from its end, where the words are."""
 
 LONGEST_SHOWN: Final = 4096
-"""Bytes of a text that somebody is to read, where nothing else bounds it."""
+"""The longest text to show, in bytes, unless another limit applies."""
 
 _SHOWN_STEPS: Final = 16
-"""Steps of a path that are told at either end."""
+"""Steps of a path that are shown at either end."""
 
 
 class _Letters(dict[int, int | str]):
-    """For `str.translate`: what a letter looks like in ASCII. Keeps none of those that it is asked for."""
+    """A table for `str.translate`: the ASCII letter that a letter resembles. Results are not cached in it."""
 
     def __missing__(self, code: int) -> int | str:
         first = unicodedata.normalize("NFKD", chr(code))[0]
         return first if first.isascii() else code
 
 
-# Letters of Cyrillic and Greek that nobody tells from Latin ones; accents and full width are decomposed.
+# Letters of Cyrillic and Greek that look like Latin ones; accents and full width are decomposed.
 _LIKE: Final = "аьсԁеһіјкӏмтпорԛѕυνѵԝхуАВСЕНІЈКМОРЅТХУαεικορτχΑΒΕΗΙΚΜΝΟΡΤΥΧıɡ"
 _MEANT: Final = "abcdehijklmtnopqsuvvwxyABCEHIJKMOPSTXYaeikoptxABEHIKMNOPTYXig"
 _LOOKALIKES: Final = _Letters({**{code: code for code in range(128)}, **str.maketrans(_LIKE, _MEANT)})
 
 _Child = tuple[str | int, Any, bool]
-"""A step, what is there, and whether a text there is a secret."""
+"""A step, its value, and whether a text there is a secret."""
 
 _Steps = tuple[Any, str | int] | None
-"""The way to a value: the way to what holds it, and the step from there. Spelled only where it is told."""
+"""The path to a value: the path to its container, and the last step. Spelled out only for a message."""
 
 
 LONGEST_MESSAGE = 1024
@@ -68,9 +68,9 @@ LONGEST_MESSAGE = 1024
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether a value under `key` is secret material, whatever the key's case, hyphens and alphabet.
+    """Report whether a value under `key` is secret material, whatever the key's case, hyphens and alphabet.
 
-    What names a Secret is none (`existingSecret…`), whatever it ends in.
+    A key that names a Secret (`existingSecret…`) is none, whatever it ends in.
     """
     if key[-1:].isascii() and key[-1:] not in _LAST:
         return False
@@ -79,22 +79,22 @@ def is_secret_key(key: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """`text` with every letter that looks like one of ASCII written as that one; exactly as long."""
+    """Return `text`, equally long, with every letter that looks like an ASCII one replaced by that one."""
     return text if text.isascii() else text.translate(_LOOKALIKES)
 
 
 def find_secret_material(values: Any, path: str = "") -> tuple[str, ...]:
-    """Paths of the leaves of `values` (JSON) that are secret material, in document order, `path` in front.
+    """Return the paths of leaves of `values` (JSON) that are secret material, in document order, after `path`.
 
-    Looks into objects and lists at any depth, and stops when it has found enough to tell (RUN-11). Texts and numbers
-    in a list count under the key of the list, and `{name: DB_PASSWORD, value: …}` under that name. Empty texts and the
-    placeholder are no material; a PEM private key is, under any key.
+    Searches objects and lists at any depth, and stops when it has found as many as are reported (RUN-11). Texts and
+    numbers in a list count under the key of the list, and `{name: DB_PASSWORD, value: …}` under that name. Empty texts
+    and the placeholder are no material; a PEM private key is, under any key.
     """
     return tuple(islice(_find(values, path), MOST_PROBLEMS))
 
 
 def _find(values: Any, path: str) -> Iterator[str]:
-    # A stack instead of recursion: values may be nested as deep as the API server lets them be.
+    # A stack instead of recursion: values may be nested as deep as the API server permits.
     stack: list[tuple[Iterator[_Child], _Steps]] = [(iter([("", values, False)]), None)]
     while stack:
         children, way = stack[-1]
@@ -120,7 +120,7 @@ def _members(value: Mapping[Any, Any]) -> Iterator[_Child]:
 
 
 def _keys(value: Mapping[Any, Any]) -> Iterator[tuple[Any, bool]]:
-    """Each key, and whether it holds a secret: by itself, or as the `value` of what has a secret's name."""
+    """Yield each key, and whether it holds a secret: by its own name, or as the `value` next to a secret's name."""
     named = _names_secret(value)
     for key in value:
         yield key, is_secret_key(str(key)) or (named and key == "value")
@@ -159,14 +159,14 @@ _USER: Final = re.compile(r"(?<=://)[^/?#\s]*@")
 
 
 def without_user(url: str) -> str:
-    """`url` without a user and password. Total: what is no URL stays as it is."""
+    """Return `url` without user and password; text that is no URL stays unchanged."""
     return _USER.sub("", url)
 
 
 def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
-    """`text` as it may be shown in at most `longest` bytes of UTF-8: cut, then redacted, then cut (RUN-11).
+    """Return `text` fit to be shown in at most `longest` bytes of UTF-8: cut, then redacted, then cut (RUN-11).
 
-    A word that the first cut went through is hidden when it may have been the start of a secret.
+    A word that the first cut went through is hidden if it may have been the start of a secret.
     """
     if len(text) > 4 * longest:
         text = _cut(text, 4 * longest)
@@ -181,20 +181,20 @@ def _cut(text: str, longest: int) -> str:
 
 
 _STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""C0 and C1 without tab and line break, and what changes the direction of text or breaks a line unseen."""
+"""C0 and C1 without tab and line break, and characters that change the direction of text or break a line invisibly."""
 
 
 def visible(text: str) -> str:
-    """Return `text` with what would steer a terminal written as JSON escapes it."""
+    """Return `text` with control characters that affect a terminal written as JSON escapes."""
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def redact(value: Any) -> Any:
-    """`value` (text or JSON) with `***` in place of every secret it shows. Idempotent, never raises.
+    """Return `value` (text or JSON) with `***` in place of every secret in it. Idempotent, never raises.
 
-    Text: private keys, passwords in URLs, bearer and basic credentials, JWTs, approval claims, tokens of well-known
-    makes, and whatever follows a secret key and `=` or `:`. JSON: values under secret keys, and every text as above.
-    The placeholder stays.
+    Text: private keys, passwords in URLs, bearer and basic credentials, JWTs, approval claims, well-known forms of
+    tokens, and anything after a secret key and `=` or `:`. JSON: values under secret keys, and every text as above. The
+    placeholder stays.
     """
     return _redact(value, secret=False, depth=0)
 
@@ -223,7 +223,7 @@ def _is_loud(key: str) -> bool:
 
 _LONGEST_REMEMBERED_KEY: Final = 64
 _remembered_key = lru_cache(maxsize=1024)(_is_loud)
-"""Log lines and reports have the same few keys; their patterns were the dearest part of a line."""
+"""Log lines and reports have the same few keys, and matching them took most of the time for a line."""
 
 
 def _redact_text(text: str, secret: bool) -> str:
@@ -245,7 +245,7 @@ def _may_show(plain: str) -> bool:
 
 
 def _hidden(rule: re.Pattern[str], text: str, plain: str) -> tuple[str, str]:
-    """`text` and `plain`, of equal length, without what `rule` finds in `plain`."""
+    """Return `text` and `plain`, of equal length, without what `rule` finds in `plain`."""
     spans = [_span(match) for match in rule.finditer(plain)]
     if not spans:
         return text, plain
@@ -269,13 +269,13 @@ def _without(spans: list[tuple[int, int]], text: str) -> str:
 
 
 _LONGEST_REMEMBERED = 512
-"""Characters: Flux's failures may have 32 Ki, and thousands of those would be the memory of the whole process."""
+"""Characters: Flux's failures may have 32 Ki, and thousands of those would fill the memory of the process."""
 
 
 def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:
-    """A message as it may be shown: redacted, and cut at `longest` bytes of UTF-8.
+    """Return a message fit to be shown: redacted, and cut at `longest` bytes of UTF-8.
 
-    Short ones are remembered, since Flux repeats itself and the patterns of redaction are the dearest part of a settled
+    Short results are cached, since Flux repeats its messages and redaction takes most of the time of a settled
     decision.
     """
     return _remembered(message, longest) if len(message) <= _LONGEST_REMEMBERED else shown(message, longest)

@@ -1,1 +1,1 @@
-"""What the operator says of itself: the status of the Cluster object of its own id (RES-3, RES-4)."""
+"""The status of the Cluster object with the operator's own id: the operator's report about itself (RES-3, RES-4)."""

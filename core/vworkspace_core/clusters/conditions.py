@@ -1,8 +1,8 @@
-"""The conditions of a Cluster; those that nothing is known about are left out, and stay as they were.
+"""The conditions of a Cluster; those without present information are left out, and stay as they were.
 
 Connected turns False once polls have failed for a while (ten seconds) and True at the first round trip: a single poll
-that a proxy drops is no news. A restart changes nothing: before the first answer, the status stands as the process
-before left it. Without an agent nothing is connected and nothing is lost, and the two conditions say so (SEE-4).
+that a proxy drops does not count. A restart changes nothing: until the first answer, the status stays as the former
+process left it. Without an agent there is no connection to lose, and the two conditions say so (SEE-4).
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,11 +22,11 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 _NO_AGENT: Final = "the operator runs with --no-agent: it reconciles what is applied here, and takes no jobs"
 
 OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.CLOCK_SKEW})
-"""What only an agent can have: without one these conditions go."""
+"""Conditions that require an agent: without one they are removed."""
 
 
 def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]) -> tuple[Wanted, ...]:
-    """What is known now, in the order of the vocabulary."""
+    """Return the conditions that are known now, in the order of the vocabulary."""
     agent = inventory.agent
     controllers = controllers_condition(inventory.watched, inventory.installation)
     if agent is None:
@@ -48,7 +48,7 @@ def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]
 
 
 def _clocks(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wanted]:
-    """Told where they differ, and afterwards that they do not any more."""
+    """Yield ClockSkew while the clocks differ, and once more as False when they agree again."""
     if agent.apart:
         yield Wanted(Type.CLOCK_SKEW, _TRUE, Reason.CLOCKS_DIFFER, agent.apart)
     elif any(condition.type == Type.CLOCK_SKEW for condition in previous) and agent.connection.last_ok is not None:
@@ -61,7 +61,7 @@ def _connected(inventory: ClusterInventory, agent: AgentReport) -> Iterator[Want
         case Connectivity.CONNECTED:
             yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK)
         case Connectivity.REJECTED:
-            # It was reached, and it said no.
+            # It was reached, and it refused.
             yield Wanted(Type.CONNECTED, _TRUE, Reason.ROUND_TRIP_OK, _joined("the credential is rejected", pending))
         case Connectivity.UNREACHABLE if link.since and inventory.now.since(link.since) >= inventory.damping:
             message = _joined(f"since {format_time(link.since.wall)}: {link.error}", pending)
@@ -76,7 +76,7 @@ def _joined(*parts: str) -> str:
 
 def _disconnected(inventory: ClusterInventory, agent: AgentReport, previous: Sequence[Condition]) -> Iterator[Wanted]:
     link = agent.connection
-    # A poll that is held open is no silence, however long it waits; one that hangs ends in a failure.
+    # A poll that is held open is not silence, however long it waits; one that hangs ends in a failure.
     lost = link.connectivity in (Connectivity.UNREACHABLE, Connectivity.UNKNOWN)
     if lost and inventory.now.since(agent.quiet_since) >= inventory.window:
         when = "the operator started" if link.last_ok is None else format_time(link.last_ok.wall)

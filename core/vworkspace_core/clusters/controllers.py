@@ -1,10 +1,10 @@
-"""Whether those that the operator relies on are there and can be seen: ControllersHealthy and `installedEngines`.
+"""Availability of the controllers that the operator relies on: ControllersHealthy and `installedEngines`.
 
-A controller counts as missing when a definition of its kinds is, and only if instances cannot do without it: an
-engine that is not installed is no fault of the cluster (an Operation that asks for it says so). It counts as degraded
-when the operator cannot see its kinds: their informer has failed several times in a row, which takes half a minute at
-least, so that a passing trouble changes nothing. A right that is missing is named, with the command that gives it.
-Whether the controller's own pods work, only its objects tell.
+A controller counts as missing if a definition of its kinds is missing, and only if instances need it: an engine that is
+not installed is no fault of the cluster (an Operation that requires it reports that). It counts as degraded if the
+operator cannot watch its kinds: their informer has failed several times in a row, which takes at least half a minute,
+so that a passing failure changes nothing. A missing right is named, with the command that grants it. The controller's
+pods are not checked: only its objects show whether they work.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,12 +22,12 @@ from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.meta import ConditionStatus
 
 IN_A_ROW: Final = 6
-"""Failures of an informer that are no passing trouble: with its backoff, half a minute at least."""
+"""The failures of an informer after which they are not passing: with its backoff, at least half a minute."""
 
 
 @attrs.frozen
 class Watched:
-    """One kind as its informer has it. `trouble` is what failed last, empty when nothing is wrong."""
+    """One kind as its informer reports it. `trouble` is the last failure, empty if there is none."""
 
     served: bool = True
     failures: int = 0
@@ -39,12 +39,12 @@ class _Controller:
     name: str
     kinds: tuple[Kind, ...]
     is_needed: bool = False
-    """Whether instances cannot do without it."""
+    """True if instances need it."""
 
 
 _SOURCES: Final = (known.OCI_REPOSITORY, known.HELM_REPOSITORY, known.HELM_CHART)
 FLUX_KINDS: Final = (known.HELM_RELEASE, *_SOURCES)
-"""Without these nothing is deployed."""
+"""Kinds without which nothing is deployed."""
 _CONTROLLERS: Final = (
     _Controller("vworkspace-operator", known.OWN_KINDS, is_needed=True),
     _Controller("source-controller", _SOURCES, is_needed=True),
@@ -64,16 +64,16 @@ ENGINE_KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
     "volsync": (known.REPLICATION_SOURCE, known.REPLICATION_DESTINATION),
     "workflow": (known.WORKFLOW,),
 }
-"""The kinds whose definitions make an engine usable; those of Kubernetes itself are always there."""
+"""The kinds whose definitions make an engine usable; those of Kubernetes itself always exist."""
 
 
 def installed_engines(watched: Mapping[Kind, Watched]) -> tuple[str, ...]:
-    """Names of the engines whose kinds are served here, in alphabetical order."""
+    """Return the names of the engines whose kinds are served here, in alphabetical order."""
     return tuple(name for name, kinds in sorted(ENGINE_KINDS.items()) if all(_served(watched, kind) for kind in kinds))
 
 
 def controllers_condition(watched: Mapping[Kind, Watched], installation: Installation = PRINTED) -> Wanted:
-    """ControllersHealthy. What is missing weighs more than what is degraded; the message names everything."""
+    """Return ControllersHealthy. A missing controller goes before a degraded one; the message names all."""
     missing, degraded = list(_missing(watched, installation)), list(_degraded(watched, installation))
     message = ". ".join((*missing, *degraded))
     kind = ClusterConditionType.CONTROLLERS_HEALTHY

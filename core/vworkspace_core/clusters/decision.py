@@ -1,7 +1,7 @@
-"""What to write to the Cluster object of this cluster's id, if anything (RES-3, RES-4, REC-6).
+"""The decision about the Cluster object of this cluster's id (RES-3, RES-4, REC-6).
 
-A change of a condition or a field is written at once. What only moves along, the time of the last round trip and the
-counts in messages, is written once a minute at most; when neither moves, nothing is written at all.
+A changed condition or field is written at once. The time of the last round trip and the counts in messages, which
+change all the time, are written at most once a minute; if neither has changed, nothing is written.
 """
 
 from collections.abc import Iterator
@@ -30,9 +30,9 @@ from vworkspace_core.controller.status import LiveStatus, Minor, event_of, statu
 from vworkspace_core.ports import KubernetesEvent
 
 HEARTBEAT_SECONDS: Final = 60.0
-"""How often `lastHeartbeat` and counts in messages are written at most."""
+"""The shortest time between two writes of `lastHeartbeat` and of counts in messages."""
 MOST_NAMESPACES: Final = 1000
-"""More names than this would make the object heavy for everyone who watches it."""
+"""More names than this would make the object too large for all its watchers."""
 
 _SOONEST: Final = 0.1
 _OWN: Final[frozenset[str]] = frozenset(ClusterConditionType)
@@ -43,7 +43,7 @@ _GOOD_WHEN_FALSE: Final = frozenset(
 
 
 def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
-    """The status of `source`; empty for the Cluster of another id."""
+    """Decide the status of `source`; empty for the Cluster of another id."""
     if source.spec.cluster_id != inventory.cluster_id:
         return Decision()
     change = status_change(
@@ -63,7 +63,7 @@ def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
 
 
 def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
-    """The Cluster object that the operator makes for itself where there is none; no password in `endpoint` shows."""
+    """Return the Cluster object that the operator creates if there is none, without any password in `endpoint`."""
     manifest = CLUSTER.manifest(cluster_name(cluster_id))
     where = {"controlPlaneEndpoint": without_user(endpoint)} if endpoint else {}
     return {**manifest, "spec": {"clusterId": cluster_id, **where}}
@@ -71,7 +71,7 @@ def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
 
 def _live(source: Cluster, inventory: ClusterInventory) -> LiveStatus:
     meta, status = source.metadata, source.status
-    # Both are sets: that the server tells them in another order is no change.
+    # Both are sets: another order from the server is no change.
     engines, namespaces = installed_engines(inventory.watched), _namespaces(inventory)
     known = attrs.evolve(
         status,
@@ -88,7 +88,7 @@ def _as_set(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _conditions(source: Cluster, inventory: ClusterInventory) -> Iterator[Wanted | Condition]:
-    """What is known now, and what stands of which nothing is known, in the order of the vocabulary."""
+    """Yield the known conditions, and the present ones of which nothing is known, in the order of the vocabulary."""
     previous = _kept(source.status, inventory)
     known: dict[str, Wanted | Condition] = {condition.type: condition for condition in previous}
     known |= {wanted.type: wanted for wanted in wanted_conditions(inventory, previous)}
@@ -96,7 +96,7 @@ def _conditions(source: Cluster, inventory: ClusterInventory) -> Iterator[Wanted
 
 
 def _status(source: Cluster, inventory: ClusterInventory) -> ClusterStatus:
-    """Everything but the conditions."""
+    """Return the status except the conditions."""
     heard = inventory.agent.connection.last_ok if inventory.agent else inventory.now
     return ClusterStatus(
         last_heartbeat=format_time(heard.wall) if heard else source.status.last_heartbeat,
@@ -124,23 +124,24 @@ def _own(status: ClusterStatus) -> tuple[Condition, ...]:
 
 
 def _kept(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condition, ...]:
-    """The conditions that can go on as they are."""
+    """Return the conditions that may stay as they are."""
     return tuple(condition for condition in _own(status) if inventory.agent or condition.type not in OF_THE_AGENT)
 
 
 def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> float:
-    """Of a process that has just begun, since the heartbeat of the one before it: a restart alone writes nothing."""
+    """Return the seconds since the last write; after a restart since the former heartbeat, so that none is written
+    early."""
     if inventory.written is not None:
         return inventory.now.since(inventory.written)
     try:
         age = (inventory.now.wall - parse_time(old.last_heartbeat or "")).total_seconds()
     except ValueError:
-        return HEARTBEAT_SECONDS  # never written, or by somebody else
-    return age if age >= 0 else HEARTBEAT_SECONDS  # a clock that was set back must not hold it up
+        return HEARTBEAT_SECONDS  # never written, or by another client
+    return age if age >= 0 else HEARTBEAT_SECONDS  # a clock that was set back must not delay it
 
 
 def _next_look(inventory: ClusterInventory, seconds: float) -> float:
-    """Not later than `seconds`, nor than what time alone brings about."""
+    """Return the delay of the next reconcile: `seconds`, or less if a condition changes by time alone before."""
     agent, now = inventory.agent, inventory.now
     if agent is None:
         return seconds
@@ -148,12 +149,12 @@ def _next_look(inventory: ClusterInventory, seconds: float) -> float:
     due = [seconds, inventory.window - now.since(agent.quiet_since)]
     if link.connectivity is Connectivity.UNREACHABLE and link.since is not None:
         due.append(inventory.damping - now.since(link.since))
-    # What is due within a rounding error must not be waited for without time passing.
+    # A deadline within a rounding error must not be awaited without time passing.
     return max(_SOONEST, min(left for left in due if left > 0))
 
 
 def _is_news(change: Transition) -> bool:
-    """A condition that appears in its good state was never bad."""
+    """Report whether a transition deserves an Event; a condition that appears in its good state was never bad."""
     if change.condition.reason == ClusterReason.NO_AGENT:
         return change.condition.type == ClusterConditionType.CONNECTED  # once is enough
     return change.previous is not None or not _is_good(change.condition) or change.condition.type == "Connected"
@@ -161,7 +162,7 @@ def _is_news(change: Transition) -> bool:
 
 def _is_good(condition: Condition) -> bool:
     if condition.reason == ClusterReason.NO_AGENT:
-        return True  # as it is meant to be
+        return True  # as configured
     wanted = ConditionStatus.FALSE if condition.type in _GOOD_WHEN_FALSE else ConditionStatus.TRUE
     return condition.status is wanted
 

@@ -1,6 +1,6 @@
-"""What this installation leaves open to tenants and to whoever is between it and its control plane (RUN-12, M6).
+"""Weak settings of this installation: openings for tenants, or between it and its control plane (RUN-12).
 
-Each opening is a setting that somebody chose, or did not close yet; the Cluster names them with what closes them.
+Each is a setting that was chosen, or not closed yet; the Cluster names them with the remedy.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +19,11 @@ _PAGE = "docs/security.md tells what each means"
 
 @attrs.frozen
 class Exposure:
-    """What is open. `settings` are openings by setting, each a sentence; `unguarded` gated namespaces without Pod
-    Security; `unsigned`: jobs are taken without a signature."""
+    """The weak settings. `settings` are sentences, one per setting; `unguarded` are gated namespaces without Pod
+    Security;
+
+    `unsigned`: jobs are accepted without a signature.
+    """
 
     settings: tuple[str, ...] = ()
     unguarded: tuple[str, ...] = ()
@@ -29,7 +32,7 @@ class Exposure:
 
 
 def hardened_condition(exposure: Exposure) -> Wanted:
-    """Hardened, with everything that is open in its message."""
+    """Return the condition Hardened, with every weak setting in its message."""
     openings = [*exposure.settings, *_beside(exposure)]
     if not openings:
         return Wanted(Type.HARDENED, ConditionStatus.TRUE, Reason.NOTHING_OPEN)
@@ -37,7 +40,7 @@ def hardened_condition(exposure: Exposure) -> Wanted:
 
 
 def _reason(exposure: Exposure) -> Reason:
-    """The widest one: what the message begins with."""
+    """Return the reason of the most severe finding, with which the message begins."""
     if exposure.settings:
         return Reason.OPEN_SETTINGS
     if exposure.any_chart_source or exposure.unsigned:
@@ -70,5 +73,5 @@ def _few(names: Sequence[str]) -> str:
 
 
 def exposure(settings: Iterable[str], unguarded: Iterable[str], policy: Policy, *, unsigned: bool) -> Exposure:
-    """What is open, all together."""
+    """Return all weak settings together."""
     return Exposure(tuple(settings), tuple(sorted(unguarded)), unsigned, not policy.chart_source_lists)

@@ -1,4 +1,4 @@
-"""Everything the status of a Cluster is decided from, as the agent, the caches and the settings have it."""
+"""Input of a Cluster's status: reports from the agent, the caches and the settings."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -21,7 +21,7 @@ DAMPING_SECONDS: Final = 10.0
 
 @attrs.frozen
 class PendingDeliveries:
-    """What waits for the control plane, and how many events were dropped since the buffer was last empty."""
+    """Deliveries that wait for the control plane, and how many events were dropped since the buffer was last empty."""
 
     results: int = 0
     statuses: int = 0
@@ -37,9 +37,9 @@ class PendingDeliveries:
 
 @attrs.frozen
 class AgentReport:
-    """What the agent knows of its connection. `overflow` is the condition BufferOverflow as its outbox has it.
+    """The agent's report about its connection. `overflow` is the condition BufferOverflow as its outbox has it.
 
-    `apart` is how much too far the clocks are apart, in words; empty where they agree.
+    `apart` describes by how much the clocks differ too far; empty if they agree.
     """
 
     connection: ConnectionState
@@ -50,18 +50,18 @@ class AgentReport:
 
     @property
     def quiet_since(self) -> Instant:
-        """When something was last heard, or when listening began."""
+        """The time of the last round trip, or of the agent's start."""
         return self.connection.last_ok or self.started
 
 
 @attrs.frozen(kw_only=True)
 class ClusterInventory(Snapshot):
-    """What is known of the operator at one moment, by the monotonic clock: a stepped wall clock changes nothing.
+    """The state of the operator at one moment, by the monotonic clock: a stepped wall clock changes nothing.
 
-    `window` is the silence after which the cluster counts as disconnected, `damping` how long polls must fail before
-    it counts as unconnected; both are in seconds. `written` is when this process last wrote the status, None before it
-    did. `credentials_secret` is empty where the credential comes from a file.
-    `agent` is None where the operator runs without one (SEE-4).
+    `window` is the silence after which the cluster counts as disconnected, `damping` how long polls must fail before it
+    counts as unconnected; both are in seconds. `written` is when this process last wrote the status, None before it
+    did. `credentials_secret` is empty if the credential comes from a file. `agent` is None if the operator runs without
+    one (SEE-4).
     """
 
     cluster_id: str

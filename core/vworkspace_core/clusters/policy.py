@@ -1,4 +1,4 @@
-"""The policy of a cluster, out of every Cluster object of its id: the strictest of each rule counts (RES-3)."""
+"""The policy of a cluster, from every Cluster object of its id: the strictest of each rule counts (RES-3)."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -10,9 +10,9 @@ from vworkspace_core.apimachinery.manifest import get_path
 
 
 def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -> Policy:
-    """`base` and what the Cluster objects of this id say, as JSON and in any order; each can only narrow it.
+    """Combine `base` with the Cluster objects of this id, as JSON and in any order; each can only narrow it.
 
-    One that somebody deletes no longer says anything: who may do that is the cluster's administrator.
+    A deleted one no longer counts: only an administrator of the cluster may delete it.
     """
     return _together(
         base, frozenset(policy for cluster in clusters if (policy := _policy_of(cluster, cluster_id)) is not None)
@@ -30,7 +30,7 @@ def _together(base: Policy, policies: frozenset[Policy]) -> Policy:
 
 @lru_cache(maxsize=64)
 def _policy_of(cluster: bytes, cluster_id: str) -> Policy | None:
-    """What one Cluster says, None for another cluster's; asked in every decision, of an object that seldom changes."""
+    """Return one Cluster's policy, None for another id; cached, since every decision reads it and it seldom changes."""
     spec = get_path(msgspec.json.decode(cluster), "spec")
     if get_path(spec, "clusterId") != cluster_id:
         return None

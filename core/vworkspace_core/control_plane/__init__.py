@@ -1,1 +1,1 @@
-"""The connection to the control plane, as values: whether it is there, how often to try, what waits to be sent."""
+"""The connection to the control plane, as values: its state, how often to retry, which events wait to be sent."""

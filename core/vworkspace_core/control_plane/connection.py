@@ -1,6 +1,6 @@
-"""Whether the control plane is there and takes our credential, as a value (PULL-5, PULL-7).
+"""The state of the connection to the control plane and of its trust in our credential, as a value (PULL-5, PULL-7).
 
-What the Cluster's conditions make of it says `vworkspace_core.clusters`.
+`vworkspace_core.clusters` derives the Cluster's conditions from it.
 """
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ from vworkspace_core.apimachinery.timestamps import Instant
 
 
 class Connectivity(StrEnum):
-    """What the last round trip said."""
+    """The result of the last round trip."""
 
     UNKNOWN = "unknown"
     CONNECTED = "connected"
@@ -23,7 +23,10 @@ class Connectivity(StrEnum):
 
 @attrs.frozen
 class ConnectionState:
-    """The connection as last seen. `since` is when `connectivity` began; `last_ok` the last round trip that worked."""
+    """The connection as last observed.
+
+    `since` is when `connectivity` began; `last_ok` the last successful round trip.
+    """
 
     connectivity: Connectivity = Connectivity.UNKNOWN
     since: Instant | None = None
@@ -31,16 +34,16 @@ class ConnectionState:
     error: str = ""
 
     def succeeded(self, now: Instant) -> "ConnectionState":
-        """After a round trip."""
+        """Return the state after a successful round trip."""
         since = self.since if self.connectivity is Connectivity.CONNECTED else now
         return ConnectionState(Connectivity.CONNECTED, since, now)
 
     def seen(self, now: Instant) -> "ConnectionState":
-        """After another call than the poll went through: a round trip, whatever the poll says."""
+        """Return the state after a call other than the poll succeeded: a round trip, whatever the poll returns."""
         return attrs.evolve(self, last_ok=now)
 
     def failed(self, error: OperatorError, now: Instant) -> "ConnectionState":
-        """After a round trip that failed."""
+        """Return the state after a failed round trip."""
         state = Connectivity.REJECTED if isinstance(error, Forbidden) else Connectivity.UNREACHABLE
         since = self.since if self.connectivity is state else now
         return ConnectionState(state, since, self.last_ok, shown(error.message))

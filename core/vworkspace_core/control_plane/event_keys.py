@@ -13,12 +13,12 @@ _VERSIONED: Final = re.compile(r"\A(?P<object>[^@]+)@(?P<generation>[1-9][0-9]{0
 
 
 def object_key(ref: ObjectRef) -> str:
-    """`<kind>/<namespace>/<name>`: the part before the generation."""
+    """Return `<kind>/<namespace>/<name>`: the part before the generation."""
     return f"{ref.kind.kind}/{ref.namespace or ''}/{ref.name}"
 
 
 def generation_in(key: str, ref: ObjectRef) -> int | None:
-    """Generation that `key` gives for `ref`; None for a hash, and for a key that speaks of another object."""
+    """Return the generation that `key` gives for `ref`; None for a hash, and for a key about another object."""
     match = _VERSIONED.fullmatch(key)
     if match is None or match["object"].lower() != object_key(ref).lower():
         return None

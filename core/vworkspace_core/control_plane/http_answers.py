@@ -1,4 +1,4 @@
-"""What an HTTP answer of the control plane means, in the core's own errors (PULL-1, PULL-7)."""
+"""Translation of the control plane's HTTP answers into the core's own errors (PULL-1, PULL-7)."""
 
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -15,7 +15,7 @@ from vworkspace_core.apimachinery.errors import (
 
 
 def error_of(status: int, message: str, retry_after: float | None = None) -> OperatorError:
-    """The error that an answer with `status` (not a success) stands for."""
+    """Return the error for an answer with `status`, which is not a success."""
     match status:
         case 400 | 413 | 415 | 422:
             return Invalid(message)
@@ -34,7 +34,7 @@ def error_of(status: int, message: str, retry_after: float | None = None) -> Ope
 
 
 def parse_http_date(text: str | None) -> datetime | None:
-    """An HTTP date as an aware instant; None where it is missing or cannot be read."""
+    """Parse an HTTP date as an aware time; None if it is missing or malformed."""
     if not text:
         return None
     try:
@@ -45,7 +45,7 @@ def parse_http_date(text: str | None) -> datetime | None:
 
 
 def seconds_of(retry_after: str | None, now: datetime) -> float | None:
-    """`Retry-After` in seconds from `now`, in both its forms; None where it is missing or cannot be read."""
+    """Return `Retry-After` in seconds from `now`, in both its forms; None if it is missing or malformed."""
     if not retry_after:
         return None
     text = retry_after.strip()

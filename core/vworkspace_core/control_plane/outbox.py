@@ -1,4 +1,4 @@
-"""Events on their way out: bounded, in order, batched, and never blocked by one bad event (PULL-5, PULL-6)."""
+"""Outgoing events: bounded, in order, in batches, and never blocked by one bad event (PULL-5, PULL-6)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -19,10 +19,10 @@ BATCH: Final = 100
 class Outbox:
     """Events that wait, oldest first. `dropped` counts those lost to a full buffer since it was last drained.
 
-    `ahead` is the next part of a snapshot that makes up for what was dropped: it goes before the events and does not
-    count against `capacity`. It `goes_on` where there is more of it than is here: whole it would be as large as what is
-    owned. `made_up` is how many of `dropped` a snapshot stands for, and
-    `suspect` how many of the next to be sent were last refused together: one of them at least is bad.
+    `ahead` is the next part of a snapshot that replaces dropped events: it is sent before the events and does not count
+    against `capacity`. `goes_on` says that more of the snapshot follows, which is not held here, since a whole one
+    would be as large as all owned objects. `made_up` is how many of `dropped` a snapshot replaces, and `suspect` how
+    many of the next events were last refused together: at least one of them is bad.
     """
 
     events: tuple[Event, ...] = ()
@@ -38,11 +38,11 @@ class Outbox:
 
     @property
     def owes_snapshot(self) -> bool:
-        """Whether something was dropped that no snapshot makes up for yet."""
+        """True if events were dropped that no snapshot replaces yet."""
         return self.dropped > self.made_up
 
     def put(self, events: Sequence[Event]) -> "Outbox":
-        """Take events; the oldest make room when there is none. A heartbeat replaces the one before it."""
+        """Add events; the oldest are dropped if there is no room. A heartbeat replaces the one before it."""
         fresh = [event for event in events if event.get("kind") == "ClusterHeartbeat"]
         older_events = [old for old in self.events if not fresh or old.get("kind") != "ClusterHeartbeat"]
         queued = (*older_events, *events)
@@ -50,29 +50,30 @@ class Outbox:
         return attrs.evolve(self, events=queued[over:], dropped=self.dropped + over)
 
     def with_snapshot(self, events: Iterable[Event], *, goes_on: bool = False) -> "Outbox":
-        """Send the conditions as they are now first; they stand for everything dropped so far."""
+        """Send the present conditions first; they replace everything dropped so far."""
         return attrs.evolve(self, ahead=tuple(events), made_up=self.dropped, suspect=0, goes_on=goes_on)._drained()
 
     def continued(self, events: Iterable[Event], *, goes_on: bool) -> "Outbox":
-        """With the next part of the snapshot. Of one that goes on there is always some here."""
+        """Add the next part of the snapshot. Of one that goes on, some part is always here."""
         return attrs.evolve(self, ahead=(*self.ahead, *events), goes_on=goes_on)._drained()
 
     def batch(self) -> tuple[Event, ...]:
-        """What to send next, half of what is suspect; empty when there is nothing, which is never sent."""
+        """Return the next events to send, half of the suspect ones; an empty batch is never sent."""
         return (self.ahead or self.events)[: (self.suspect + 1) // 2 or BATCH]
 
     def sent(self, batch: Sequence[Event]) -> "Outbox":
-        """After `batch` was accepted; its events may have been pushed out by newer ones meanwhile."""
+        """Return the outbox after `batch` was accepted; newer events may have displaced some of its events
+        meanwhile."""
         return attrs.evolve(self._without(batch), suspect=max(0, self.suspect - len(batch)))._drained()
 
     def refused(self, batch: Sequence[Event]) -> tuple["Outbox", Event | None]:
-        """After `batch` was refused as malformed: half of it next, or the one bad event found and dropped."""
+        """Return the outbox after `batch` was refused as malformed: half of it next, or without the one bad event."""
         if len(batch) > 1:
             return attrs.evolve(self, suspect=len(batch)), None
         return attrs.evolve(self._without(batch), suspect=0)._drained(), (batch[0] if batch else None)
 
     def condition(self) -> Wanted:
-        """BufferOverflow, as the Cluster's status has it."""
+        """Return BufferOverflow for the Cluster's status."""
         if not self.dropped:
             return Wanted(ClusterConditionType.BUFFER_OVERFLOW, ConditionStatus.FALSE, ClusterReason.BUFFER_DRAINED)
         message = f"{self.dropped} events were dropped, oldest first; {len(self.events)} wait"
@@ -81,7 +82,7 @@ class Outbox:
         )
 
     def _drained(self) -> "Outbox":
-        """The count starts anew once nothing waits and everything dropped was made up for."""
+        """Reset the count once no event waits and all dropped ones are replaced."""
         return self if self or self.goes_on or self.owes_snapshot else attrs.evolve(self, dropped=0, made_up=0)
 
     def _without(self, batch: Sequence[Event]) -> "Outbox":

@@ -1,4 +1,4 @@
-"""How fast to try again after a failure: one value per queue, jitter given as an argument (PULL-7).
+"""The pace of retries after a failure: one value per queue, jitter given as an argument (PULL-7).
 
 answer of the control plane            next try
 -------------------------------------  --------------------------------------------------------------
@@ -8,9 +8,9 @@ answer of the control plane            next try
 404, anything else that is no success  1 to 2 minutes: a configuration error; someone has to act
 success                                at once
 
-The range of the jitter goes on doubling beyond the minute at which it is cut off. So a long outage leaves every
-agent with a period of about a minute and a phase of its own, and a fleet comes back evenly; a range that stops at
-a minute brings twice as many in the first second as the average one.
+The range of the jitter goes on doubling beyond the minute at which it is cut off. So after a long outage each agent
+has a period of about a minute and a phase of its own, and a fleet comes back evenly; a range that stops at a minute
+brings twice as many in the first second as the average one.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ from vworkspace_core.apimachinery.errors import Forbidden, OperatorError, Unavai
 from vworkspace_core.controller.backoff import Backoff
 
 SOONEST: Final = 1.0
-"""Seconds that lie between two failures at least."""
+"""The shortest delay between two tries, in seconds."""
 LATEST: Final = 60.0
 SLOW: Final = 300.0
 LONGEST_RETRY_AFTER: Final = 3600.0
@@ -30,16 +30,16 @@ _BACKOFF: Final = Backoff(SOONEST, LATEST)
 
 @attrs.frozen
 class RetryPace:
-    """Failures in a row of one queue."""
+    """Consecutive failures of one queue."""
 
     failures: int = 0
 
     def succeeded(self) -> "RetryPace":
-        """After a success."""
+        """Return the pace after a success."""
         return self if self.failures == 0 else RetryPace()
 
     def failed(self, error: OperatorError, jitter: float) -> tuple["RetryPace", float]:
-        """After a failure: the pace, and seconds until the next try. `jitter` is uniform in [0, 1)."""
+        """Return the pace after a failure, and the seconds until the next try. `jitter` is uniform in [0, 1)."""
         failures = self.failures + 1
         return RetryPace(failures), _delay(failures, error, jitter)
 

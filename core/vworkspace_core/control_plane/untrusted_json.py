@@ -1,6 +1,6 @@
-"""JSON values that must not travel further: too deep, or with texts and numbers that JSON cannot hold (PULL-7).
+"""JSON values that must not be passed on: too deep, or with texts and numbers that JSON cannot hold (PULL-7).
 
-Looked for without recursion, so that a hostile payload cannot exhaust the stack that looks for it.
+The search is not recursive, so that a hostile payload cannot exhaust the stack.
 """
 
 import math
@@ -11,21 +11,21 @@ from typing import Any, Final, TypeAlias
 from vworkspace_core.apimachinery.problems import Problem, index, join
 
 DEEPEST: Final = 100
-"""Levels of objects and lists a job may have. Values of real charts nest ten to twenty levels."""
+"""The most levels of objects and lists in a job. Values of real charts nest ten to twenty levels."""
 
 _NAMED: Final = 12
-"""Levels that a path names; deeper ones are told by the path of that level."""
+"""The most levels in a path; a deeper value gets the path of that level."""
 _MOST: Final = 10
 _INTEGERS: Final = range(-(2**63), 2**64)
 _PLAIN: Final = (bool, type(None))
 _NESTED: Final = (dict, list, tuple, Mapping)
 
 _Place: TypeAlias = tuple["_Place", Any] | None
-"""Where something stands: the place above it and the step from there, a name or a position."""
+"""The place of a value: the place of its container, and the last step, a name or a position."""
 
 
 def flaws(value: Any) -> tuple[Problem, ...]:
-    """The first ten things in `value` that no JSON reader need accept, sorted by path."""
+    """Return the first ten parts of `value` that a JSON reader may refuse, sorted by path."""
     return tuple(sorted(set(islice(_flaws(value), _MOST))))
 
 
@@ -44,7 +44,7 @@ def _flaws(value: Any) -> Iterator[Problem]:
             is_step = not named or _is_text(step)
             if not is_step:
                 yield Problem(_path(place), "has a name that is not text")
-            # A job may hold a hundred thousand of them: only what is wrong or goes deeper costs more than a look.
+            # A job may contain a hundred thousand of them: only a flawed or nested one costs more than this check.
             kind = type(item)
             if kind in _PLAIN or (kind is str and item.isascii()) or (kind is int and item in _INTEGERS):
                 continue
@@ -86,5 +86,5 @@ def _scalar_flaw(value: Any) -> str | None:
 
 
 def _is_text(value: Any) -> bool:
-    # isascii is a flag look-up: nearly all texts end there.
+    # isascii only reads a flag: nearly all texts end here.
     return isinstance(value, str) and (value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value))

@@ -1,18 +1,18 @@
-"""Getting and renewing the agent's credential, as a sans-I/O machine: `step(state, event, now)` (PULL-7, PULL-8).
+"""Issue and renewal of the agent's credential, as a sans-I/O machine: `step(state, event, now)` (PULL-7, PULL-8).
 
     IDLE ── RECORDING_INTENT ── REQUESTING ── STORING ── VERIFYING ── REMOVING_OLD ── IDLE
                                      └─ refused: REMOVING_OLD ─┘
     REGISTERING ── STORING ── VERIFYING ── IDLE
 
-Order of a rotation. The Secret says that one is under way, which proves that it can be written (RECORDING_INTENT); the
-control plane is asked for a token (REQUESTING); the Secret holds the new token beside the old one (STORING); only then
-the new one is used (VERIFYING); when it has worked the old one goes (REMOVING_OLD). After a crash the Secret tells
-where to go on.
+Order of a rotation. The Secret records that one is under way, which proves that it is writable (RECORDING_INTENT); a
+token is requested from the control plane (REQUESTING); the Secret holds the new token next to the old one (STORING);
+only then the new one is used (VERIFYING); when it has worked the old one is removed (REMOVING_OLD). After a crash the
+Secret shows where to continue.
 
-Guarantees. A token is used only when the Secret holds it. The old one is kept until the new one has worked. A
-request is served by one rotation, whatever is repeated. A token put there by hand wins over everything under way.
+Guarantees. A token is used only when the Secret holds it. The old one is kept until the new one has worked. A request
+is served by one rotation, whatever is repeated. A token that was put there by hand wins over everything under way.
 
-Assumptions. Every Write and Ask is answered by one of its events, sooner or later. `now` is the control plane's
+Assumptions. Every effect with a number is answered by one of its events, sooner or later. `now` is the control plane's
 clock, since `expires_at` is (PULL-12). The control plane lets a rotation be repeated with the old token for a while,
 and a registration until its credential was used; so both are repeated at once after a lost answer.
 """
@@ -42,7 +42,7 @@ from vworkspace_core.credentials.state import (
 
 
 def start(stored: StoredCredential, now: datetime, *, jitter: float = 0.0) -> CredentialStep:
-    """A new process, with what the Secret says: a rotation that was under way goes on."""
+    """Start a process from the Secret's content: a rotation that was under way continues."""
     state = CredentialState(stored, stored.token, jitter=jitter)
     if stored.requested and stored.token:
         return ask(attrs.evolve(state, requests=(stored.requested,)))
@@ -50,14 +50,14 @@ def start(stored: StoredCredential, now: datetime, *, jitter: float = 0.0) -> Cr
 
 
 def step(state: CredentialState, event: r.CredentialEvent, now: datetime) -> CredentialStep:
-    """The state after `event`, and the effects to perform, in order."""
+    """Return the state after `event`, and the effects to perform, in order."""
     changed, effects = _react(state, event, now)
     onwards, more = _onwards(changed, now)
     return onwards, (*effects, *more)
 
 
 def next_deadline(state: CredentialState) -> datetime | None:
-    """When a Tick is due; None while nothing waits for time."""
+    """Return when a Tick is due; None while no step waits for a time."""
     if state.stage is not RotationStage.IDLE:
         return state.retry.at
     if not state.stored.token:
@@ -92,7 +92,7 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
 
 
 def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
-    """What a machine at rest tells and begins, if anything."""
+    """Return the reports and the next step of a machine at rest, if any."""
     if state.stage in AT_REST and (state.locked_out or not state.stored.token) and state.bootstrap.token:
         return register(state)
     if state.stage is not RotationStage.IDLE or not state.stored.token:
@@ -101,7 +101,7 @@ def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
     done = (r.RequestsServed(served),) if served else ()
     state = attrs.evolve(state, requests=tuple(request for request in state.requests if request not in served))
     wanted = _wanted(state, now)
-    if state.stored.requested and not wanted:  # an intent of before, which nobody stands behind any more
+    if state.stored.requested and not wanted:  # an earlier intent without a request any more
         forgetting, effects = forget(state)
         return forgetting, (*done, *effects)
     if not wanted or (state.not_before is not None and now < state.not_before):
@@ -111,7 +111,7 @@ def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
 
 
 def _wanted(state: CredentialState, now: datetime) -> tuple[str, ...]:
-    """Every request that a rotation now would serve."""
+    """Return every request that a rotation would serve now."""
     due = renewal_of(state.stored, state.jitter)
     expiry = () if due is None or now < due else (f"expiry/{format_time(state.stored.expires_at or now)}",)
     return (*state.requests, *_unserved((*state.cluster_requests, *expiry), state))
@@ -136,7 +136,7 @@ def _redo(state: CredentialState) -> CredentialStep:
 
 
 def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) -> CredentialStep:
-    """What came of the Write or Ask that is under way."""
+    """Handle the answer to the effect under way."""
     match answer:
         case r.SecretWritten():
             return _wrote(state)
@@ -155,7 +155,10 @@ def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) 
 
 
 def found(state: CredentialState, stored: StoredCredential) -> CredentialStep:
-    """The Secret says `stored`. Another token than ours is somebody's decision, and ends what was under way."""
+    """React to the Secret's content.
+
+    A token that is not ours was put there by a person, and ends what was under way.
+    """
     writing = state.writing
     if state.stage is RotationStage.STORING and writing is not None and stored.token == writing.token:
         return _wrote(state)  # our own write, whose answer is late or lost
@@ -172,35 +175,35 @@ def found(state: CredentialState, stored: StoredCredential) -> CredentialStep:
 
 
 def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialStep:
-    """Another registration token, or none any more."""
+    """Handle another registration token, or the removal of it."""
     news = event != state.bootstrap
     changed = attrs.evolve(state, bootstrap=event)
     if not news or state.stage is not RotationStage.REGISTERING:
         return changed, ()
-    # What was refused with another token need not be waited out.
+    # A refusal of another token does not delay this one.
     return register(changed) if event.token else (settled(changed), ())
 
 
 def worked(state: CredentialState, token: str, now: datetime) -> CredentialStep:
-    """A request with `token` was accepted."""
+    """Record that a request with `token` was accepted."""
     if token != state.in_use:
         return state, ()  # a request that was under way when the token was changed
     state = attrs.evolve(state, locked_out=False)
     if state.stage is RotationStage.REGISTERING and state.stored.token:
-        return settled(state), ()  # there was no need to
+        return settled(state), ()  # the registration was not needed
     if state.stage is not RotationStage.VERIFYING:
         return state, ()
     if token == state.stored.token:
         return forget(state) if state.stored.previous else (settled(state), ())
     if state.not_before is None or now >= state.not_before:
-        # The new one was rejected and the old one works: the control plane has forgotten the new one.
+        # The new one was rejected and the old one works: the control plane has lost the new one.
         requests = state.requests or (f"repair/{format_time(now)}",)
         return intend(attrs.evolve(state, not_before=shifted(now, SLOW)), requests)
     return state, ()
 
 
 def rejected(state: CredentialState) -> CredentialStep:
-    """The token in use is not accepted: try the other one, and when both were tried, a registration."""
+    """Try the other token after a rejection; when both were rejected, register."""
     other = other_token(state)
     locked_out = state.locked_out or not other or other == state.stored.token
     changed = attrs.evolve(state, in_use=other or state.in_use, locked_out=locked_out)
@@ -227,7 +230,7 @@ def _not_written(state: CredentialState, message: str, refused: bool, now: datet
     if state.writing is None:
         return state, ()
     if refused and state.stage is RotationStage.RECORDING_INTENT:
-        # Better now than with a new token that cannot be kept.
+        # Better now than with a new token that cannot be stored.
         return given_up(settled(state), f"the new credential could not be kept: {message}", now)
     level = LogLevel.ERROR if state.stage is RotationStage.STORING else LogLevel.WARNING
     return retry(state, f"the credentials Secret is not written ({state.stage}): {message}", now, level=level)
@@ -235,7 +238,7 @@ def _not_written(state: CredentialState, message: str, refused: bool, now: datet
 
 def _issued(state: CredentialState, new: r.Issued, now: datetime) -> CredentialStep:
     if state.stage not in (RotationStage.REQUESTING, RotationStage.REGISTERING):
-        return state, ()  # somebody has put another token there meanwhile
+        return state, ()  # another token was put there meanwhile
     previous = state.in_use if state.stage is RotationStage.REQUESTING else ""
     served = state.stored.with_served(state.requests)
     writing = StoredCredential(new.token, previous, new.expires_at, now, "", served)
@@ -269,32 +272,32 @@ def _refused(state: CredentialState, message: str, now: datetime) -> CredentialS
 
 
 def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
-    """The Secret is to say that a rotation for `requests` is under way, which proves that it can be written."""
+    """Record in the Secret that a rotation for `requests` is under way, which proves that it is writable."""
     writing = attrs.evolve(state.stored, requested=requests[0])
     return write(attrs.evolve(state, stage=RotationStage.RECORDING_INTENT, requests=requests, writing=writing))
 
 
 def forget(state: CredentialState) -> CredentialStep:
-    """The Secret is to let go of the old token, or of the intent."""
+    """Remove the old token or the intent from the Secret."""
     writing = attrs.evolve(state.stored, previous="", requested="")
     return write(attrs.evolve(state, stage=RotationStage.REMOVING_OLD, writing=writing, retry=Retry()))
 
 
 def write(state: CredentialState) -> CredentialStep:
-    """Write what the Secret is to say."""
+    """Return the effect that writes the Secret's next content."""
     assert state.writing is not None
     number, begun = _next_effect(state)
     return begun, (r.WriteSecret(number, state.stored.token, state.writing),)
 
 
 def ask(state: CredentialState) -> CredentialStep:
-    """Ask the control plane for a new token."""
+    """Request a new token from the control plane."""
     number, begun = _next_effect(state)
     return attrs.evolve(begun, stage=RotationStage.REQUESTING), (r.RequestRotation(number),)
 
 
 def register(state: CredentialState) -> CredentialStep:
-    """Ask the control plane for a first token, with the one-time token."""
+    """Request a first token from the control plane, with the one-time token."""
     bootstrap = state.bootstrap
     number, begun = _next_effect(state)
     asking = attrs.evolve(begun, stage=RotationStage.REGISTERING, writing=None)
@@ -302,6 +305,6 @@ def register(state: CredentialState) -> CredentialStep:
 
 
 def _next_effect(state: CredentialState) -> tuple[int, CredentialState]:
-    """The number of the next effect, and the state that waits for its answer alone."""
+    """Return the number of the next effect, and the state that waits only for its answer."""
     number = state.effect_number + 1
     return number, attrs.evolve(state, effect_number=number, retry=state.retry.started())

@@ -1,4 +1,4 @@
-"""What the credential machine hears of (events) and what it asks for (effects): closed sets, all data.
+"""Events and effects of the credential machine: closed sets, all data.
 
 No token shows in a `repr`.
 """
@@ -16,28 +16,28 @@ from vworkspace_core.credentials.secret import StoredCredential
 
 @attrs.frozen
 class SecretRead:
-    """What the Secret says now."""
+    """The present content of the Secret."""
 
     stored: StoredCredential
 
 
 @attrs.frozen
 class RotationRequested:
-    """Somebody asks for a new credential, once: `request` names who and for what (`job/<key>`)."""
+    """A new credential is requested once: `request` names the requester and its reason (`job/<key>`)."""
 
     request: str
 
 
 @attrs.frozen
 class ClusterRequests:
-    """What stands as long as it stands: requests of the Cluster object (`cluster/<uid>/<generation>`)."""
+    """Requests that count as long as the Cluster object has them (`cluster/<uid>/<generation>`)."""
 
     requests: tuple[str, ...]
 
 
 @attrs.frozen
 class BootstrapToken:
-    """A one-time token to register with, where there is one; empty otherwise."""
+    """A one-time token for registration, if there is one; else empty."""
 
     token: str = attrs.field(default="", repr=False)
     cluster_id: str = ""
@@ -45,12 +45,12 @@ class BootstrapToken:
 
 @attrs.frozen
 class SecretWritten:
-    """The Secret holds what was to be written."""
+    """The Secret was written."""
 
 
 @attrs.frozen
 class WriteFailed:
-    """The Secret was not written, or nobody knows. `refused` tells an answer that will not change by itself."""
+    """The Secret was not written, or it is unknown whether it was. `refused`: a retry will not help."""
 
     message: str
     refused: bool = False
@@ -65,7 +65,7 @@ class SecretChanged:
 
 @attrs.frozen
 class Issued:
-    """The control plane gave a new credential."""
+    """The control plane issued a new credential."""
 
     token: str = attrs.field(repr=False)
     expires_at: datetime | None = None
@@ -73,7 +73,7 @@ class Issued:
 
 @attrs.frozen
 class RequestUnanswered:
-    """No credential yet. `wait` is what the server wants in seconds; `rejected` tells that it was our token."""
+    """No credential yet. `wait` is the delay in seconds that the server requested; `rejected`: it refused our token."""
 
     message: str
     wait: float | None = None
@@ -82,7 +82,7 @@ class RequestUnanswered:
 
 @attrs.frozen
 class RequestRefused:
-    """The control plane will not give one."""
+    """The control plane refuses to issue one."""
 
     message: str
 
@@ -106,7 +106,7 @@ CredentialAnswer: TypeAlias = SecretWritten | WriteFailed | SecretChanged | Issu
 
 @attrs.frozen
 class EffectAnswered:
-    """What came of the effect of this number; one that is no longer waited for changes nothing."""
+    """The answer to the effect of this number; the answer to an outdated effect changes nothing."""
 
     number: int
     answer: CredentialAnswer
@@ -129,9 +129,9 @@ CredentialEvent: TypeAlias = (
 
 @attrs.frozen
 class WriteSecret:
-    """Have the Secret hold `stored`, if its token is still `expected` (empty: or if there is no Secret).
+    """Write `stored` into the Secret if its token is still `expected` (empty: or if there is no Secret).
 
-    Answer Wrote, WriteFailed or Moved.
+    Answered by SecretWritten, WriteFailed or SecretChanged.
     """
 
     number: int
@@ -141,14 +141,14 @@ class WriteSecret:
 
 @attrs.frozen
 class RequestRotation:
-    """Ask for a new credential with the one in use; answer Issued, AskUnanswered or AskRefused."""
+    """Request a new credential with the one in use; answered by Issued, RequestUnanswered or RequestRefused."""
 
     number: int
 
 
 @attrs.frozen
 class RequestRegistration:
-    """Ask for a credential with a one-time token; answers as for Rotate."""
+    """Request a credential with a one-time token; answered as RequestRotation is."""
 
     number: int
     token: str = attrs.field(repr=False)
@@ -160,14 +160,14 @@ TokenRequest: TypeAlias = RequestRotation | RequestRegistration
 
 @attrs.frozen
 class UseToken:
-    """Speak with this token from now on."""
+    """Use this token from now on."""
 
     token: str = attrs.field(repr=False)
 
 
 @attrs.frozen
 class RequestsServed:
-    """These requests are served by a new credential that is kept and has worked."""
+    """These requests are served by a new credential that is stored and has worked."""
 
     requests: tuple[str, ...]
 

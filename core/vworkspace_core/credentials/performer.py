@@ -1,4 +1,4 @@
-"""Performs what the credential machine asks for, on the ports: one effect, one event (PULL-8)."""
+"""The interpreter of the credential machine's effects, on the ports: one effect, one event (PULL-8)."""
 
 import re
 from collections.abc import Mapping
@@ -20,9 +20,10 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,8192}")
 
 @attrs.frozen
 class CredentialPerformer:
-    """Keeps credentials in the Secret of `namespace`.
+    """An interpreter that stores credentials in the Secret of `namespace`.
 
-    `url`, `cluster_id` and `ca` go into a Secret that has no credential yet; with `names` into one that has, too.
+    `url`, `cluster_id` and `ca` are written into a Secret that has no credential yet; with `names` also into one that
+    has.
     """
 
     kube: KubeApi
@@ -35,7 +36,7 @@ class CredentialPerformer:
     names: bool = False
 
     async def perform(self, effect: r.WriteSecret | r.TokenRequest) -> r.EffectAnswered:
-        """Perform `effect` and say what came of it. Every error of the ports is an answer."""
+        """Perform `effect` and return its answer. Every error of the ports is an answer."""
         match effect:
             case r.WriteSecret():
                 return r.EffectAnswered(effect.number, await self._write(effect))
@@ -69,7 +70,7 @@ class CredentialPerformer:
             secret = await self.kube.get(ref)
         except NotFound:
             if effect.expected:
-                # Somebody took it away: what that means is theirs to say, by a new one.
+                # The Secret was deleted: only its creator can decide what that means, by making a new one.
                 return r.WriteFailed(f"{ref} is gone: create it anew", refused=True)
             first = new_secret(self.namespace, self.url, self.cluster_id, effect.stored, self.ca)
             await self.kube.create(first, kind=SECRET, field_manager=FIELD_MANAGER)
@@ -80,7 +81,7 @@ class CredentialPerformer:
         return r.SecretWritten()
 
     def _changed(self, effect: r.WriteSecret, secret: Manifest) -> Manifest:
-        """The Secret that was read, with its resourceVersion, as it is to be."""
+        """Return the Secret that was read, with its resourceVersion and the new content."""
         changed = with_stored(secret, effect.stored)
         if self.names or not effect.expected:
             first = new_secret(self.namespace, self.url, self.cluster_id, effect.stored, self.ca)
@@ -89,13 +90,16 @@ class CredentialPerformer:
 
 
 def registration_body(token: str, cluster_id: str = "", display_name: str = "") -> dict[str, str]:
-    """The body of `POST register`."""
+    """Return the body of `POST register`."""
     optional = {"clusterId": cluster_id, "displayName": display_name}
     return {"registrationToken": token, **{name: text for name, text in optional.items() if text}}
 
 
 def issued_by(answer: Mapping[str, Any], cluster_id: str = "") -> r.Issued:
-    """The credential in an answer to `register` or `rotate`. Raises Unavailable or Invalid, which show no token."""
+    """Return the credential in an answer to `register` or `rotate`.
+
+    Raises Unavailable or Invalid, which show no token.
+    """
     token, ends = answer.get("token"), answer.get("expiresAt")
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise Unavailable("the answer has no token that a header can hold")

@@ -1,7 +1,7 @@
-"""What the credentials Secret holds, as one value (PULL-8, PULL-9, OPS-4).
+"""The content of the credentials Secret, as one value (PULL-8, PULL-9, OPS-4).
 
-The Secret `vworkspace-agent-credentials` lies in the operator's namespace. Whatever of it cannot be read counts as
-absent: who needs a part says that it is missing.
+The Secret `vworkspace-agent-credentials` is in the operator's namespace. A malformed part of it counts as absent: the
+code that needs the part reports that it is missing.
 """
 
 import base64
@@ -34,7 +34,7 @@ _MOST_SERVED: Final = 64
 
 
 class CredentialKey(StrEnum):
-    """Keys of the Secret. The last three are ours: how a rotation survives a crash."""
+    """Keys of the Secret. The last three are ours: they let a rotation survive a crash."""
 
     URL = "control-plane-base-url"
     CLUSTER_ID = "cluster-id"
@@ -54,7 +54,8 @@ class CredentialKey(StrEnum):
 class StoredCredential:
     """The part of the Secret that rotations read and write.
 
-    `requested` names the request of a rotation that is under way; `served` what the last one of each sort served.
+    `requested` names the request of a rotation that is under way; `served` has hashes of the requests that the last
+    rotation of each sort served.
     """
 
     token: str = attrs.field(default="", repr=False)
@@ -65,12 +66,12 @@ class StoredCredential:
     served: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     def has_served(self, request: str) -> bool:
-        """Whether a rotation that is kept served `request`, which is `<sort>/<what>`."""
+        """Report whether a rotation served `request`, which is `<sort>/<what>`."""
         sort, _, what = request.partition("/")
         return content_hash(what) in self.served.get(sort, ())
 
     def with_served(self, requests: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-        """`served`, after a rotation for `requests`."""
+        """Return `served` after a rotation for `requests`."""
         hashes: dict[str, tuple[str, ...]] = {}
         for request in requests:
             sort, _, what = request.partition("/")
@@ -80,10 +81,10 @@ class StoredCredential:
 
 @attrs.frozen
 class Credentials:
-    """Who we are to the control plane, and the keys we share with it. Nothing secret shows in a `repr`.
+    """The operator's identity and shared keys at the control plane. Nothing secret shows in a `repr`.
 
-    `token` is the one to speak with; `stored` is what the Secret says of tokens. Certificates and keys are PEM (the
-    last two also JWK), empty where there are none.
+    `token` is the one to use; `stored` is the Secret's record of tokens. Certificates and keys are PEM (the last two
+    also JWK), empty if there are none.
     """
 
     url: str = attrs.field(default="", repr=lambda url: repr(redact(url)))
@@ -97,21 +98,21 @@ class Credentials:
     signing_key: str = attrs.field(default="", repr=False)
     decryption_key: str = attrs.field(default="", repr=False)
     since: datetime | None = attrs.field(default=None, eq=False)
-    """When the token came where it lies; two credentials are no different for it."""
+    """The time when the token was written to its place; it does not count when credentials are compared."""
 
     @property
     def expires_at(self) -> datetime | None:
-        """When the token ends, by the control plane's clock; None for never or not known."""
+        """The time when the token ends, by the control plane's clock; None for never or unknown."""
         return self.stored.expires_at
 
 
 def secret_ref(namespace: str) -> ObjectRef:
-    """Where the Secret lies."""
+    """Return the reference to the Secret."""
     return ObjectRef(SECRET, namespace, CREDENTIALS_SECRET)
 
 
 def credentials_of(secret: Manifest) -> Credentials:
-    """What `secret` (with `data` as the API server sends it) says. Total: never raises."""
+    """Read the credentials from `secret` (with `data` as the API server sends it). Total: never raises."""
     text = {key: _text(secret, key) for key in CredentialKey}
     return Credentials(
         url=text[CredentialKey.URL],
@@ -129,7 +130,7 @@ def credentials_of(secret: Manifest) -> Credentials:
 
 
 def stored_credential(secret: Manifest) -> StoredCredential:
-    """What `secret` says for rotations. Total: never raises."""
+    """Read the part of `secret` for rotations. Total: never raises."""
     annotations = metadata(secret).get("annotations") or {}
     return StoredCredential(
         token=_text(secret, CredentialKey.TOKEN),
@@ -142,7 +143,7 @@ def stored_credential(secret: Manifest) -> StoredCredential:
 
 
 def with_stored(secret: Manifest, stored: StoredCredential) -> dict[str, Any]:
-    """`secret` as it is to be to say `stored`; everything else in it stays."""
+    """Return `secret` with `stored` written into it; everything else in it stays."""
     meta = dict(metadata(secret))
     annotations = _without_none({**(meta.get("annotations") or {}), **_annotations(stored)})
     meta.pop("annotations", None)
@@ -168,7 +169,7 @@ def _annotations(stored: StoredCredential) -> dict[str, str | None]:
 
 
 def new_secret(namespace: str, url: str, cluster_id: str, stored: StoredCredential, ca: str = "") -> dict[str, Any]:
-    """The Secret of a cluster that was just registered. `ca` is the authority to trust at `url`, PEM."""
+    """Return the Secret of a cluster that was just registered. `ca` is the authority to trust at `url`, PEM."""
     ref = secret_ref(namespace)
     manifest = SECRET.manifest(ref.name, namespace)
     manifest["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "vworkspace-operator"}
@@ -198,7 +199,7 @@ def _bytes(secret: Manifest, key: CredentialKey) -> bytes:
     if not isinstance(text, str):
         return b""
     try:
-        # A trailing newline comes with every editor and every `--from-file`; it is never meant.
+        # Every editor and every `--from-file` adds a trailing newline, which is never meant.
         return base64.b64decode(text, validate=True).strip()
     except (binascii.Error, ValueError):
         return b""
@@ -219,10 +220,11 @@ def _time_of(text: str) -> datetime | None:
 
 
 def token_since(secret: Manifest) -> datetime | None:
-    """When whoever holds the key `token` last wrote; else when the Secret was made. None where neither is told.
+    """Return when the manager of the key `token` last wrote, else when the Secret was created; None if neither is
+    known.
 
-    The API server keeps a time for all that one manager wrote, so a token may be older than this says: by as long as
-    its manager changed other keys only.
+    The API server keeps one time for all fields that a manager wrote, so a token may be older than this: by as long as
+    its manager has changed only other keys.
     """
     entries = get_path(secret, "metadata", "managedFields")
     owned = [entry for entry in entries if _holds_token(entry)] if isinstance(entries, list) else []

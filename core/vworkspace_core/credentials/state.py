@@ -1,4 +1,4 @@
-"""Where the agent's credential stands, and the small steps that every transition of it is made of (PULL-8)."""
+"""State of the agent's credential, and the small steps of which every transition consists (PULL-8)."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -13,18 +13,18 @@ from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.secret import StoredCredential
 
 UNKNOWN_AGE_MARGIN: Final = timedelta(days=1)
-"""How long before its end a credential of unknown age is renewed."""
+"""The time before its end when a credential of unknown age is renewed."""
 _BACKOFF: Final = Backoff(0.5, LONGEST_RETRY)
 """From a second, doubling to a minute."""
 SLOW: Final = timedelta(minutes=5)
-"""What lies between two tries of what was refused."""
+"""The delay between two tries of a refused request."""
 
 
 class RotationStage(StrEnum):
-    """Which answer the machine waits for. The values are in the log, so they stay as they are."""
+    """The answer for which the machine waits. The values are in the log, so they do not change."""
 
     IDLE = "idle"
-    RECORDING_INTENT = "intending"  # the API server: the Secret says that a rotation is under way
+    RECORDING_INTENT = "intending"  # the API server: the Secret records that a rotation is under way
     REQUESTING = "asking"  # the control plane: a new token
     REGISTERING = "registering"  # the control plane: a first token
     STORING = "keeping"  # the API server: the Secret holds the new token
@@ -37,11 +37,11 @@ AT_REST: Final = frozenset({RotationStage.IDLE, RotationStage.VERIFYING})
 
 @attrs.frozen
 class CredentialState:
-    """Where the credential stands. `stored` is what the Secret says, `writing` what it is to say next.
+    """The state of the credential. `stored` is the Secret's content, `writing` its next one.
 
-    `requests` wait for a rotation; `cluster_requests` count as long as the Cluster object has them; `locked_out` tells
-    that no token of ours is accepted; `effect_number` is that of the last effect that is answered; `not_before` is when
-    what failed is tried anew; `jitter` in [0, 1) spreads renewals.
+    `requests` wait for a rotation; `cluster_requests` count as long as the Cluster object has them; `locked_out` says
+    that no token of ours is accepted; `effect_number` is that of the last effect, whose answer counts; `not_before` is
+    when a failed rotation is retried; `jitter` in [0, 1) spreads renewals.
     """
 
     stored: StoredCredential = attrs.field(factory=StoredCredential)
@@ -62,7 +62,7 @@ CredentialStep: TypeAlias = tuple[CredentialState, tuple[r.CredentialEffect, ...
 
 
 def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None:
-    """When a credential is to be renewed: with a quarter of its life left, or up to a third; None for never."""
+    """Return when to renew a credential: with a quarter to a third of its life left; None for never."""
     if stored.expires_at is None or not stored.token:
         return None
     if stored.issued_at is None or stored.issued_at >= stored.expires_at:
@@ -71,13 +71,13 @@ def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None
 
 
 def settled(state: CredentialState) -> CredentialState:
-    """Nothing is under way: at rest, with an old token to forget or without. What was asked for does not count."""
+    """Return the state at rest, with an old token to remove or without. Answers to earlier effects do not count."""
     stage = RotationStage.VERIFYING if state.stored.previous else RotationStage.IDLE
     return attrs.evolve(state, stage=stage, writing=None, retry=Retry(), effect_number=state.effect_number + 1)
 
 
 def other_token(state: CredentialState) -> str:
-    """The token that the Secret holds beside the one in use; empty for none."""
+    """Return the token in the Secret that is not in use; empty if there is none."""
     stored = state.stored
     return next((token for token in (stored.token, stored.previous) if token and token != state.in_use), "")
 
@@ -90,13 +90,13 @@ def retry(
     wait: float | None = None,
     level: LogLevel = LogLevel.WARNING,
 ) -> CredentialStep:
-    """The same again, later: after `wait` seconds, or with backoff. Logged once, however many tries it takes."""
+    """Retry later: after `wait` seconds, or with backoff. It is logged once, however many tries follow."""
     seconds = _BACKOFF.delay(state.retry.failures + 1, 1.0) if wait is None else max(1.0, wait)
     note = (LogNote(level, f"{message}; tried again"),) if state.retry.failures == 0 else ()
     return attrs.evolve(state, retry=state.retry.failed(seconds, now)), note
 
 
 def given_up(state: CredentialState, message: str, now: datetime) -> CredentialStep:
-    """Who asked is told that there will be no new credential; what stands is tried again later."""
+    """Report that the pending requests will get no new credential; remaining reasons are tried again later."""
     failed = (r.RequestsFailed(state.requests, message),) if state.requests else ()
     return attrs.evolve(state, requests=(), not_before=shifted(now, SLOW)), failed

@@ -1,1 +1,1 @@
-"""What an installation is derived from."""
+"""The facts from which an installation is derived."""

@@ -1,4 +1,4 @@
-"""Which settings are weaker than a cluster with several tenants allows, each as a sentence for the Cluster (RUN-12)."""
+"""Settings weaker than a cluster with several tenants permits, each as a sentence for the Cluster (RUN-12)."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from vworkspace_core.operations.settings import OperationSettings
 
 
 def openings_of(decisions: Settings, operations: OperationSettings, required_bindings: frozenset[str]) -> Iterator[str]:
-    """Each setting that is weaker than several tenants in one cluster allow, with what it lets happen."""
+    """Yield each setting that is weaker than several tenants in one cluster permit, with its consequence."""
     if not decisions.default_service_account and decisions.allow_unimpersonated_releases:
         yield "--allow-unimpersonated-releases: charts are installed with Flux's own rights"
     if not operations.allowed_images:

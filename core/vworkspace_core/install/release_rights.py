@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 
 _Account: TypeAlias = tuple[str | None, str]
-"""Namespace and name."""
+"""Namespace and name of a service account."""
 
 
 def named_by_releases(rights: Mapping[ObjectRef, Manifest], releases: Iterable[Manifest]) -> frozenset[ObjectRef]:
-    """Return those of `rights` that HelmReleases name: service accounts, what binds them, and the roles bound."""
+    """Return those of `rights` that HelmReleases use: service accounts, their bindings, and the roles bound."""
     accounts = {
         (metadata(release).get("namespace"), str(name))
         for release in releases

@@ -23,7 +23,7 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generatio
 
 _SOON: Final = timedelta(seconds=10)
 RECHECK: Final = timedelta(minutes=5)
-"""How often a waiting job reads its object although no informer reported a change."""
+"""The interval in which a waiting job reads its object although no informer reported a change."""
 
 
 def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
@@ -90,7 +90,7 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 def looked(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
     """React to the job's own read.
 
-    Behind a closed gate nothing was read, which does not mean that the object is gone.
+    If the gate is closed nothing was read, and the object may exist.
     """
     if seen.namespace is not None and not labels.namespace_is_gated(seen.namespace):
         return job, ()

@@ -60,8 +60,8 @@ class Intent:
 class Inspection:
     """The findings of an inspection: the live object, its namespace, and tombstones from the job store.
 
-    If the gate is closed the object was not read. `tombstone` is that of the job's own key, `newest` that of the highest
-    generation for the same object.
+    If the gate is closed, the object was not read. `tombstone` is that of the job's own key, `newest` that of the
+    highest generation for the same object.
     """
 
     live: Manifest | None = None

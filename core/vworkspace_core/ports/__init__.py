@@ -1,8 +1,8 @@
-"""The ports: what the core asks of the world, and which errors each call may raise.
+"""The ports: services that the core requires of its surroundings, and the errors that each call may raise.
 
-Adapters implement them (`vworkspace_kube`, `vworkspace_odoo`, `vworkspace_fake`); the app wires them.
-All calls may be awaited under any event loop; the in-memory fakes never suspend except in `watch`,
-`fetch` with a wait, and `Clock.sleep`. They raise the errors that are here, and nothing else.
+Adapters implement them (`vworkspace_kube`, `vworkspace_odoo`, `vworkspace_fake`); the app wires them. All calls may be
+awaited under any event loop; the in-memory fakes never suspend except in `watch`, `fetch` with a wait, and
+`Clock.sleep`. They raise the errors that are here, and nothing else.
 """
 
 from vworkspace_core.apimachinery.errors import (

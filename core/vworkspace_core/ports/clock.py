@@ -8,11 +8,11 @@ class Clock(Protocol):
     """Time as a port: real in production, virtual in simulations."""
 
     def now(self) -> datetime:
-        """Wall time, timezone-aware UTC."""
+        """Return the wall time, timezone-aware UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go backwards."""
+        """Return seconds that never go backwards."""
         ...
 
     async def sleep(self, seconds: float) -> None:

@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen
 class OversizedJob:
-    """A job of which nothing was built, since it is too large: the fields by which it can be answered, and why."""
+    """A job too large to be decoded: the fields by which it can be answered, and the reason."""
 
     fields: Mapping[str, Any]
     reason: str
@@ -17,11 +17,11 @@ class OversizedJob:
 
 @attrs.frozen
 class Fetched:
-    """What a long poll brought. Jobs are raw mappings: the core judges them, so that a bad one is answered.
+    """The result of a long poll. Jobs are raw mappings: the core judges them, so that a bad one is answered.
 
-    What is too large to be built is an `OversizedJob`, which is answered likewise.
+    A job too large to be decoded is an `OversizedJob`, which is answered likewise.
 
-    `server_time` is the control plane's `Date` header (PULL-12), None when it sent none.
+    `server_time` is the control plane's `Date` header (PULL-12), None if it sent none.
     """
 
     jobs: Sequence[Any] = attrs.field(repr=False)
@@ -36,7 +36,7 @@ class ControlPlane(Protocol):
     """
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Long poll for jobs; an empty list after `wait_seconds`."""
+        """Long-poll for jobs; return an empty list after `wait_seconds`."""
         ...
 
     async def ack(self, job_id: str) -> None:
@@ -44,21 +44,21 @@ class ControlPlane(Protocol):
         ...
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Progress of an open job."""
+        """Post progress of an open job."""
         ...
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Terminal result. A 409 (accepted before) is success here, not an error (PULL-4)."""
+        """Post the final result. A 409 (accepted before) is success here, not an error (PULL-4)."""
         ...
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """A batch of what belongs to no open job. Raises Invalid for a batch refused as malformed."""
+        """Post a batch of events that belong to no open job. Raises Invalid for a batch refused as malformed."""
         ...
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One-time token for a long-lived credential."""
+        """Exchange a one-time token for a long-lived credential."""
         ...
 
     async def rotate(self) -> Mapping[str, Any]:
-        """A new credential; the old one stays valid for a grace period."""
+        """Request a new credential; the old one stays valid for a grace period."""
         ...

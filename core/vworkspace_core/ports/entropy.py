@@ -1,4 +1,4 @@
-"""Where random text comes from."""
+"""The source of random text."""
 
 from typing import Protocol
 
@@ -7,5 +7,5 @@ class Entropy(Protocol):
     """A source of random text, good enough for passwords."""
 
     def text(self, length: int, alphabet: str) -> str:
-        """So many characters, each drawn from `alphabet` with equal chance. It raises nothing."""
+        """Return `length` characters, each drawn from `alphabet` with equal chance. It raises nothing."""
         ...

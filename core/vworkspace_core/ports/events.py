@@ -9,7 +9,7 @@ from vworkspace_core.apimachinery.manifest import ObjectRef
 
 @attrs.frozen
 class KubernetesEvent:
-    """A Kubernetes Event to be: who it is about, what happened, and what we were doing (RUN-5)."""
+    """A Kubernetes Event to write: the object it is about, what happened, and our action (RUN-5)."""
 
     regarding: ObjectRef
     regarding_uid: str
@@ -20,7 +20,7 @@ class KubernetesEvent:
 
 
 class EventSink(Protocol):
-    """Takes Kubernetes Events. Never raises: an event that cannot be written is counted and dropped."""
+    """A receiver of Kubernetes Events. Never raises: an event that cannot be written is counted and dropped."""
 
     async def emit(self, event: KubernetesEvent) -> None:
         """Publish one event."""

@@ -1,4 +1,4 @@
-"""Where open jobs and tombstones live (PULL-4)."""
+"""The durable store of open jobs and tombstones (PULL-4)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ import attrs
 
 @attrs.frozen
 class JobRecord:
-    """An open job as it must survive a crash between ack and result (PULL-4)."""
+    """An open job in the form that survives a crash between ack and result (PULL-4)."""
 
     job_id: str
     raw: Mapping[str, Any] = attrs.field(repr=False)
@@ -17,7 +17,7 @@ class JobRecord:
 
 @attrs.frozen
 class Tombstone:
-    """What remains of a closed job: proof that its idempotencyKey had its effect (PULL-3, PULL-4)."""
+    """The remains of a closed job: proof that its idempotencyKey had its effect (PULL-3, PULL-4)."""
 
     idempotency_key: str
     outcome: str
@@ -27,13 +27,13 @@ class Tombstone:
 
 
 class JobStore(Protocol):
-    """Where open jobs and tombstones live. Raises Unavailable; `put` raises Invalid when a record is too large.
+    """The durable store of open jobs and tombstones. Raises Unavailable; `put` raises Invalid for a record too large.
 
     A record is written before its ack and deleted after its result was accepted; tombstones outlive it.
     """
 
     async def load(self) -> Sequence[JobRecord]:
-        """Every open job."""
+        """Return every open job."""
         ...
 
     async def put(self, record: JobRecord) -> None:
@@ -41,17 +41,17 @@ class JobStore(Protocol):
         ...
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the record and, when given, remember the tombstone. Idempotent."""
+        """Remove the record and, if given, remember the tombstone. Idempotent."""
         ...
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """The tombstone of a key, if its effect happened."""
+        """Return the tombstone of a key, if its effect happened."""
         ...
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """The tombstone of the highest generation whose key is `<object_key>@<generation>`, if there is one.
+        """Return the tombstone of the highest generation whose key is `<object_key>@<generation>`, if there is one.
 
-        `object_key` is `<kind>/<namespace>/<name>`; without it, a late apply would resurrect what a newer
-        delete removed, since a deleted object carries no generation any more.
+        `object_key` is `<kind>/<namespace>/<name>`; without it, a late apply would resurrect what a newer delete
+        removed, since a deleted object carries no generation any more.
         """
         ...

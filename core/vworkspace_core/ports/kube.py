@@ -10,7 +10,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
 
 
 class PatchType(StrEnum):
-    """Media type of a PATCH that is not an apply."""
+    """The media type of a PATCH that is not an apply."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
@@ -18,7 +18,7 @@ class PatchType(StrEnum):
 
 
 class Propagation(StrEnum):
-    """What happens to dependents on delete."""
+    """The treatment of dependents on delete."""
 
     BACKGROUND = "Background"
     FOREGROUND = "Foreground"
@@ -26,7 +26,7 @@ class Propagation(StrEnum):
 
 
 class WatchEventType(StrEnum):
-    """Type of one line of a watch. In-stream ERROR lines become exceptions, they are not events."""
+    """The type of one line of a watch. In-stream ERROR lines become exceptions; they are not events."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -59,7 +59,7 @@ class KubeApi(Protocol):
     """
 
     async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
-        """Read one object as it is; with `resource_version` as the server's cache has it, no older ("0": any).
+        """Read one object as it is now; with `resource_version` from the server's cache, no older than it ("0": any).
 
         Raises NotFound.
         """
@@ -79,7 +79,7 @@ class KubeApi(Protocol):
     ) -> ListPage:
         """Read one page; `namespace=None` lists all namespaces. Raises Expired for an old token.
 
-        With `metadata_only` the server sends type and metadata of each object and nothing of its content.
+        With `metadata_only` the server sends only type and metadata of each object.
         """
         ...
 
@@ -93,19 +93,19 @@ class KubeApi(Protocol):
         resource_version: str = "",
         timeout_seconds: int = 300,
     ) -> AsyncIterator[WatchEvent]:
-        """Changes after `resource_version`, bookmarks included, until the server ends the stream.
+        """Yield changes after `resource_version`, bookmarks included, until the server ends the stream.
 
-        Raises Expired (HTTP 410 and in-stream alike), Unavailable when the connection breaks or a line
-        cannot be read, at the first `__anext__` or any later one. A clean end is StopAsyncIteration.
+        Raises Expired (HTTP 410 and in-stream alike), and Unavailable if the connection breaks or a line cannot be
+        read, at the first `__anext__` or any later one. A clean end is StopAsyncIteration.
         """
         ...
 
     async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        """POST. Raises AlreadyExists, Invalid, NotFound (namespace)."""
+        """POST the object. Raises AlreadyExists, Invalid, NotFound (namespace)."""
         ...
 
     async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        """PUT with the manifest's resourceVersion. Raises NotFound, Stale, Invalid."""
+        """PUT the object with its resourceVersion. Raises NotFound, Stale, Invalid."""
         ...
 
     async def apply(
@@ -117,19 +117,19 @@ class KubeApi(Protocol):
         force: bool = False,
         dry_run: bool = False,
     ) -> Manifest:
-        """Server-side apply. Raises Conflict, Stale (uid or resourceVersion), Invalid, NotFound (namespace)."""
+        """Apply on the server side. Raises Conflict, Stale (uid or resourceVersion), Invalid, NotFound (namespace)."""
         ...
 
     async def apply_status(
         self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
     ) -> Manifest:
-        """Server-side apply to `/status`. Raises NotFound, Conflict, Stale, Invalid."""
+        """Apply `/status` on the server side. Raises NotFound, Conflict, Stale, Invalid."""
         ...
 
     async def patch(
         self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
     ) -> Manifest:
-        """JSON, merge or strategic patch. Raises NotFound, Stale, Invalid."""
+        """Send a JSON, merge or strategic patch. Raises NotFound, Stale, Invalid."""
         ...
 
     async def delete(
@@ -140,7 +140,7 @@ class KubeApi(Protocol):
         resource_version: str | None = None,
         propagation: Propagation = Propagation.BACKGROUND,
     ) -> Manifest | None:
-        """DELETE with preconditions. The object where finalizers keep it, None when it has gone.
+        """DELETE with preconditions. Return the object if finalizers keep it, None if it is gone.
 
         Raises NotFound, Stale (a precondition does not hold).
         """

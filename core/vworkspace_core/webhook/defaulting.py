@@ -1,6 +1,6 @@
-"""What the defaulting webhook fills in: what can only be one thing, and no schema can say (RUN-6).
+"""The defaulting webhook: it fills in values that have one possibility and that no schema can express (RUN-6).
 
-Defaults that a schema can say are the CRD's. Nothing that is there is changed; the reconciler never needs these
+Defaults that a schema can express are in the CRD. No existing value is changed; the reconciler never needs these
 defaults, because the CRD refuses an object that lacks them.
 """
 
@@ -23,10 +23,10 @@ Patch = list[dict[str, Any]]
 
 
 def default_patch(request: AdmissionRequest) -> Patch:
-    """JSON patch operations, all of them `add`, that complete the object; empty when there is nothing to add.
+    """Return JSON patch operations, all of them `add`, that complete the object; empty if there is nothing to add.
 
-    An ApplicationInstance gets the release of its old self, else one named as the instance, in its namespace; an
-    Operation the type of its target.
+    An ApplicationInstance gets the release of its old version, else one with the instance's name, in its namespace; an
+    Operation gets the type of its target.
     """
     new = request.object
     written = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
@@ -48,12 +48,12 @@ def _release(request: AdmissionRequest, meta: ObjectMeta) -> dict[str, Any]:
     wanted = {"name": request.name or meta.name, "namespace": request.namespace or meta.namespace}
     wanted |= _before(request, "release", wanted)
     fits = len(wanted["name"]) <= _LONGEST_RELEASE and re.fullmatch(DNS_LABEL, wanted["name"])
-    # A name that is no release's is left for the schema to refuse: a shortened one would surprise.
+    # An invalid name is left for the schema to refuse: a shortened one would surprise.
     return {key: value for key, value in wanted.items() if value and (key != "name" or fits)}
 
 
 def _before(request: AdmissionRequest, part: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """What the old object has of these: immutable fields are not guessed anew."""
+    """Return the old object's values for these keys, since immutable fields must not be guessed again."""
     value = get_path(request.old_object, "spec", part)
     return {key: value[key] for key in wanted if isinstance(get_path(value, key), str)}
 

@@ -1,4 +1,4 @@
-"""AdmissionReview v1, read and answered (RUN-6). JSON in, JSON out; nothing here knows HTTP."""
+"""AdmissionReview v1, read and answered (RUN-6). JSON in, JSON out, without HTTP."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _LONGEST_MESSAGE: Final = 4096
 
 
 class AdmissionOperation(StrEnum):
-    """What the API server was asked to do."""
+    """The operation requested from the API server."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -26,15 +26,15 @@ class AdmissionOperation(StrEnum):
 
 
 class MalformedReview(ValueError):
-    """What was posted is no AdmissionReview v1 request; the message says why."""
+    """A body that is not an AdmissionReview v1 request; the message says why."""
 
 
 @attrs.frozen
 class AdmissionRequest:
-    """One write that the API server asks about.
+    """One write that the API server submits for admission.
 
-    `object` is None for a DELETE, `old_object` for a CREATE. `name` is empty where the server is still to generate
-    one, `subresource` for the object itself.
+    `object` is None for a DELETE, `old_object` for a CREATE. `name` is empty if the server has still to generate one,
+    `subresource` for the object itself.
     """
 
     uid: str
@@ -48,7 +48,7 @@ class AdmissionRequest:
 
 
 def read_review(body: Any) -> AdmissionRequest:
-    """The request of a review. Raises MalformedReview."""
+    """Return the request of a review. Raises MalformedReview."""
     if not isinstance(body, Mapping):
         raise MalformedReview("the body is no JSON object")
     if (body.get("apiVersion"), body.get("kind")) != (_API_VERSION, _KIND):
@@ -95,12 +95,12 @@ def _manifest(request: Mapping[str, Any], name: str) -> Manifest | None:
 
 
 def allowed(request: AdmissionRequest) -> dict[str, Any]:
-    """The answer that lets the write through as it is."""
+    """Return the answer that admits the write unchanged."""
     return _answer({"uid": request.uid, "allowed": True})
 
 
 def patched(request: AdmissionRequest, patch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer that lets the write through with a JSON patch (RFC 6902); an empty one changes nothing."""
+    """Return the answer that admits the write with a JSON patch (RFC 6902); an empty one changes nothing."""
     if not patch:
         return allowed(request)
     encoded = b64encode(canonical_json(list(patch))).decode()
@@ -108,7 +108,7 @@ def patched(request: AdmissionRequest, patch: Sequence[Mapping[str, Any]]) -> di
 
 
 def refused(request: AdmissionRequest, problems: Sequence[Problem]) -> dict[str, Any]:
-    """The answer that names every problem: 422 Invalid, as the API server itself refuses what breaks a schema.
+    """Return the answer that names every problem: 422 Invalid, as the API server itself refuses a schema violation.
 
     The message is redacted (RES-7) and cut; the causes are for programs, and there may be fewer of them.
     """

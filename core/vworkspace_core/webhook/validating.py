@@ -1,12 +1,12 @@
-"""What the validating webhook refuses: what the reconciler would only say Blocked or Accepted=False to (RUN-6).
+"""The validating webhook: it refuses what the reconciler would only report as Blocked or Accepted=False (RUN-6).
 
 Expected flow
-    a subresource, a deletion, an object that is going or is not ours → let through; an update that changes neither
-    spec nor whose the object is → let through; otherwise the gate, the cluster id and the spec.
+    a subresource, a deletion, an object that is being deleted or is not ours → admitted; an update that changes neither
+    spec nor the owning cluster → admitted; otherwise the gate, the cluster id and the spec are checked.
 Guarantees
     Pure. The removal of a finalizer and the write of a status always get through (RUN-6). A new object is refused
-    exactly when the reconciler, seeing it in the same namespace, would name one of these rules; what depends on
-    other objects (policy, names, targets, installed kinds) is the reconciler's alone.
+    exactly when the reconciler, seeing it in the same namespace, would name one of these rules; rules that depend on
+    other objects (policy, names, targets, installed kinds) are the reconciler's alone.
 Assumptions
     The API server has pruned and defaulted the object by its CRD.
 """
@@ -40,11 +40,11 @@ class WebhookSettings:
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
     templates: Templates = attrs.field(factory=builtin_templates)
     writers: frozenset[str] = frozenset()
-    """Who may write managed objects; empty lets everybody."""
+    """The users that may write managed objects; empty permits all."""
 
 
 def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: bool) -> tuple[Problem, ...]:
-    """Every reason to refuse the write; `gated` tells whether its namespace carries the gate's label (RES-5)."""
+    """Return every reason to refuse the write; `gated` says whether its namespace carries the gate's label (RES-5)."""
     written = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
     if request.object is None or request.subresource or request.operation not in written:
         return ()
@@ -54,7 +54,7 @@ def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: boo
         return ()
     old, before = _predecessor(request)
     if cut := too_deep(new):
-        # What was as deep before cannot be compared: a finalizer that comes off must get through.
+        # An object that was as deep before cannot be compared: the removal of a finalizer must get through.
         return () if too_deep(old) else tuple(Problem(path, TOO_DEEP) for path in cut)
     if _belongs_to_another(new, meta, settings):
         return ()
@@ -69,7 +69,7 @@ def refusals(request: AdmissionRequest, settings: WebhookSettings, *, gated: boo
 
 
 def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Problem:
-    """The label says that the control plane asks for it, so not everybody may put it on an object (C2)."""
+    """Refuse the writer: the label says that the control plane requests the object, so only listed users may set it."""
     named = ", ".join(sorted(settings.writers))
     return Problem(
         f'metadata.labels["{MANAGED_BY}"]',
@@ -79,14 +79,14 @@ def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Probl
 
 
 def _predecessor(request: AdmissionRequest) -> tuple[Manifest | None, ObjectMeta]:
-    """The object as it was; None also where it was not managed, so that nobody judged it before."""
+    """Return the old object; None also if it was not managed, so that it was never judged."""
     old = _without_owners(request.old_object or {})
     meta = read_meta(old)
     return (old if is_managed(meta) else None), meta
 
 
 def _without_owners(manifest: Manifest) -> Manifest:
-    """No rule asks for its owners, of which there may be so many that reading them is most of the work (RUN-11)."""
+    """Return the manifest without owner references: no rule needs them, and reading many takes long (RUN-11)."""
     meta = manifest.get("metadata")
     if not isinstance(meta, Mapping) or "ownerReferences" not in meta:
         return manifest
