@@ -1,4 +1,4 @@
-"""What a control plane must do for the agent, as a pytest module that its owner can run (PULL-11).
+"""The requirements of the agent on a control plane, as a pytest module that its owner can run (PULL-11).
 
-`subject` says what is examined and what can be asked of it, `suite` holds the checks, `command` runs them.
+`subject` describes the control plane and what can be requested of it, `checks` holds the checks, `examined` runs them.
 """

@@ -1,7 +1,7 @@
-"""What the checks of a control plane have in common: the cluster that is examined, and how a check is run or skipped.
+"""The common parts of the checks: the cluster under examination, and how a check is run or skipped.
 
-A check that needs more than the agent API says so with `needs`, and is skipped with what it would have taken. Each
-works on jobs of its own, so that other jobs of a cluster that is in use do not disturb it.
+A check that needs more than the agent API declares it with `needs`, and is skipped with what it would have needed. Each
+works on jobs of its own, so that other jobs of a cluster in use do not disturb it.
 """
 
 import uuid
@@ -15,11 +15,11 @@ from vworkspace_app.conformance.subject import WHAT_IT_TAKES, Offer, Open, Subje
 
 AT = "2026-01-01T00:00:00Z"
 PROMPT, LONGEST = 1.0, 20.0
-"""Seconds within which an answer is prompt, and in which a check must be over."""
+"""The seconds within which an answer is prompt, and in which a check must be over."""
 
 
 class Examined:
-    """One cluster of the subject, and the jobs that this check put on offer for it."""
+    """One cluster of the subject, and the jobs that this check has offered to it."""
 
     def __init__(self, subject: Subject, cluster_id: str, token: str) -> None:
         self.subject = subject
@@ -30,12 +30,12 @@ class Examined:
 
     @classmethod
     async def of(cls, subject: Subject) -> "Examined":
-        """A cluster of the subject's."""
+        """Return a cluster of the subject."""
         account = await subject.account()
         return cls(subject, account.cluster_id, account.token)
 
     async def enqueue(self, **fields: Any) -> str:
-        """Put a job on offer; its id."""
+        """Offer a job; return its id."""
         key = f"conformance/{uuid.uuid4().hex}"
         job = {"kind": "apply", "payload": {"a": 1}, "idempotencyKey": key, **fields}
         job_id = await self.subject.enqueue(self.id, job)
@@ -43,15 +43,15 @@ class Examined:
         return job_id
 
     async def jobs(self, wait: int = 0) -> list[Any]:
-        """Of the jobs that one poll brings, those of this check."""
+        """Return the jobs of this check that one poll brings."""
         return [job for job in (await self.control.fetch(self.id, wait)).jobs if job["id"] in self._own]
 
     async def ids(self, wait: int = 0) -> list[str]:
-        """The ids of `jobs`."""
+        """Return the ids of `jobs`."""
         return [job["id"] for job in await self.jobs(wait)]
 
     async def open_job(self) -> str:
-        """A job that is acknowledged."""
+        """Offer and acknowledge a job; return its id."""
         job_id = await self.enqueue()
         await self.control.ack(job_id)
         return job_id
@@ -62,13 +62,13 @@ Examine = Callable[[Body], None]
 
 
 def needs(*offers: Offer) -> pytest.MarkDecorator:
-    """What the check asks of the subject beside the agent API."""
+    """Mark a check with what it needs in addition to the agent API."""
     return pytest.mark.needs(*offers)
 
 
 @pytest.fixture
 def examine(subject: Open, request: pytest.FixtureRequest) -> Examine:
-    """Runs a check on the subject, or skips it."""
+    """A function that runs a check on the subject, or skips it."""
     asked = {offer for mark in request.node.iter_markers("needs") for offer in mark.args}
 
     def run(body: Body) -> None:

@@ -1,4 +1,4 @@
-"""A control plane at a URL, as the subject of the suite, with whatever its owner offers beside the agent API."""
+"""A control plane at a URL, as the subject of the suite, with what its owner offers in addition to the agent API."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ class _Account:
 
 @attrs.frozen
 class ControlPlaneAt:
-    """Where the control plane is and what of it may be used. Calling it opens the subject for one check.
+    """The address of the control plane and the means to use it. A call opens the subject for one check.
 
     `enqueue_command` is a shell command that gets a job as JSON on standard input and prints its id; `ca` is PEM.
     """
@@ -59,7 +59,7 @@ class HttpSubject:
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """Everything with the admin API, jobs with a command."""
+        """Everything with the admin API, only jobs with a command."""
         if self._admin is not None:
             return frozenset(Offer)
         return frozenset({Offer.JOBS} if self._at.enqueue_command else ())
@@ -72,7 +72,7 @@ class HttpSubject:
             await self._admin.aclose()
 
     def control(self, token: str) -> ControlPlane:
-        """The agent API."""
+        """Return the agent API."""
         return self._client(token)
 
     def _client(self, token: str) -> HttpControlPlane:
@@ -81,11 +81,11 @@ class HttpSubject:
         return control
 
     async def asked(self, method: str, path: str, token: str) -> Answered:
-        """A request as the client would send it, its answer unread."""
+        """Send a request as the client would, and return its raw answer."""
         return Answered(*await self._client(token).bare(method, path))
 
     async def account(self) -> Account:
-        """A new cluster with the admin API, else the one that was given."""
+        """Return a new cluster with the admin API, else the one given."""
         if self._admin is None:
             return _Account(self._at.cluster_id, self._at.token)
         made = _Account(f"conformance-{uuid.uuid4().hex[:8]}", f"token-{uuid.uuid4().hex}")
@@ -93,7 +93,7 @@ class HttpSubject:
         return made
 
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
-        """Put a job on offer."""
+        """Offer a job."""
         wanted = {"clusterId": cluster_id, **job}
         if self._admin is None:
             return await self._by_command(wanted)
@@ -101,7 +101,7 @@ class HttpSubject:
         return str(made["id"])
 
     async def _by_command(self, job: Mapping[str, Any]) -> str:
-        # In a thread: what does not read its standard input to the end is no broken pipe there.
+        # In a thread: there a command that does not read all of its standard input causes no broken pipe.
         done = await anyio.to_thread.run_sync(_shell, self._at.enqueue_command, json.dumps(job).encode())
         job_id = done.stdout.decode(errors="replace").strip()
         if done.returncode or not job_id or "\n" in job_id:
@@ -114,12 +114,12 @@ class HttpSubject:
         await self._ask("DELETE", f"jobs/{job_id}")
 
     async def job(self, job_id: str) -> Mapping[str, Any]:
-        """A job with what was reported of it."""
+        """Return a job with its reports."""
         job: Mapping[str, Any] = await self._ask("GET", f"jobs/{job_id}")
         return job
 
     async def events(self, cluster_id: str) -> Sequence[Mapping[str, Any]]:
-        """Events of a cluster."""
+        """Return the events of a cluster."""
         events: Sequence[Mapping[str, Any]] = (await self._ask("GET", f"events?cluster={cluster_id}"))["events"]
         return events
 
@@ -128,7 +128,7 @@ class HttpSubject:
         await self._ask("DELETE", "tokens", {"token": token})
 
     async def registration(self, cluster_id: str) -> str:
-        """A one-time token."""
+        """Return a one-time token."""
         return str((await self._ask("POST", "registrations", {"clusterId": cluster_id}))["registrationToken"])
 
     async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:

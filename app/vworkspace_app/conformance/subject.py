@@ -11,16 +11,16 @@ from vworkspace_core.ports import ControlPlane
 
 
 class Offer(StrEnum):
-    """What a check may need beside the agent API."""
+    """A capability that a check may need in addition to the agent API."""
 
     JOBS = "jobs"
-    """Jobs can be put on offer."""
+    """Jobs can be offered."""
     RECORDS = "records"
-    """What was reported can be looked at: statuses, results, events."""
+    """Reports can be read back: statuses, results, events."""
     ACCOUNTS = "accounts"
-    """There can be further clusters, and tokens can be refused."""
+    """Further clusters can be made, and tokens can be refused."""
     REGISTRATION = "registration"
-    """There can be one-time tokens."""
+    """One-time tokens can be made."""
 
 
 _ADMIN = "--admin-token-file for a server that has the admin API of the embedded control plane"
@@ -31,7 +31,7 @@ WHAT_IT_TAKES: Mapping[Offer, str] = {
     Offer.ACCOUNTS: f"further clusters and tokens: give {_ADMIN}",
     Offer.REGISTRATION: f"one-time tokens: give {_ADMIN}",
 }
-"""What a check that is skipped would have needed, and how to give it."""
+"""The text for a skipped check: what it needs, and how to give it."""
 
 
 class Account(Protocol):
@@ -39,18 +39,18 @@ class Account(Protocol):
 
     @property
     def cluster_id(self) -> str:
-        """Its id."""
+        """The cluster's id."""
         ...
 
     @property
     def token(self) -> str:
-        """What its agent shows."""
+        """The token that its agent presents."""
         ...
 
 
 @attrs.frozen
 class Answered:
-    """An answer as it came."""
+    """An answer, unparsed."""
 
     status: int
     content_type: str
@@ -58,27 +58,27 @@ class Answered:
 
 
 class Subject(Protocol):
-    """A control plane. Calls for what is not in `offers` are never made."""
+    """A control plane. Only calls for what is in `offers` are made."""
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """What can be asked of it."""
+        """The capabilities that may be used."""
         ...
 
     def control(self, token: str) -> ControlPlane:
-        """The agent API as the holder of `token` sees it."""
+        """Return the agent API for the holder of `token`."""
         ...
 
     async def asked(self, method: str, path: str, token: str) -> "Answered":
-        """One request below `/api/agent/` with nothing but its headers, and the answer as it stands on the wire."""
+        """Send one request below `/api/agent/` with nothing but its headers, and return the raw answer."""
         ...
 
     async def account(self) -> Account:
-        """A cluster to examine: a new one each time where there can be several, else always the same."""
+        """Return a cluster to examine: a new one each time if several are possible, else always the same."""
         ...
 
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
-        """Put a job on offer: `kind`, `payload`, `idempotencyKey` and optional fields of the wire; its id (JOBS)."""
+        """Offer a job: `kind`, `payload`, `idempotencyKey` and optional fields of the wire; return its id (JOBS)."""
         ...
 
     async def withdraw(self, job_id: str) -> None:
@@ -86,11 +86,11 @@ class Subject(Protocol):
         ...
 
     async def job(self, job_id: str) -> Mapping[str, Any]:
-        """The job with `statuses`, `result`, `resultsRefused` (RECORDS)."""
+        """Return the job with `statuses`, `result`, `resultsRefused` (RECORDS)."""
         ...
 
     async def events(self, cluster_id: str) -> Sequence[Mapping[str, Any]]:
-        """Events in the order they came, each once (RECORDS)."""
+        """Return events in the order they came, each once (RECORDS)."""
         ...
 
     async def refuse(self, token: str) -> None:
@@ -98,9 +98,9 @@ class Subject(Protocol):
         ...
 
     async def registration(self, cluster_id: str) -> str:
-        """A one-time token (REGISTRATION)."""
+        """Return a one-time token (REGISTRATION)."""
         ...
 
 
 Open: TypeAlias = Callable[[], AbstractAsyncContextManager[Subject]]
-"""Opens the subject for one check, on the event loop of that check."""
+"""A function that opens the subject for one check, on the event loop of that check."""

@@ -1,1 +1,1 @@
-"""The agent's driver: performs what the job machine asks for, through the ports (PULL-2, PULL-5, PULL-7)."""
+"""The agent's driver: performs the effects of the job machine, through the ports (PULL-2, PULL-5, PULL-7)."""

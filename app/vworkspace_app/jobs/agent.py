@@ -1,7 +1,7 @@
 """The agent: long poll, queues and machine, put together (PULL-1 to PULL-7).
 
-The machine decides; this class owns its state, hands effects to whoever performs them (`executor.py`, `deliveries.py`
-in queues) and brings back what came of them and what the poll got (`polling.py`). Only cancellation ends the loop.
+The machine decides; this class owns its state, passes effects on (`executor.py`, `deliveries.py` in queues) and feeds
+back their outcomes and the answers of the poll (`polling.py`). Only cancellation ends the loop.
 """
 
 from collections import deque
@@ -45,7 +45,7 @@ _REMEMBERED: Final = 100
 
 @attrs.frozen
 class SettledJob:
-    """How a job ended. `about` is the object in words; `error` is free of secrets."""
+    """A job with a result. `about` is the object in words; `error` is masked."""
 
     id: str
     about: str
@@ -57,11 +57,11 @@ class SettledJob:
 class Agent:
     """One agent of one cluster. Run it on the leader only (PULL-4).
 
-    `random` gives numbers in [0, 1) for jitter. `reread` reads the credential again and tells whether it
-    changed; `rotate` gets and keeps a new one; `objects` lists the owned objects as the informers have them, `cluster`
-    gives the Cluster object that reports this operator; `noticed` is told of what was written to the cluster.
-    `on_change` is called whenever the link changes its state, and when events begin or cease to be dropped; `on_result`
-    with the outcome of each job that comes to a result. Neither may raise.
+    `random` gives numbers in [0, 1) for jitter. `reread` reads the credential again and returns whether it changed;
+    `rotate` gets and stores a new one; `objects` lists the owned objects as the informers have them, `cluster` returns
+    the Cluster object that reports this operator; `noticed` is called with each write to the cluster. `on_change` is
+    called whenever the connection changes its state, and when events begin or cease to be dropped; `on_result` with the
+    outcome of each job that comes to a result. Neither may raise.
     """
 
     def __init__(
@@ -130,11 +130,11 @@ class Agent:
 
     @property
     def connection_state(self) -> ConnectionState:
-        """Whether the control plane is there and takes the credential."""
+        """The state of the connection: whether the control plane answers and accepts the credential."""
         return self._connection.state
 
     def report(self) -> AgentReport:
-        """What the Cluster's status tells of the agent."""
+        """Return the report on the agent for the Cluster's status."""
         pending = PendingDeliveries(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
         apart = apart_message(self._state.apart) if self._state.apart else ""
         return AgentReport(
@@ -146,33 +146,36 @@ class Agent:
 
     @property
     def outbox(self) -> Outbox:
-        """Events that wait, and how many were dropped."""
+        """The events that wait to be sent, and how many were dropped."""
         return self._events.outbox
 
     def on_object_changed(self, live: Manifest | None, ref: ObjectRef) -> None:
-        """An informer saw an ApplicationInstance or Operation change; None when it is gone. Does not suspend."""
+        """Take in a change of an ApplicationInstance or Operation; `live` is None if it is gone. Does not suspend."""
         self._events.object_changed(ref, live, belongs_to_job=has_open_job(self._state, ref))
         self._feed(m.ObjectChanged(ref, live))
 
     def on_object_known(self, live: Manifest, ref: ObjectRef) -> None:
-        """An ApplicationInstance or Operation is there when this process begins to work. Does not suspend."""
+        """Take in an ApplicationInstance or Operation that exists when this process begins to work.
+
+        Does not suspend.
+        """
         self._events.known(ref, live)
         self._feed(m.ObjectChanged(ref, live))
 
     def set_security(self, security: Security) -> None:
-        """Judge jobs by this from now on (PULL-9)."""
+        """Judge jobs by these settings from now on (PULL-9)."""
         self._feed(m.SecurityChanged(security))
 
     def retry_now(self) -> None:
-        """Stop waiting, for failures or for jobs: the credentials changed, and with them perhaps the server."""
+        """Stop waiting, for failures or for jobs: the credentials changed, and perhaps the server with them."""
         self._polling.retry_now()
         for queue in self._queues:
             queue.retry_now()
 
     async def finish(self) -> None:
-        """Take no more jobs in, finish what is being done, and send what waits while the control plane answers (RUN-4).
+        """Accept no more jobs, finish work in progress, and send what waits while the control plane answers (RUN-4).
 
-        Jobs that wait for their objects stay open in the job store: whoever leads next goes on with them.
+        Jobs that wait for their objects stay open in the job store: the next leader continues with them.
         """
         self._polling.stop()
         if self._executor.tasks is None:
@@ -185,14 +188,14 @@ class Agent:
                 log.warning(f"the control plane {why}: what waits for it stays with the job store")
                 return
             for queue in self._queues:
-                queue.release()  # also where catching up was cut short
+                queue.release()  # even if catching up was cut short
             for queue in self._queues:
                 await queue.drain()
             if self._executor.is_idle:
                 return
 
     async def run(self) -> None:
-        """Work until cancelled. A process that starts after a crash goes on with the jobs that were open."""
+        """Work until cancelled. A process that starts after a crash continues with the open jobs."""
         self._started = self._instant()
         try:
             async with anyio.create_task_group() as tasks:
@@ -241,7 +244,7 @@ class Agent:
                 continue
             with anyio.move_on_after(left):
                 await self._changed.wait()
-                # Deadlines are seconds away and lie in every open job: not looked for anew after each event of a burst.
+                # Deadlines are seconds away and in every open job: not searched again after each event of a burst.
                 await self._clock.sleep(_TICK_REST)
 
     def _feed(self, event: m.JobEvent) -> None:
@@ -249,7 +252,7 @@ class Agent:
         try:
             self._state, effects = step(before, event, self._clock.now())
         except Exception:
-            # A defect of the machine costs one event, not the loop: the state is as it was before it.
+            # A defect of the machine costs one event, not the loop: the state stays as it was.
             log.exception("the job machine failed on an event", kind=type(event).__name__)
             return
         for effect in effects:
@@ -273,14 +276,14 @@ class Agent:
                 self._executor.start(effect)
 
     def _object_of(self, job_id: str) -> str:
-        """What a job is about, as far as that is known: of one that is refused, by its key at least."""
+        """Return the object of a job, if known; for a refused job, the one in its key."""
         job = self._state.jobs.get(job_id)
         if job is None:
             return ""
         return str(job.ref) if job.ref is not None else job.key.partition("@")[0].replace("/", " ", 1)
 
     def report_rotated(self, request: str) -> None:
-        """A new credential has served `request` (PULL-6)."""
+        """Report that a new credential has served `request` (PULL-6)."""
         self._events.credential_rotated(self._state.scope.cluster_id, request)
 
     def _result(self, effect: m.PostResult) -> Delivery:

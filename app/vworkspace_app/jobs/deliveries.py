@@ -1,4 +1,4 @@
-"""What the control plane is told of a job, each a delivery that its queue repeats until an answer (PULL-3)."""
+"""The messages to the control plane about a job, each a delivery that its queue repeats until an answer (PULL-3)."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,10 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) -> Delivery:
-    """That the job is taken. `feed` gets what came of it: also that it may have been taken, and that nobody has it."""
+    """Return the delivery that acknowledges a job.
+
+    `feed` gets the outcome: acked, closed, unknown, or perhaps acked.
+    """
 
     def answered(error: OperatorError | None) -> None:
         match error:
@@ -32,7 +35,7 @@ def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) 
 
 
 def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], None]) -> Delivery:
-    """How the job ended. One that is refused as malformed or too large is tried on: nobody else has it (PULL-4)."""
+    """Return the delivery of a job's result. A refused one is repeated: there is no other copy (PULL-4)."""
     job_id, body = effect.job_id, effect.body
 
     def answered(error: OperatorError | None) -> None:
@@ -44,7 +47,7 @@ def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], N
 
 
 def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
-    """How the job stands; only the newest counts."""
+    """Return the delivery of a job's status; a newer one replaces it."""
     job_id, body = effect.job_id, effect.body
 
     def answered(error: OperatorError | None) -> None:
@@ -55,5 +58,5 @@ def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
 
 
 def status_key(job_id: str) -> str:
-    """The key of a status in its queue, where a newer one replaces it."""
+    """Return the key of a status in its queue, by which a newer one replaces it."""
     return f"status/{job_id}"

@@ -20,9 +20,9 @@ log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class Delivery:
-    """One call, and who hears of its end. `answered` gets None for a success, else the error that is an answer.
+    """One call and its callbacks. `answered` gets None for a success, else the error that is an answer.
 
-    `final` are the errors that are answers; every other one has the call repeated, after `lost`.
+    `final` are the errors that count as answers; after any other, `lost` is called and the call repeated.
     """
 
     key: str
@@ -40,7 +40,7 @@ class _Waiting:
 
 
 class DeliveryQueue:
-    """Owner of the deliveries of one kind. At most `width` at a time, one while the last try failed.
+    """The deliveries of one kind. At most `width` at a time, one while the last try failed.
 
     It begins held: nothing is sent before the control plane has answered a poll.
     """
@@ -66,7 +66,7 @@ class DeliveryQueue:
         return len(self._waiting) + len(self._in_flight)
 
     def put(self, delivery: Delivery) -> None:
-        """Deliver this as soon as the queue is free; it takes the place of one that waits under the same key."""
+        """Deliver this as soon as the queue is free; it replaces a waiting one of the same key."""
         present = self._waiting.get(delivery.key)
         if present is None:
             self._waiting[delivery.key] = _Waiting(delivery)
@@ -75,7 +75,7 @@ class DeliveryQueue:
         self._wake()
 
     def drop(self, key: str) -> None:
-        """Forget what waits under `key`."""
+        """Forget the waiting delivery of `key`."""
         self._waiting.pop(key, None)
 
     def retry_now(self) -> None:
@@ -86,12 +86,12 @@ class DeliveryQueue:
         self._wake()
 
     def release(self) -> None:
-        """The control plane is back: deliver everything that waits."""
+        """Deliver everything that waits, since the control plane is back."""
         self.retry_now()
         self.gate.release()
 
     def try_one(self) -> bool:
-        """Let one delivery through although the queue is held; False when none is due."""
+        """Let one delivery through although the queue is held; return False if none is due."""
         if not self._due():
             return False
         self.gate.allow_one()
@@ -132,7 +132,7 @@ class DeliveryQueue:
             await self._changed.wait()
             return
         seconds = max(self._not_before, min(times)) - self._clock.monotonic()
-        # With the width used up, it is an end of a delivery that matters, not a time.
+        # With the width used up, only the end of a delivery matters, not a time.
         with anyio.move_on_after(seconds if seconds > 0 else None):
             await self._changed.wait()
 
@@ -141,7 +141,7 @@ class DeliveryQueue:
         try:
             await self._connection.call(delivery.send)
         except OperatorError as error:
-            # While the poll fails as well, a 404 speaks of the whole API and not of this job.
+            # While the poll fails as well, a 404 is about the whole API and not about this job.
             if isinstance(error, delivery.final) and not (self.gate.is_held and isinstance(error, NotFound)):
                 self._succeeded()
                 delivery.answered(error)
@@ -168,10 +168,10 @@ class DeliveryQueue:
         now = self._clock.monotonic()
         waiting.pace, own = waiting.pace.failed(error, self._random())
         waiting.not_before = now + own
-        # A newer delivery under the key has come meanwhile: this one has had its day.
+        # Unless a newer delivery of the key has come meanwhile, which replaces this one.
         self._waiting.setdefault(waiting.delivery.key, waiting)
         if self.gate.is_held:
-            # The poll that fails too sets the pace, unless the server named a time.
+            # The poll, which fails too, sets the pace, unless the server named a time.
             waiting.not_before = now + _asked_wait(error)
         if isinstance(error, Permanent | NotFound | Invalid):
             fields = {"error": error.message, "request_id": error.request_id}
@@ -189,5 +189,5 @@ class DeliveryQueue:
 
 
 def _asked_wait(error: OperatorError) -> float:
-    """Seconds the server asked us to stay away."""
+    """Return the seconds for which the server asked to send nothing."""
     return (error.retry_after or 0.0) if isinstance(error, Unavailable) else 0.0

@@ -1,4 +1,4 @@
-"""The effects on the cluster and the job store that are under way (PULL-2, PULL-4)."""
+"""The running effects on the cluster and the job store (PULL-2, PULL-4)."""
 
 import contextlib
 from collections.abc import Awaitable, Callable
@@ -13,17 +13,17 @@ from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.performer import ClusterEffect, JobPerformer
 
 OnWritten: TypeAlias = Callable[[ObjectRef, Manifest | None], Awaitable[None]]
-"""Told of an object that was written, and what it is now if that is known. Must not raise."""
+"""A callback for an object that was written, with its new state if known. Must not raise."""
 
 log = structlog.get_logger("vworkspace.agent")
 
 
 class JobEffectExecutor:
-    """Performs effects side by side, `parallel` at the most, and feeds back what comes of each.
+    """An executor that performs at most `parallel` effects at a time, and feeds back the outcome of each.
 
-    `tasks` runs them; without it, before the start and after the end, none is begun: the next process goes on from
-    the records. `on_written` is called with each object that was applied, as it is now, or asked to go: whoever keeps
-    caches need not wait for a watch, which may be silent (D22).
+    `tasks` runs them; without it, before the start and after the end, none is begun: the next process continues from
+    the records. `noticed` is called with each object that was applied, as it is now, or whose deletion was requested:
+    so caches need not wait for a watch, which may be silent.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class JobEffectExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way but a rotation, which waits for the control plane."""
+        """Report whether nothing is running except a rotation, which waits for the control plane."""
         return self._count == 0
 
     async def drain(self) -> None:
@@ -56,7 +56,7 @@ class JobEffectExecutor:
         if self.tasks is None:
             return
         if isinstance(effect, m.RotateCredential):
-            # Neither the end of the process nor other effects wait with it.
+            # Neither the end of the process nor other effects wait for a rotation.
             self.tasks.start_soon(self._perform, effect, contextlib.nullcontext())
             return
         self._count += 1
@@ -75,7 +75,7 @@ class JobEffectExecutor:
             async with limit:
                 answer = await self._performer.perform(effect)
         except Exception as error:
-            # A defect must not take the other jobs with it; with its traceback it can be mended.
+            # A defect must not end the other jobs; its traceback is logged.
             log.exception("an effect failed unexpectedly", effect=type(effect).__name__, job_id=effect.job_id)
             answer = m.StepFailed(effect.job_id, f"unexpected {type(error).__name__}")
         self._feed(answer)
@@ -90,7 +90,7 @@ class JobEffectExecutor:
 
 
 def _log(effect: Any, answer: m.JobEvent) -> None:
-    """Say what was done on the cluster."""
+    """Log the change that was made on the cluster."""
     if isinstance(answer, m.Applied):
         log.info("an object is applied", job_id=answer.job_id, object=str(effect.ref))
     if isinstance(answer, m.DeleteSent):
@@ -98,4 +98,4 @@ def _log(effect: Any, answer: m.JobEvent) -> None:
 
 
 async def _ignore(ref: ObjectRef, live: Manifest | None) -> None:
-    """Nobody keeps caches."""
+    """Do nothing: there are no caches to update."""

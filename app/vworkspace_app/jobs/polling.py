@@ -1,4 +1,4 @@
-"""The long poll: asks for jobs, again and again, at a pace that spares a server in trouble (PULL-1, PULL-7)."""
+"""The long poll: requests jobs again and again, at a pace that spares a server in trouble (PULL-1, PULL-7)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,10 +16,10 @@ from vworkspace_core.ports import Clock, ControlPlane, Fetched
 
 
 class LongPoll:
-    """Asks for the jobs of one cluster until it is stopped; no failure ends it.
+    """A loop that requests the jobs of one cluster until it is stopped; no failure ends it.
 
-    `random` gives numbers in [0, 1) for jitter. `feed` is told the server's time; `offered` gets the jobs of an answer
-    and tells whether one of them is new.
+    `random` gives numbers in [0, 1) for jitter. `feed` gets the server's time; `offered` gets the jobs of an answer and
+    returns whether one of them is new.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class LongPoll:
         self._wake_up = anyio.Event()
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Send no more polls."""
         self._run_scope.cancel()
 
     def retry_now(self) -> None:
-        """Ask anew at once: the server may be another one."""
+        """Poll again at once: the server may be another one."""
         self._poll_scope.cancel()
         self.wake()
 
@@ -62,16 +62,16 @@ class LongPoll:
         self._wake_up.set()
 
     async def run(self) -> None:
-        """Ask until `stop`."""
+        """Poll until `stop`."""
         with self._run_scope:
             pace = RetryPace()
             while True:
                 pace = await self._round(pace)
 
     async def _round(self, pace: RetryPace) -> RetryPace:
-        """One poll, what it brings, and the wait until the next; the pace of that one."""
+        """Make one poll, handle its answer, and wait until the next is due; return the pace for it."""
         began, was_up = self._clock.monotonic(), self._connection.is_up
-        # Until the first answer the poll does not wait for jobs: an answer tells at once that all is well.
+        # Until the first answer the poll does not wait for jobs: an answer proves at once that all is well.
         wait = self._settings.wait_seconds if was_up and not pace.failures else 0
         try:
             fetched = await self._fetch(wait)
@@ -87,18 +87,18 @@ class LongPoll:
         if not was_up:
             await self._reconnect.catch_up()
         if not self._offered(fetched.jobs):
-            # Nothing new at once: a server that does not hold the poll, or jobs whose acks are under way.
+            # Nothing new at once: a server that does not hold the poll, or jobs whose acks are in flight.
             await self._clock.sleep(max(0.0, self._settings.idle_seconds - (self._clock.monotonic() - began)))
         return pace.succeeded()
 
     async def _fetch(self, wait: int) -> Fetched | None:
-        """One poll; None when `retry_now` ended it. Jobs lost with it are offered again."""
+        """Make one poll; return None if `retry_now` ended it. Jobs lost with it are offered again."""
         with anyio.CancelScope() as self._poll_scope:
             return await self._connection.poll(lambda: self._control.fetch(self._cluster_id, wait))
         return None
 
     async def _after_failure(self, was_up: bool) -> None:
-        """What the queues may do now: a 429 is a round trip too, a rejection is one for all of them."""
+        """Release the queues as far as the failure allows: a 429 proves a connection, a rejection affects all."""
         match self._connection.state.connectivity:
             case Connectivity.CONNECTED if not was_up:
                 await self._reconnect.catch_up()
@@ -108,7 +108,7 @@ class LongPoll:
                 pass
 
     async def _wait_out(self, seconds: float) -> None:
-        """Sleep, at least the second that lies between any two failures (PULL-7)."""
+        """Sleep, at least the one second that must lie between two failures (PULL-7)."""
         self._wake_up = anyio.Event()
         await self._clock.sleep(min(seconds, SOONEST))
         with anyio.move_on_after(seconds - SOONEST):

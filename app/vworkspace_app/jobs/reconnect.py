@@ -1,4 +1,4 @@
-"""The order in which what waited goes out once the control plane is back, and single tries until it is (PULL-5)."""
+"""The order in which queues are released once the control plane is back, and single tries until then (PULL-5)."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,10 +9,10 @@ from vworkspace_app.jobs.delivery_queue import DeliveryQueue
 
 
 class Reconnect:
-    """Holds every queue while the poll fails, and lets them go in order when it works.
+    """Holds every queue while the poll fails, and releases them in order when it works.
 
     The order is that of PULL-5: snapshot and statuses, then acks and results, then events. Each begins when the one
-    before is done, has failed, or has had its head start of so many seconds: a status that the server chokes on
+    before is done, has failed, or has had its head start of so many seconds: a status that the server cannot process
     must not keep a result waiting.
     """
 
@@ -24,12 +24,12 @@ class Reconnect:
         self._rounds = 0
 
     def hold(self) -> None:
-        """The poll fails: from now on one try a round."""
+        """Hold the queues, since the poll fails: from now on one try per round."""
         for queue in (self._statuses, self._urgent, self._events):
             queue.gate.hold()
 
     def try_one(self) -> None:
-        """The poll failed once more: a delivery may find out whether that is the poll's own trouble.
+        """Try a delivery after another failed poll, to find out whether only the poll fails.
 
         An ack or result each time, a status or a batch of events in turn.
         """
@@ -39,7 +39,7 @@ class Reconnect:
         any(queue.try_one() for queue in others)
 
     async def catch_up(self) -> None:
-        """The poll works: send what waited, in order; at the end every queue is free."""
+        """Send what waited, in order, since the poll works; at the end every queue is free."""
         self._events.release_snapshot()
         self._statuses.release()
         await self._give_head_start(self._events.drain)

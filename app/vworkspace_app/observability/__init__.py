@@ -1,4 +1,4 @@
-"""What the operator shows of itself: metrics and probes (RUN-5)."""
+"""The observability of the operator: metrics and probes (RUN-5)."""
 
 from vworkspace_app.observability.endpoints import application, serving_in_thread
 from vworkspace_app.observability.metrics import Metrics

@@ -11,7 +11,7 @@ import attrs
 
 
 class Type(StrEnum):
-    """How a metric behaves."""
+    """The type of a metric."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -20,7 +20,7 @@ class Type(StrEnum):
 
 @attrs.frozen
 class Metric:
-    """One metric. Counters carry their `_total`."""
+    """One metric. The name of a counter includes its `_total`."""
 
     name: str
     type: Type

@@ -1,6 +1,6 @@
-"""How many objects have which conditions, and which has had one longest: counted as they change.
+"""Counts of objects by condition, and which has had one longest; updated as objects change.
 
-A scrape decodes no object, and what is well costs a number: times are kept of what is in the way alone.
+A scrape decodes no object, and a healthy object costs only a number: times are kept only of conditions that block.
 """
 
 from collections import Counter, defaultdict
@@ -27,13 +27,13 @@ from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.graph.account import GraphReason
 
 ConditionLabels: TypeAlias = tuple[str, str, str]
-"""Type, status and reason of a condition."""
+"""The type, status and reason of a condition."""
 
 _OTHER: Final = "other"
 _STATUSES: Final = frozenset(("True", "False", "Unknown"))
 _READY: Final = "Ready"
 _SPARE: Final = 64
-"""So many entries of the past a heap may hold beside as many as are true."""
+"""The number of outdated entries that a heap may hold in addition to as many as there are valid ones."""
 
 _IN_THE_WAY: Final = frozenset(
     [
@@ -46,17 +46,17 @@ _IN_THE_WAY: Final = frozenset(
         ("Accepted", "False"),
     ]
 )
-"""Conditions that people wait for the end of."""
+"""Conditions whose end people wait for."""
 
 _PARENT_REASONS: Final = frozenset([*GraphReason, *BlockedCause, RETRYING, NOT_SELECTED])
 
 _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
-"""Since when, then name and namespace, which tell ties apart."""
+"""The start time, then name and namespace, which break ties."""
 
 
 @attrs.frozen
 class ConditionSample:
-    """How many objects have a condition, and for how many seconds the one that has had its status longest."""
+    """The number of objects with a condition, and the seconds for which the oldest has had its status."""
 
     labels: ConditionLabels
     count: int
@@ -74,7 +74,7 @@ class Unready:
 
 @attrs.define
 class _Longest:
-    """Objects by since when they have one condition. Entries that are no longer true are dropped when they are met."""
+    """Objects by the time since when they have one condition. Outdated entries are dropped when they are reached."""
 
     since: dict[ObjectRef, float] = attrs.field(factory=dict)
     heap: list[_Entry] = attrs.field(factory=list)
@@ -92,7 +92,7 @@ class _Longest:
         self.since.pop(ref, None)
 
     def first(self, most: int) -> list[_Entry]:
-        """Those that have had it longest."""
+        """Return the objects that have had the condition longest."""
         found: list[_Entry] = []
         while self.heap and len(found) < most:
             entry = heappop(self.heap)
@@ -109,20 +109,20 @@ def _entry(ref: ObjectRef, since: float) -> _Entry:
 
 @attrs.define
 class ConditionCounts:
-    """Counts the conditions of one kind. Reasons that are not ours, of Flux or an engine, count as `other`."""
+    """Counts of the conditions of one kind. Reasons that are not ours, of Flux or an engine, count as `other`."""
 
     types: frozenset[str]
     reasons: frozenset[str]
     managed: bool = True
-    """Count what has our label alone."""
+    """Restriction of the count to objects with our label."""
     _by_object: dict[ObjectRef, tuple[ConditionLabels, ...]] = attrs.field(factory=dict, init=False)
     _counts: Counter[ConditionLabels] = attrs.field(factory=Counter, init=False)
     _longest: defaultdict[ConditionLabels, _Longest] = attrs.field(factory=lambda: defaultdict(_Longest), init=False)
     _known: dict[ConditionLabels, ConditionLabels] = attrs.field(factory=dict, init=False)
-    """One tuple for all objects that have it."""
+    """One shared tuple for all objects with the same labels."""
 
     def count(self, change: CacheChange) -> None:
-        """Count a change that an informer saw."""
+        """Count a change that an informer delivered."""
         now = {} if change.type is ChangeType.DELETED else dict(self._conditions(change.object))
         for labels in self._by_object.pop(change.ref, ()):
             self._counts[labels] -= 1
@@ -136,16 +136,16 @@ class ConditionCounts:
             self._by_object[change.ref] = tuple(now)
 
     def samples(self, now: float) -> tuple[ConditionSample, ...]:
-        """How many objects have which condition at `now`, in seconds since the epoch.
+        """Return how many objects have which condition at `now`, in seconds since the epoch.
 
-        One that no object has any more stays, at 0: a series that ends looks like an outage.
+        A condition that no object has any more stays, at 0: a series that ends looks like an outage.
         """
         return tuple(
             ConditionSample(labels, count, self._oldest(labels, now)) for labels, count in sorted(self._counts.items())
         )
 
     def unready(self, most: int, now: float) -> list[Unready]:
-        """The objects that have not been Ready for the longest, at most so many."""
+        """Return the objects that have not been Ready for the longest, at most so many."""
         entries = [
             (entry, labels[2])
             for labels, longest in self._longest.items()
@@ -174,7 +174,7 @@ class ConditionCounts:
 
 
 def _since(condition: Mapping[str, Any]) -> float | None:
-    """When its status began, in seconds since the epoch; None where that is not told."""
+    """Return when the status of a condition began, in seconds since the epoch; None if it does not say so."""
     told = condition.get("lastTransitionTime")
     try:
         return parse_time(told).timestamp() if isinstance(told, str) else None
@@ -183,15 +183,15 @@ def _since(condition: Mapping[str, Any]) -> float | None:
 
 
 def instance_conditions() -> ConditionCounts:
-    """The conditions of ApplicationInstances."""
+    """Return the counter for the conditions of ApplicationInstances."""
     return ConditionCounts(frozenset(InstanceConditionType), frozenset(InstanceReason))
 
 
 def operation_conditions() -> ConditionCounts:
-    """The conditions of Operations."""
+    """Return the counter for the conditions of Operations."""
     return ConditionCounts(frozenset(OperationConditionType), frozenset(OperationReason))
 
 
 def parent_conditions() -> ConditionCounts:
-    """The conditions of the objects of one kind that a box or a reconciler is for."""
+    """Return the counter for the conditions of one kind of a box or a reconciler."""
     return ConditionCounts(frozenset(STANDARD), _PARENT_REASONS, managed=False)

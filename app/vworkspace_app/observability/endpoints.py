@@ -1,6 +1,6 @@
-"""`/metrics`, `/healthz` and `/readyz` (RUN-5).
+"""The endpoints `/metrics`, `/healthz` and `/readyz` (RUN-5).
 
-They are served by a thread with a loop of its own: a blocked event loop is reported, not shared.
+They are served by a thread with a loop of its own: so a blocked event loop of the operator can be reported.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +23,11 @@ from vworkspace_app.process.http import ConnectionLimits, bind, serve, url_of
 from vworkspace_core.controller.health import HealthReport, healthy, ready
 
 PROBES: Final = frozenset({"/healthz", "/readyz"})
-"""What the kubelet asks."""
+"""The paths that the kubelet probes."""
 
 _OPENMETRICS: Final = "application/openmetrics-text"
 _EXPOSED_SECONDS: Final = 0.25
-"""Anybody who reaches the port may ask: what was just made is given again (RUN-11)."""
+"""The time for which an exposition is served again, since any client of the port may request it (RUN-11)."""
 
 _log = structlog.get_logger("operator")
 
@@ -35,7 +35,7 @@ _log = structlog.get_logger("operator")
 def application(
     latest: LatestStats, metrics: Metrics, now: Callable[[], float], further: Sequence[BaseRoute] = ()
 ) -> Starlette:
-    """The ASGI application. It reads `latest` and never asks the operator itself; what is `further` comes last."""
+    """Return the ASGI application. It only reads `latest`; the routes of `further` come last."""
 
     def judged(judge: Callable[..., HealthReport]) -> Callable[[Request], PlainTextResponse]:
         def answer(_: Request) -> PlainTextResponse:
@@ -68,7 +68,7 @@ def application(
 
 @contextmanager
 def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits | None = None) -> Iterator[str]:
-    """The URL at which `app` is served until the block is left. Raises CommandError for an address that is refused."""
+    """Serve `app` while the block runs, and yield its URL. Raises CommandError for an address that is refused."""
     host, port = parse_address(listen)
     try:
         listener = bind(host, port)
@@ -88,9 +88,9 @@ def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits |
 
 @contextmanager
 def probes(listen: str, app: Starlette, *, streams: frozenset[str] = frozenset()) -> Iterator[None]:
-    """Serve metrics and probes until everything else has ended; nothing where there is no address.
+    """Serve metrics and probes until everything else has ended; do nothing without an address.
 
-    `streams` as `ConnectionLimits` has them.
+    `streams` are those of `ConnectionLimits`.
     """
     if not listen:
         yield

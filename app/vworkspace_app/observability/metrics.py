@@ -1,4 +1,4 @@
-"""The metrics of one process, in a registry of their own: counted as things happen, or read off the statistics.
+"""The metrics of one process, in a registry of their own: counted as things happen, or read from the statistics.
 
 Nothing else imports the Prometheus client. Counting is safe from any thread.
 """
@@ -25,12 +25,12 @@ from vworkspace_core.jobs.result import JobOutcome
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _OTHER: Final = "other"
 _OF_EVERY_WEBHOOK: Final = ("200", "500")
-"""Codes whose series are there before the first review, as those of controller-runtime are."""
+"""Codes whose series exist before the first review, as those of controller-runtime do."""
 _RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.TERMINAL: ResultLabel.ERROR.value}
 
 
 class Metrics:
-    """The registry and what is counted. `now` is the monotonic clock that the statistics in `latest` are taken by.
+    """The registry and its counters. `now` is the monotonic clock by which the statistics in `latest` are taken.
 
     `server` is the URL of the API server; its host is a label, as in client-go's metrics.
     """
@@ -70,7 +70,7 @@ class Metrics:
         return Histogram(metric.name, metric.about, metric.labels, buckets=metric.buckets, registry=self.registry)
 
     def controller(self, name: str) -> "ControllerMetrics":
-        """What the driver of that controller tells. Its series begin at zero."""
+        """Return the metrics of a controller. Its series begin at zero."""
         counters = (self._errors, self._terminal, self._panics, self._timeouts, self._hot_loops)
         for counter in counters:
             counter.labels(name)
@@ -79,54 +79,57 @@ class Metrics:
         return ControllerMetrics(self, name)
 
     def request(self, method: str, code: str, seconds: float = 0.0) -> None:
-        """A request to the API server was answered, or failed with code `<error>`, after so many seconds."""
+        """Count a request that the API server answered, or that failed with code `<error>`, after so many seconds."""
         series = self._request_series.get((method, code))
         if series is None:
             known = code if code == "<error>" or (code.isdecimal() and len(code) == 3) else _OTHER
             verb = method if method in _METHODS else _OTHER
             series = self._requests.labels(known, verb), self._request_time.labels(verb, self._host)
-            if _OTHER not in (known, verb):  # few: whatever else somebody answers does not fill the memory
+            if _OTHER not in (known, verb):  # only known values: any other answer must not fill the memory
                 self._request_series[method, code] = series
         answered, time = series
         answered.inc()
         time.observe(seconds)
 
     def webhook(self, path: str) -> None:
-        """A webhook is served there. Its series begin at zero."""
+        """Create the series of a webhook at zero."""
         for code in _OF_EVERY_WEBHOOK:
             self._reviews.labels(path, code)
         self._review_time.labels(path)
         self._reviews_in_hand.labels(path)
 
     def review_began(self, path: str) -> None:
-        """A review came to that webhook."""
+        """Count a review that a webhook received."""
         self._reviews_in_hand.labels(path).inc()
 
     def review_ended(self, path: str, code: int, seconds: float) -> None:
-        """It is answered, or given up."""
+        """Count a review that was answered or abandoned."""
         self._reviews_in_hand.labels(path).dec()
         self._reviews.labels(path, str(code)).inc()
         self._review_time.labels(path).observe(seconds)
 
     def job(self, outcome: str) -> None:
-        """A job came to a result."""
+        """Count a job that came to a result."""
         self._jobs.labels(_one_of(JobOutcome, outcome)).inc()
 
     def operation(self, type_: str, engine: str, phase: str) -> None:
-        """An Operation came to a phase. The other phases of its type begin at zero, so that the first end shows too."""
+        """Count an Operation that changed its phase.
+
+        The other phases of its type begin at zero, so that the first end shows.
+        """
         kind, by = _one_of(OperationType, type_), _one_of(EngineName, engine)
         for known in Phase:
             self._operations.labels(kind, by, known.value)
         self._operations.labels(kind, by, _one_of(Phase, phase)).inc()
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """The metrics and their media type, in the format that the scraper asks for."""
+        """Return the metrics and their media type, in the format that the scraper requests."""
         encode, media_type = choose_encoder(accept)
         return encode(_WithoutCreated(self.registry)), media_type
 
 
 class ControllerMetrics:
-    """`DriverObserver` that counts the reconciles of one controller."""
+    """`ReconcileObserver` that counts the reconciles of one controller."""
 
     def __init__(self, metrics: Metrics, name: str) -> None:
         self._metrics = metrics
@@ -137,7 +140,7 @@ class ControllerMetrics:
         self._work_time = metrics._work_time.labels(name, name)
 
     def reconciled(self, done: Reconciled) -> None:
-        """Count it."""
+        """Count a reconcile."""
         metrics, name = self._metrics, self._name
         self._results[done.label].inc()
         self._reconcile_time.observe(done.seconds)
@@ -154,19 +157,19 @@ class ControllerMetrics:
                 counter.labels(name).inc()
 
     def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
-        """Count it; the object's name is for the log."""
+        """Count a hot loop; only the log names the object."""
         self._metrics._hot_loops.labels(self._name).inc()
 
 
 class _StatsCollector(Collector):
-    """The metrics of the newest statistics, read when a scraper asks."""
+    """A collector of the newest statistics, read at each scrape."""
 
     def __init__(self, latest: LatestStats, now: Callable[[], float]) -> None:
         self._latest = latest
         self._now = now
 
     def collect(self) -> Iterator[Family]:
-        """Every metric that is not counted as it happens."""
+        """Yield every metric that is read from the statistics."""
         for metric, samples in stats_metrics(self._latest.current, self._now()):
             yield _family(metric, samples)
 
@@ -178,7 +181,7 @@ class _WithoutCreated(Collector):
         self._registry = registry
 
     def collect(self) -> Iterator[Family]:
-        """Every family, without them."""
+        """Yield every family without its `_created` series."""
         for family in self._registry.collect():
             family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
             yield family

@@ -23,7 +23,10 @@ class AgentStats:
 
 @attrs.frozen
 class ProcessStats:
-    """`taken_at` is on the monotonic clock. `credential_age` is None where nothing tells."""
+    """The statistics of the process.
+
+    `taken_at` is on the monotonic clock. `credential_age` is None if it is unknown.
+    """
 
     taken_at: float
     vitals: Vitals = attrs.field(factory=Vitals)
@@ -34,23 +37,23 @@ class ProcessStats:
     managed_namespaces: int = 0
     events: tuple[tuple[str, int], ...] = ()
     leases: tuple[tuple[str, bool], ...] = ()
-    """Names of the Leases that this process stands for, and whether it leads."""
+    """The names of the Leases that this process is a candidate for, and whether it leads."""
     instances: tuple[ConditionSample, ...] = ()
     operations: tuple[ConditionSample, ...] = ()
     parents: tuple[tuple[Kind, tuple[ConditionSample, ...]], ...] = ()
-    """How many objects have which condition, and the longest of them."""
+    """The number of objects with each condition, and the oldest of them, by kind."""
     unready: tuple[Unready, ...] = ()
     shard: Shard = WHOLE
 
 
 class LatestStats:
-    """Holds the newest statistics. One writes, any thread reads: the value itself never changes."""
+    """A holder of the newest statistics. One thread writes, any thread reads: the value itself never changes."""
 
     def __init__(self, first: ProcessStats) -> None:
         self._current = first
 
     def replace(self, stats: ProcessStats) -> None:
-        """Have these from now on."""
+        """Replace the statistics."""
         self._current = stats
 
     @property

@@ -1,4 +1,4 @@
-"""The metrics that are read off the statistics: pure."""
+"""The metrics that are read from the statistics: pure."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ _PYTHON = ".".join(map(str, sys.version_info[:3]))
 
 
 def stats_metrics(stats: ProcessStats, now: float) -> Iterator[MetricSamples]:
-    """Each metric with its samples. `now` is on the clock that the statistics were taken by."""
+    """Yield each metric with its samples. `now` is on the clock by which the statistics were taken."""
     yield c.BUILD, [((VERSION, _PYTHON), 1.0)]
     yield c.SHARD, [((str(stats.shard.index), str(stats.shard.count)), 1.0)]
     yield c.LOOP_SILENCE, [((), max(0.0, now - stats.taken_at))]
@@ -80,7 +80,7 @@ def _drivers(drivers: list[tuple[WorkerPoolVitals, WorkerPoolStats]]) -> Iterato
 
 
 def _informers(informers: Iterable[InformerStats]) -> Iterator[MetricSamples]:
-    """By kind: several informers of one kind, each of a namespace, count as one."""
+    """Yield metrics by kind: several informers of one kind, each of a namespace, count as one."""
 
     def by_kind(informer: InformerStats) -> tuple[str, str]:
         return informer.kind.group, informer.kind.kind

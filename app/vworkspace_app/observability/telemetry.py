@@ -39,7 +39,7 @@ class MetricsTelemetry:
     latest: LatestStats
     metrics: Metrics
     names: int = 0
-    """How many objects of each kind that are not Ready are named."""
+    """The number of objects of each kind that are named while they are not Ready."""
     _components: Components | None = attrs.field(default=None, init=False)
     _gated: set[str] = attrs.field(factory=set, init=False)
     _instances: ConditionCounts = attrs.field(factory=instance_conditions, init=False)
@@ -48,15 +48,15 @@ class MetricsTelemetry:
     _stopping: bool = attrs.field(default=False, init=False)
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """Log and count."""
+        """Return an observer that logs and counts."""
         return Observers((LoggingObserver(), self.metrics.controller(controller)))
 
     def job_ended(self, outcome: str) -> None:
-        """Count it."""
+        """Count a job's outcome."""
         self.metrics.job(outcome)
 
     def attach(self, components: Components) -> None:
-        """Take statistics of these from now on."""
+        """Take statistics of these components from now on."""
         self._components = components
         for kind, handler in (
             (NAMESPACE, self._count_namespace),
@@ -80,7 +80,7 @@ class MetricsTelemetry:
             await self.clock.sleep(_HEARTBEAT_SECONDS)
 
     def stop(self) -> None:
-        """The process ends: not ready any more."""
+        """Report not ready from now on, since the process ends."""
         self._stopping = True
         self.refresh()
 
@@ -127,7 +127,7 @@ class MetricsTelemetry:
         return None if since is None else max(0.0, (self.clock.now() - since).total_seconds())
 
     def _count_own(self, count: Callable[[CacheChange], None], change: CacheChange) -> None:
-        """A sum over all shards is to be the number of objects: the first one's caches hold more than its own."""
+        """Count only this shard's objects: the first shard caches more, but the sum of all shards must be the total."""
         shard = WHOLE if self._components is None else self._components.shard
         if shard.owns(change.ref.name if change.ref.kind == NAMESPACE else change.ref.namespace):
             count(change)
@@ -139,9 +139,9 @@ class MetricsTelemetry:
             self._gated.discard(change.ref.name)
 
     def _count_operation(self, change: CacheChange) -> None:
-        """Count an Operation that came to another phase; those that were there before us are known already.
+        """Count an Operation that changed its phase, except those that existed before this process.
 
-        Only the leader counts: a sum over all replicas is to be the number of Operations.
+        Only the leader counts: a sum over all replicas must be the number of Operations.
         """
         leads = all(held for _, held in self._components.leases()) if self._components else False
         if change.initial or change.type is ChangeType.DELETED or not leads:

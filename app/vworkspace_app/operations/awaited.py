@@ -1,7 +1,7 @@
-"""Which Operations wait for which objects: those that the last look at one that has not started was about (OPS-3).
+"""The objects that each Operation waits for: those read at the last look before it has started (OPS-3).
 
-No index can tell, since only the engine knows what its parameters name, and where. A look at an Operation puts down
-what it looked at before it reads it, so that no change falls between the reading and the waiting.
+No index can hold them, since only the engine knows which objects its parameters name. A look at an Operation records
+the objects before it reads them, so that no change between reading and waiting is missed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,13 +13,13 @@ from vworkspace_core.apimachinery.manifest import ObjectRef
 
 @attrs.define
 class AwaitedObjects:
-    """Keys by the objects that they wait for."""
+    """The keys of Operations, by the objects that they wait for."""
 
     _of: dict[ObjectRef, frozenset[ObjectRef]] = attrs.field(factory=dict)
     _by: dict[ObjectRef, set[ObjectRef]] = attrs.field(factory=dict)
 
     def awaits(self, key: ObjectRef, objects: Iterable[ObjectRef]) -> None:
-        """The key waits for these from now on, and for nothing else; for nothing at all where there are none."""
+        """Record that the key waits for these objects and no others, replacing earlier ones; an empty set clears it."""
         wanted, before = frozenset(objects), self._of.pop(key, frozenset())
         for ref in before - wanted:
             self._by[ref].discard(key)
@@ -31,5 +31,5 @@ class AwaitedObjects:
             self._of[key] = wanted
 
     def keys_waiting_for(self, ref: ObjectRef) -> Iterator[ObjectRef]:
-        """Who waits for that object, sorted by name."""
+        """Yield the keys that wait for an object, sorted by name."""
         yield from sorted(self._by.get(ref, ()), key=str)

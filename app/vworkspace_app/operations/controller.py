@@ -1,8 +1,7 @@
-"""The Operation controller: from a key to a snapshot, a decision, and what came of it (OPS-1 to OPS-12).
+"""The Operation controller: from a key to a snapshot, a decision, and its execution (OPS-1 to OPS-12).
 
-What cannot be taken back is decided on a live view (`needs_live_view`), everything else from the caches. Operations
-on one target are decided one at a time: the queue asks for the `exclusion_key`, and the live view shows what was
-written (OPS-5).
+Irreversible steps are decided on a live view (`needs_live_view`), everything else from the caches. Operations on one
+target are decided one at a time: the queue uses the `exclusion_key`, and the live view shows earlier writes (OPS-5).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -56,11 +55,11 @@ _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 
 @attrs.frozen
 class ApprovalChecks:
-    """Where approval claims are checked with what (OPS-4); asked anew for every pass.
+    """The input for checking approval claims (OPS-4); read again for every pass.
 
-    `secret` gives the approval secret as it is now, None where there is none. `skew` is what the control plane's
-    clock is ahead of ours (PULL-12). `required_bindings` are those that every claim has to carry; which have been used
-    is written down in `namespace`.
+    `secret` returns the present approval secret, None if there is none. `skew` is how far the control plane's clock is
+    ahead of ours (PULL-12). `required_bindings` are those that every claim has to carry; used claims are recorded in
+    `namespace`.
     """
 
     secret: Callable[[], bytes | None] = lambda: None
@@ -71,7 +70,7 @@ class ApprovalChecks:
 
 @attrs.define
 class OperationController:
-    """Reconciles Operations from the caches of `informers`, writing through `api`."""
+    """A controller that reconciles Operations from the caches of `informers`, writing through `api`."""
 
     api: KubeApi
     informers: Informers
@@ -81,19 +80,22 @@ class OperationController:
     approvals: ApprovalChecks = attrs.field(factory=ApprovalChecks)
     templates: Templates = attrs.field(factory=builtin_templates)
     tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = report_nothing
-    """Told of each object that is not for us."""
+    """The callback for each object that is not for this operator."""
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
     awaited: AwaitedObjects = attrs.field(factory=AwaitedObjects, init=False)
     on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
-    """Called for each write for a key as it is answered (RUN-3)."""
+    """The callback for each write for a key, made as soon as it is answered (RUN-3)."""
 
     def __attrs_post_init__(self) -> None:
         self.net = SafetyNet(self.informers, self.clock)
         self.held = HeldStatuses(self.api, self.events)
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Observe, decide, carry out, once. Raises errors of the port from live reads, Permanent for bad status."""
+        """Observe, decide, execute, once.
+
+        Raises errors of the port from live reads, Permanent for an unreadable status.
+        """
         manifest = await self.informers.whole(key, self.informers.store(OPERATION).get(key.namespace, key.name))
         if manifest is None:
             self.net.forget(key)
@@ -119,13 +121,13 @@ class OperationController:
         return self.net.until_next(key, result, under_way=phase == Phase.RUNNING)
 
     def _read_anew(self, key: ObjectRef, operation: Operation, context: OperationContext) -> Iterable[ObjectRef]:
-        """What a run depends on."""
+        """Return the objects that a run depends on."""
         target = target_ref(operation)
         live = self.informers.store(target.kind).get(target.namespace, target.name)
         return dict.fromkeys((key, target, *lookups(operation, context, live)))
 
     def _looked_at_before_the_start(self, source: OperationSource, context: OperationContext) -> Iterator[ObjectRef]:
-        """What may keep it from starting and carries no mark of it; nothing once it has started."""
+        """Yield objects without our label that may keep the Operation from starting; none once it has started."""
         if isinstance(source, Unreadable) or source.status.phase not in (None, Phase.PENDING):
             return
         if is_managed(source.metadata) and source.metadata.deletion_timestamp is None:
@@ -134,12 +136,12 @@ class OperationController:
             yield from lookups(source, context, live)
 
     def exclusion_key(self, key: ObjectRef) -> ObjectRef | None:
-        """What the key is decided alone for: its target, which cannot change (OPS-5)."""
+        """Return the target, which cannot change: Operations of one target are decided one at a time (OPS-5)."""
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         return None if manifest is None else target_in(manifest)
 
     def _context(self) -> OperationContext:
-        """What a pass is decided with, at its beginning: nothing has been spent."""
+        """Return the context at the beginning of a pass, in which no approval has been used yet."""
         approvals = self.approvals
         claims = Claims(
             approvals.secret(), self.settings.cluster_id, approvals.required_bindings, approvals.skew(), Ledger()
@@ -157,8 +159,10 @@ class OperationController:
     async def _with_spent_approval(
         self, source: OperationSource, observed: OperationObserved, context: OperationContext
     ) -> OperationContext:
-        """The context after an approval is written down as used, before the run that it starts; what stands in the way
-        of that is told."""
+        """Record an approval as used before the run that it starts, and return the context with it.
+
+        If recording fails, the context carries the error.
+        """
         spending = None if isinstance(source, Unreadable) else approval_to_spend(source, observed, context)
         if spending is None:
             return context
@@ -181,14 +185,14 @@ class OperationController:
         return live
 
     def _not_served(self) -> Iterator[Kind]:
-        """Kinds of engines whose definitions are known not to be there."""
+        """Yield kinds of engines whose definitions are known to be missing."""
         definitions = self.informers.find(CUSTOM_RESOURCE_DEFINITION)
         if definitions is not None and definitions.has_synced:
             kinds = (kind for kind in engine_kinds() if "." in kind.group)
             yield from (kind for kind in kinds if not is_served(kind, definitions.store))
 
     async def _cached(self, operation: Operation, context: OperationContext) -> OperationObserved:
-        """What is looked at once the engine object is known: that, the target and the namespace."""
+        """Return the cached objects that a decision reads: the engine's objects, the target and the namespace."""
         target = target_ref(operation)
         objects = {target: await self._held(target)}
         for lookup in lookups(operation, context, objects[target]):
@@ -198,23 +202,23 @@ class OperationController:
         return OperationObserved(namespace, {ref: live for ref, live in objects.items() if live is not None})
 
     async def _held(self, ref: ObjectRef) -> Manifest | None:
-        """An object of the caches, read live where these hold its outline."""
+        """Return an object of the caches, read live if they hold only its outline."""
         store = self.informers.store(ref.kind, ref.namespace)
         return await self.informers.whole(ref, store.get(ref.namespace, ref.name))
 
     # --- which Operations a change concerns -------------------------------------------------------------------------
 
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """The Operation itself, and where it made room on its target, those whose turn that makes it."""
+        """Yield the Operation itself, and if it freed its target, the ones whose turn comes."""
         yield change.ref
         yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
 
     def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Those that go on waiting on its target, for somebody else now: only what they say of it changes."""
+        """Yield the Operations that still wait on its target, for another one now: only their status changes."""
         yield from (ref for ref, is_next in self._waiting_for(change) if not is_next)
 
     def _waiting_for(self, change: CacheChange) -> Iterator[tuple[ObjectRef, bool]]:
-        """Who waits on the target of an Operation that made room there, each with whether it is its turn."""
+        """Yield the Operations that wait on a target freed by another, each with whether its turn has come."""
         target = target_in(change.object)
         if target is None or not _makes_room(change):
             return
@@ -226,30 +230,30 @@ class OperationController:
                 yield ref, first_ahead(operation, operations) is None
 
     def keys_of_engine_object(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """The Operation that made the object, wherever it lies, by its uid: names can be cut to fit a label."""
+        """Yield the Operation that made the object, in any namespace, by its uid: names can be cut to fit a label."""
         for manifest in (change.object, change.old_object or {}):
             uid = get_path(manifest, "metadata", "labels", OPERATION_UID)
             if isinstance(uid, str) and uid:
                 yield from self._found(BY_UID, uid)
 
     def keys_of_target(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Every Operation on the instance that has not ended."""
+        """Yield every Operation on the instance that has not ended."""
         yield from self._found(OPEN_ON, str(change.ref))
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Every Operation in the namespace that has not ended: its gate counts at once."""
+        """Yield every Operation in the namespace that has not ended: its gate takes effect at once."""
         yield from self._found(OPEN, change.ref.name)
 
     def keys_awaiting(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Every Operation that has not started and looked at the object, wherever that lies and whoever made it."""
+        """Yield every Operation that has not started and read the object, of any namespace and origin."""
         yield from self.awaited.keys_waiting_for(change.ref)
 
     def open_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
-        """Every Operation that has not ended: a kind came or went."""
+        """Yield every Operation that has not ended, since a kind appeared or disappeared."""
         yield from self._found(OPEN, EVERYWHERE)
 
     def awaiting_approval(self) -> Iterator[ObjectRef]:
-        """Every Operation that waits for its claim, or for the secret to check it with."""
+        """Yield every Operation that waits for its claim, or for the secret that checks it."""
         for manifest in self.informers.store(OPERATION).indexed(OPEN, EVERYWHERE):
             conditions = get_path(manifest, "status", "conditions") or ()
             if any(
@@ -260,7 +264,7 @@ class OperationController:
                 yield ObjectRef(OPERATION, meta["namespace"], meta["name"])
 
     def keys(self) -> Iterator[ObjectRef]:
-        """Every Operation there is."""
+        """Yield every Operation."""
         for namespace, name in self.informers.store(OPERATION).names():
             yield ObjectRef(OPERATION, namespace, name)
 
@@ -277,19 +281,19 @@ def _read(manifest: Manifest) -> OperationSource:
 
 
 def _refuse_unknown_past(source: Unreadable[Operation]) -> None:
-    """One that may have run already is not begun anew over what its status said; it can only be deleted."""
+    """Refuse an Operation with an unreadable status: it may have run already, so it can only be deleted."""
     if not source.has_status and source.metadata.deletion_timestamp is None and is_managed(source.metadata):
         raise Permanent(f"its status cannot be read, and nothing is written over it: {source.problems}")
 
 
 def _makes_room(change: CacheChange) -> bool:
-    """Whether an Operation that ran or wanted to does so no longer, or no longer in the same way."""
+    """Return whether an Operation that ran or waited does so no longer, or no longer in the same way."""
     gone = change.type is ChangeType.DELETED
     before = _standing(change.object if gone else change.old_object)
     return any(before) and before != _standing(None if gone else change.object)
 
 
 def _standing(manifest: Manifest | None) -> tuple[bool, bool]:
-    """Whether the Operation runs and whether it wants to; neither where it is not there or cannot be read."""
+    """Return whether the Operation runs and whether it waits to; neither if it is missing or unreadable."""
     operation = None if manifest is None else _read(manifest)
     return standing_of(operation) if isinstance(operation, Operation) else (False, False)

@@ -1,4 +1,4 @@
-"""How Operations are found in their cache: by uid, by target, by namespace, and which of them have not ended."""
+"""The indexes of the Operation cache: by uid, by target, by namespace, and of those that have not ended."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -10,29 +10,29 @@ from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.controller.informer.index import Indexer
 
 BY_UID: Final = "uid"
-"""By the value of the label `operation-uid` of what an Operation made."""
+"""The index by the value of the label `operation-uid`, which an Operation's objects carry."""
 
 OPEN: Final = "open"
-"""Those that have not ended, by namespace; all of them under `EVERYWHERE`."""
+"""The index of Operations that have not ended, by namespace; all of them under `EVERYWHERE`."""
 
 OPEN_ON: Final = "open-on"
-"""Those that have not ended, by their target."""
+"""The index of Operations that have not ended, by their target."""
 
 UPGRADES_OF: Final = "upgrades-of"
-"""Those of engine helm that have started, ended or not, by their target (REC-9)."""
+"""The index of Operations of engine helm that have started, ended or not, by their target (REC-9)."""
 
 EVERYWHERE: Final = "*"
 
 
 def target_in(manifest: Manifest) -> ObjectRef | None:
-    """The target that an Operation names, None where it names none."""
+    """Return the target that an Operation names, None if it names none."""
     name = get_path(manifest, "spec", "targetRef", "name")
     namespace = metadata(manifest).get("namespace")
     return ObjectRef(APPLICATION_INSTANCE, namespace, name) if isinstance(name, str) and name else None
 
 
 def has_ended(manifest: Manifest) -> bool:
-    """Whether nothing leads out of the Operation's phase any more."""
+    """Return whether the Operation's phase is terminal."""
     return get_path(manifest, "status", "phase") in TERMINAL_PHASES
 
 

@@ -12,10 +12,10 @@ from vworkspace_core.operations.templates import Template, Templates, load_templ
 
 
 def read_templates(paths: Sequence[str]) -> Templates:
-    """The built-in templates and those of the files; one of a known name takes the place of the older.
+    """Return the built-in templates and those of the files; one of a known name replaces the older.
 
-    Raises CommandError naming file, line, path and what is wrong: a document that is no template, an engine that is
-    not there, a type and engine that another template binds already.
+    Raises CommandError naming file, line, path and problem: a document that is no template, an unknown engine, a type
+    and engine that another template already binds.
     """
     templates = builtin_templates()
     for path in paths:

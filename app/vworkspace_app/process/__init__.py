@@ -1,1 +1,1 @@
-"""What every process of ours needs: logs, signals, files, HTTP towards strangers, errors of commands."""
+"""The needs of every process: logs, signals, files, HTTP for untrusted clients, errors of commands."""

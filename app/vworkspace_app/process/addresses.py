@@ -1,4 +1,4 @@
-"""HOST:PORT of an option, and what to do where it cannot be listened on."""
+"""HOST:PORT options, and errors that say what to do if an address cannot be listened on."""
 
 import errno
 from ipaddress import ip_address
@@ -16,7 +16,7 @@ def parse_address(listen: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Return whether only this machine can reach the host."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def cannot_listen(error: OSError, listen: str) -> CommandError:
-    """Why the address `listen` cannot be had, and what to do."""
+    """Return an error that says why `listen` cannot be bound, and what to do."""
     match error.errno:
         case errno.EADDRINUSE:
             return CommandError(f"{listen} is in use: stop what listens there, or choose another HOST:PORT")

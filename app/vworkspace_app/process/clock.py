@@ -7,7 +7,7 @@ import anyio
 
 
 def machine_seconds() -> float:
-    """Seconds that also pass while the machine is suspended, where the system tells (Linux); never backwards."""
+    """Return seconds that also pass while the machine is suspended, if the system can (Linux); never backwards."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -17,11 +17,11 @@ class SystemClock:
     """`Clock` of the machine it runs on."""
 
     def now(self) -> datetime:
-        """Wall time in UTC."""
+        """Return the wall time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment."""
+        """Return seconds since some fixed moment."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:

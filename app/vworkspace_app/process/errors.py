@@ -15,7 +15,7 @@ class CommandError(Exception):
 
 
 def unwrap_group(error: BaseException) -> BaseException:
-    """What went wrong, out of the task groups that it passed through; a group where it was more than one thing."""
+    """Return the error without the task groups around it; still a group if it holds more than one error."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

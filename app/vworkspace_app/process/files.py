@@ -1,4 +1,4 @@
-"""Texts that lie in a file which an option names: tokens, authorities."""
+"""Files named by options, with a text in each: tokens, authorities."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from vworkspace_app.process.errors import CommandError
 
 
 def read_text(option: str, file: Path) -> str:
-    """What `file` holds, without surrounding white space. Raises CommandError, which shows nothing of it."""
+    """Return the text of `file` without surrounding white space. Raises CommandError, which shows nothing of it."""
     try:
         text = file.read_text(encoding="utf-8").strip()
     except UnicodeDecodeError:

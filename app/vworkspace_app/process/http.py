@@ -1,8 +1,8 @@
-"""HTTP to anybody who can connect: probes, metrics and webhooks, which no client can keep from the others (RUN-11).
+"""HTTP for any client that can connect: probes, metrics and webhooks, of which no client can deprive others (RUN-11).
 
-Every connection has a deadline for its TLS handshake, for the head of a request, for its body and for the whole. No
-more are open than the limit; `places` decides which one makes room for one more. So a flood of connections costs a
-bounded number of descriptors, and a request that comes at once is answered through it.
+Every connection has a deadline for its TLS handshake, for the head of a request, for its body and for the whole. The
+number of open connections is limited; `places` decides which one is closed for a new one. So a flood of connections
+costs a bounded number of descriptors, and prompt requests are answered meanwhile.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from vworkspace_app.process.places import Client, Places, Stage, address_of
 _log = structlog.get_logger("http")
 
 _BACKLOG: Final = 4096
-"""Connections that the kernel keeps until they are accepted; one that it drops comes again after a second."""
+"""Connections that the kernel keeps until they are accepted; the client of a dropped one tries again after a second."""
 _ACCEPTED_AT_ONCE: Final = 16
-"""Connections after which the event loop goes on with everything else."""
+"""The number of accepted connections after which the event loop runs other tasks."""
 _LONGEST_HEAD: Final = 32 * 1024
 _LAST_SECONDS: Final = 1.0
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
@@ -43,34 +43,37 @@ _TOO_MANY: Final = PlainTextResponse(
 
 
 def _most_connections() -> int:
-    """A small part of the descriptors that the process may have: its own connections need them too."""
+    """Return a small share of the descriptors that the process may open: its own connections need some too."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 128 if soft == resource.RLIM_INFINITY else max(8, min(128, soft // 8))
 
 
 PeerCertificate: TypeAlias = Mapping[str, Any]
-"""A verified certificate, as `ssl.SSLSocket.getpeercert` has it."""
+"""A verified certificate, as `ssl.SSLSocket.getpeercert` returns it."""
 
 
 @attrs.frozen
 class ConnectionLimits:
-    """Of one port, in seconds. `idle` is how long a connection is kept between requests."""
+    """The limits of one port, in seconds. `idle` is how long a connection is kept between requests."""
 
     connections: int = attrs.field(factory=_most_connections)
     head: float = 5.0
-    """For the TLS handshake, and again from the first byte of a request to the end of its head."""
+    """The time for the TLS handshake, and again from the first byte of a request to the end of its head."""
     body: float = 5.0
     whole: float = 30.0
-    """For a request and its answer, so that who reads slowly does not stay for ever either."""
+    """The time for a request and its answer, so that a slow reader cannot stay for ever either."""
     idle: float = 30.0
     streams: frozenset[str] = frozenset()
-    """Paths whose answers have no end: who follows one has to read what is there within `whole`, again and again."""
+    """Paths whose answers have no end: a client must read the pending part within `whole`, again and again."""
     probes: frozenset[str] = frozenset()
-    """Paths of probes, whose places are never needed by others."""
+    """Paths of probes, whose places are never taken away."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises OSError (with errno) when it cannot be had."""
+    """Return a listening socket; port 0 takes a free one.
+
+    Raises OSError (with errno) if the address cannot be bound.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     listener.setblocking(False)
@@ -78,7 +81,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(host: str, listener: socket.socket, scheme: str = "http") -> str:
-    """Base URL of what listens there."""
+    """Return the base URL of a listener."""
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}:{listener.getsockname()[1]}"
 
@@ -92,10 +95,9 @@ async def serve(
     knows: Callable[[PeerCertificate], bool] = lambda certificate: True,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve an ASGI application until cancelled; `ready` is called once requests are taken.
+    """Serve an ASGI application until cancelled; `ready` is called once requests are accepted.
 
-    `knows` judges the certificate that a client has shown, empty where `tls` asks for none: no client that it does not
-    know is heard.
+    `knows` judges the certificate of a client, empty if `tls` requires none: a client that it rejects is disconnected.
     """
     port = _Port(app, limits or ConnectionLimits(), tls, knows)
     async with anyio.create_task_group() as group:
@@ -140,7 +142,7 @@ class _Port:
         self._handshakes: dict[asyncio.Task[None], tuple[Client, socket.socket]] = {}
 
     async def keep_date(self) -> None:
-        """The date header of every answer."""
+        """Update the date header of all answers each second, until cancelled."""
         while True:
             self.state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
             await anyio.sleep(1.0)
@@ -153,17 +155,17 @@ class _Port:
             try:
                 connection, peer = await loop.sock_accept(listener)
             except OSError as error:
-                # No descriptor is left, or the peer is gone already: what waits in the backlog waits a moment longer.
+                # No descriptor is left, or the peer is already gone: the backlog waits a moment longer.
                 _log.warning("a connection could not be accepted", why=error.strerror)
                 await anyio.sleep(1.0)
                 continue
             self._begin(connection, Client(address_of(peer), connection.close))
             accepted += 1
             if not accepted % _ACCEPTED_AT_ONCE:
-                await anyio.sleep(0)  # an accept that need not wait does not let go of the loop
+                await anyio.sleep(0)  # an accept that need not wait does not yield to the event loop
 
     def _begin(self, connection: socket.socket, client: Client) -> None:
-        """Begin the conversation, where there is a place for it."""
+        """Begin the conversation, if there is a place for it."""
         self._leave(self._places.enter(client))
         if client not in self._places:
             return
@@ -192,18 +194,18 @@ class _Port:
             raise
 
     def _handshake_ended(self, task: "asyncio.Task[None]") -> None:
-        """The conversation has begun; or there will be none: a port scan is nothing to tell of."""
+        """Note that a conversation has begun or failed. Failures are not logged: port scans cause them."""
         client, connection = self._handshakes.pop(task)
         if task.cancelled() or task.exception() is not None:
             connection.close()
             self.forget(client)
 
     def move(self, client: Client, stage: Stage) -> None:
-        """Note how far a client has come, and end the one that has to make room for it."""
+        """Note how far a client has come, and close the connection that has to make room for it."""
         self._leave(self._places.move(client, stage))
 
     def forget(self, client: Client) -> None:
-        """Free the place of a client that has gone."""
+        """Free the place of a client that is gone."""
         self._places.forget(client)
 
     def _leave(self, client: Client | None) -> None:
@@ -211,7 +213,7 @@ class _Port:
             client.leave()
 
     async def close(self) -> None:
-        """Let answers end that are under way, for a moment; everything else ends now."""
+        """Give running answers a moment to end; close everything else now."""
         for client in self._places:
             if client.stage in (Stage.UNHEARD, Stage.IDLE):
                 client.leave()
@@ -227,13 +229,13 @@ class _Port:
 
 
 class _Tls(SSLProtocol):
-    """TLS as asyncio has it, with a buffer of one record in the place of 256 KiB a connection."""
+    """The TLS of asyncio, with a buffer of one record instead of 256 KiB per connection."""
 
     max_size = 16 * 1024
 
 
 class _Interruptible:
-    """An ASGI application whose requests can be sent away: the caller is asked to come again."""
+    """An ASGI application whose requests can be interrupted: the client is asked to come again."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -257,7 +259,7 @@ class _Interruptible:
 
 
 class _Connection(H11Protocol):
-    """One connection's HTTP, with deadlines."""
+    """The HTTP of one connection, with deadlines."""
 
     def __init__(self, *, port: _Port, client: Client, **options: Any) -> None:
         super().__init__(**options)
@@ -279,7 +281,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         if self.cycle is not None:
-            self.cycle.body = bytearray()  # connections are cycles: what they hold would wait for the garbage collector
+            self.cycle.body = bytearray()  # connections are reference cycles: the body would wait for collection
 
     def data_received(self, data: bytes) -> None:
         if self.cycle is None or self.cycle.response_complete:
@@ -294,9 +296,9 @@ class _Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         before = self.cycle
-        self._clear_deadline("body")  # not the whole: what was written may wait for a client that does not read
+        self._clear_deadline("body")  # not the whole: the rest may wait for a client that does not read
         super().on_response_complete()
-        if self.cycle is not before:  # the next request had come already
+        if self.cycle is not before:  # the next request had already arrived
             self._request_began()
         self._moved()
 
@@ -312,13 +314,13 @@ class _Connection(H11Protocol):
                 self._set_deadline("body", limits.body)
 
     def pause_writing(self) -> None:
-        """What was written waits for a client that does not read."""
+        """Start a deadline, since the client does not read what was written."""
         super().pause_writing()
         self._set_deadline("reading", self._port.limits.whole)
         self._moved()
 
     def resume_writing(self) -> None:
-        """They read on."""
+        """Clear the deadline, since the client reads again."""
         self._clear_deadline("reading")
         super().resume_writing()
         self._moved()
@@ -337,7 +339,7 @@ class _Connection(H11Protocol):
         return Stage.PROBE if self.scope["path"] in self._port.limits.probes else Stage.BUSY
 
     def _set_deadline(self, name: str, seconds: float) -> None:
-        """Within so many seconds from the first call, or the connection ends."""
+        """Close the connection unless this deadline is cleared within so many seconds of the first call."""
         if name not in self._deadlines:
             self._deadlines[name] = self.loop.call_later(seconds, self._expired, name)
 
@@ -352,7 +354,7 @@ class _Connection(H11Protocol):
             timer.cancel()
 
     def _abort(self) -> None:
-        """End it at once, with what the kernel still holds for somebody who does not read."""
+        """Close the connection at once, and drop what the kernel still holds for a client that does not read."""
         connection = self.transport.get_extra_info("socket")
         if connection is not None and connection.fileno() >= 0:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)

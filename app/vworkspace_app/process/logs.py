@@ -24,28 +24,28 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("auto", "json", "text")
 
 _LONGEST: Final = 32_768
-"""Characters of a text in a line: what is cut off is not searched for secrets either (RUN-11)."""
+"""Characters of a text in a line; the rest is cut off, and so not searched for secrets either (RUN-11)."""
 
 _FIRST: Final = ("timestamp", "level", "event", "controller", "namespace", "name", "reconcile_id")
 _KEYS: Final = {"timestamp": "ts", "event": "msg"}
-"""What structlog names otherwise than controller-runtime."""
+"""The keys that controller-runtime names differently from structlog."""
 _MANY_LINES: Final = "exception"
 _FLOOD_SECONDS: Final = 10.0
 _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "lightkube")
-"""Libraries whose chatter is not for our users; the transport's own would even show headers."""
+"""Libraries whose messages are not for our users; those of the HTTP client would even show headers."""
 
 
 @attrs.define
 class Logs:
-    """What every line says, and what none may show. Both may grow while the process runs, from any thread."""
+    """The fields of every line, and the secrets that none may show. Both may grow at run time, from any thread."""
 
     secrets: SecretMask = attrs.field(factory=SecretMask)
     once: bool = False
-    """On a terminal there is one process: what each line would say is said once."""
+    """The form for people: on a terminal there is one process, so the common fields are logged only once."""
     _fields: Mapping[str, str] = attrs.field(factory=dict)
 
     def always(self, **fields: str) -> None:
-        """Say these in every line from now on; where lines are for people, once."""
+        """Add these fields to every line from now on; if lines are for people, log them once."""
         self._fields = {**self._fields, **fields}
         if self.once and fields:
             structlog.get_logger("process").info("about this process", **fields)
@@ -54,14 +54,14 @@ class Logs:
         return event if self.once else {**self._fields, **event}
 
     def _redact(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
-        # What is looked for first stands first.
+        # Important fields come first.
         ordered = {**{name: event[name] for name in _FIRST if name in event}, **event}
         shown: EventDict = self.secrets.mask(redact({name: _plain(value) for name, value in ordered.items()}))
         return shown
 
 
 def _plain(value: Any) -> Any:
-    """JSON of anything, so that redaction sees all of it: an object is its text."""
+    """Return the value as JSON, so that redaction sees all of it; an object becomes its text."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -118,7 +118,7 @@ def _renderer(form: str) -> Processor:
     if _is_json(form):
         to_json = structlog.processors.JSONRenderer()
         return lambda logger, method, event: to_json(logger, method, _as_controller_runtime(event))
-    # Tracebacks come as text: the renderer's own would show the values of local variables.
+    # Tracebacks are plain text: the renderer's own would show the values of local variables.
     shown = structlog.dev.ConsoleRenderer(
         colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
     )
@@ -130,7 +130,7 @@ def _as_controller_runtime(event: EventDict) -> EventDict:
 
 
 def _printable(event: EventDict) -> EventDict:
-    """Nothing that a terminal obeys, and no line that only looks like one of ours (SL3)."""
+    """Return the event without terminal control sequences, and without line breaks that could fake a line of ours."""
     return {name: _plain_lines(value) if name == _MANY_LINES else _one_line(value) for name, value in event.items()}
 
 
@@ -151,12 +151,12 @@ def _visible(character: str) -> str:
 
 
 def _plain_lines(text: Any) -> str:
-    """A traceback keeps its lines, each marked as one of it."""
+    """Keep the lines of a traceback, each marked as part of it."""
     return "\n".join(f"  | {_one_line(line)}" for line in str(text).split("\n"))
 
 
 class _NoFlood(logging.Filter):
-    """What a library says again and again is said once in ten seconds, with how often it was left out."""
+    """A filter that logs a library's repeated message once in ten seconds, with the number left out."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -164,9 +164,9 @@ class _NoFlood(logging.Filter):
         self._said: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether this one is written."""
+        """Return whether this record is written."""
         if record.levelno < logging.WARNING:
-            return True  # chatter was asked for
+            return True  # lower levels are shown only on request
         kind, now = f"{record.name} {str(record.msg)[:200]}", self._monotonic()
         since, left_out = self._said.get(kind, (-math.inf, 0))
         if now - since < _FLOOD_SECONDS:
@@ -181,7 +181,7 @@ class _NoFlood(logging.Filter):
 
 
 def _take_over_libraries(level: int, shared: list[Processor], renderer: Processor) -> None:
-    """Lines of the standard library's loggers, and warnings, in our form."""
+    """Log the standard library's loggers, and warnings, in our form."""
     name: Processor = structlog.stdlib.add_logger_name
     drop: Processor = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     formatter = structlog.stdlib.ProcessorFormatter(
@@ -199,7 +199,7 @@ def _take_over_libraries(level: int, shared: list[Processor], renderer: Processo
 
 
 def _take_over_defects() -> None:
-    """A traceback that ends the process or a thread is a line like any other, redacted."""
+    """Log a traceback that ends the process or a thread like any other line, redacted."""
     log = structlog.get_logger("process")
 
     def log_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -1,7 +1,8 @@
-"""The command line where packages that it needs are not installed: it says what to install, and who it is.
+"""The command line without its packages: it says what to install, and still answers --help and --version.
 
-`pip install vworkspace-operator` brings what the core needs, for those who embed it. This module needs no more, so that
-the installed command can say so. The image has no embedded servers: there `cluster`, `control-plane` and `demo` say so.
+`pip install vworkspace-operator` installs only what the core needs, for programs that embed it. This module needs no
+more, so that the installed command can say so. The image has no embedded servers: there `cluster`, `control-plane` and
+`demo` say so.
 """
 
 import sys
@@ -13,10 +14,10 @@ from vworkspace_app import VERSION
 INSTALL: Final = "pip install 'vworkspace-operator[operator]'"
 INSTALL_EMBEDDED: Final = "pip install 'vworkspace-operator[embedded]'"
 LABORATORY: Final = ("vworkspace_apiserver", "vworkspace_fake")
-"""The import packages of the embedded servers and of what is simulated in them."""
+"""The import packages of the embedded servers and of their simulated controllers."""
 
 ONLY_EMBEDDED: Final = ("cryptography", "httptools")
-"""What the extra `embedded` brings beside the extra `operator`."""
+"""The packages of the extra `embedded` that the extra `operator` lacks."""
 
 ABOUT: Final = "Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools."
 COMMANDS: Final = {
@@ -49,7 +50,7 @@ COMMANDS: Final = {
 
 
 def lacking(error: BaseException) -> str | None:
-    """What to install, when `error` says that a package is missing; None for anything else, a module of ours too."""
+    """Return what to install if `error` says that a package is missing; None for others, and for our own modules."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
     if error.name in LABORATORY:
@@ -65,7 +66,7 @@ def lacking(error: BaseException) -> str | None:
 
 
 def answered(arguments: Sequence[str]) -> str | None:
-    """What can be said without any of them: the version, and the help as far as it goes."""
+    """Return the answers that need no package: the version, and a short help."""
     match tuple(arguments):
         case ("--version",):
             return VERSION

@@ -1,8 +1,8 @@
-"""The places of one port: which connection gets one, and which gives its own up (RUN-11).
+"""The places of one port: which connection gets one, and which loses its own (RUN-11).
 
-Pure: no sockets and no time. A connection is worth what it has shown: nothing until a whole request has come, little
-between two requests, and more while its request is being answered. Where places run short, the address that has most
-of the kind that is worth least gives one up, so that nobody gains by opening more.
+Pure: no sockets and no time. A connection's rank is its progress: none until a whole request has come, low between two
+requests, higher while its request is answered. When places run short, the address with the most connections of the
+lowest rank loses one, so that no client gains by opening more.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ import attrs
 
 
 class Stage(Enum):
-    """How far a connection has come."""
+    """The progress of a connection."""
 
     UNHEARD = "no whole request has come, or its answer is not read"
     IDLE = "all its requests are answered"
@@ -24,7 +24,7 @@ class Stage(Enum):
 
 @attrs.define(eq=False)
 class Client:
-    """One connection from an address, as `address_of` has it. `leave` ends it, at whatever stage it is."""
+    """One connection from an address, as `address_of` returns it. `leave` ends it, at whatever stage it is."""
 
     address: str
     leave: Callable[[], object]
@@ -34,14 +34,14 @@ class Client:
 class Places:
     """At most `total` connections, of which at most three quarters are busy: a newcomer always finds room.
 
-    Probes are not counted among the busy and are never sent away.
+    Probes do not count as busy and are never closed for others.
     """
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._most_busy = max(1, total * 3 // 4)
         self._clients: dict[Client, None] = {}
-        """In the order of their last steps."""
+        """The clients in the order of their last steps."""
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -53,7 +53,7 @@ class Places:
         return iter(tuple(self._clients))
 
     def enter(self, client: Client) -> Client | None:
-        """Give a newcomer a place; return the client that has to leave for it, maybe the newcomer, if any does."""
+        """Give a newcomer a place; return the client that has to leave for it, possibly the newcomer, or None."""
         leaving = None
         if len(self._clients) >= self._total:
             leaving = self._cheapest(Stage.UNHEARD) or self._cheapest(Stage.IDLE) or client
@@ -63,7 +63,7 @@ class Places:
         return leaving
 
     def move(self, client: Client, stage: Stage) -> Client | None:
-        """Note how far a client has come; return the client that has to leave for it, if any does."""
+        """Note how far a client has come; return the client that has to leave for it, if any."""
         if client not in self._clients:
             return None
         self.forget(client)
@@ -73,18 +73,18 @@ class Places:
         return self._cheapest(Stage.BUSY) if busy > self._most_busy else None
 
     def forget(self, client: Client) -> None:
-        """Free the place of a client that has gone."""
+        """Free the place of a client that is gone."""
         self._clients.pop(client, None)
 
     def _cheapest(self, stage: Stage) -> Client | None:
-        """The client of the stage that took its last step first, of the address that has most of them."""
+        """Return the client of a stage, of the address with the most, whose last step is the oldest."""
         clients = [client for client in self._clients if client.stage is stage]
         counts = Counter(client.address for client in clients)
         return max(clients, key=lambda client: counts[client.address], default=None)
 
 
 def address_of(peer: object) -> str:
-    """Return what counts as one address: an IPv4 address, or the /64 of an IPv6 address, which one host has whole."""
+    """Return what counts as one address: an IPv4 address, or the /64 of an IPv6 address, all of it one host's."""
     host = str(peer[0]).partition("%")[0] if isinstance(peer, tuple) and peer else ""
     try:
         parsed = ip_address(host)

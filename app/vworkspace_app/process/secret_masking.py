@@ -1,7 +1,7 @@
-"""The secrets that this process holds, and text without them.
+"""The secrets that this process holds, and their removal from texts.
 
-Rules find what looks like a secret (`vworkspace_core.apimachinery.secret_material`). What the process itself holds is
-known exactly: it is masked wherever it shows, whatever it looks like and wherever it stands.
+Rules find what looks like a secret (`vworkspace_core.apimachinery.secret_material`). Secrets that the process itself
+holds are known exactly: each is masked wherever it occurs, whatever it looks like.
 """
 
 import base64
@@ -11,11 +11,11 @@ from typing import Any, Final
 from vworkspace_core.apimachinery.secret_material import REDACTED
 
 _SHORTEST: Final = 6
-"""Shorter ones are no secrets, and would tear holes into every word."""
+"""The minimum length of a secret: shorter texts are none, and masking them would damage ordinary words."""
 
 
 class SecretMask:
-    """Texts that are never shown. It only grows: an old token may turn up late."""
+    """Texts that are never shown. The set only grows: an old token may turn up late."""
 
     def __init__(self) -> None:
         self._texts: tuple[str, ...] = ()
@@ -24,17 +24,17 @@ class SecretMask:
         return f"SecretMask({len(self._texts)} texts)"
 
     def add(self, *secrets: str | bytes | None) -> None:
-        """Hide these too, as they are and as a Secret or a basic credential has them (base64)."""
+        """Hide these too, as they are and as a Secret or a basic credential encodes them (base64)."""
         texts = set(self._texts)
         for secret in secrets:
             raw = secret.encode() if isinstance(secret, str) else secret or b""
             texts |= {raw.decode("utf-8", "ignore").strip(), base64.b64encode(raw).decode().rstrip("=")}
             texts |= {line.strip() for line in raw.decode("utf-8", "ignore").splitlines()}
-        # The longest first: a part of a secret must not save the rest of it.
+        # The longest first: masking a part of a secret must not leave the rest of it visible.
         self._texts = tuple(sorted((text for text in texts if len(text) >= _SHORTEST), key=len, reverse=True))
 
     def mask(self, value: Any) -> Any:
-        """`value` (text or JSON) without them."""
+        """Return `value` (text or JSON) with secrets masked."""
         if isinstance(value, str):
             for text in self._texts:
                 if text in value:

@@ -1,4 +1,4 @@
-"""Running work until it ends or a signal comes."""
+"""Running of work until it ends or a signal comes."""
 
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -18,9 +18,9 @@ _log = structlog.get_logger("operator")
 
 
 def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> bool:
-    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; tells whether a signal did.
+    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; return whether a signal did.
 
-    A second signal ends the process at once. Raises CommandError when the address `listen` cannot be had.
+    A second signal ends the process at once. Raises CommandError if the address `listen` cannot be bound.
     """
     with _explaining_addresses(listen):
         return anyio.run(_with_signals, work)
@@ -36,7 +36,7 @@ def run_until_stopped(
     """Run `work` until it ends. SIGINT and SIGTERM set its event, and cancel it `grace` seconds later (RUN-4).
 
     `stopping` is called when the signal comes, before anything ends. A second signal ends the process at once. Raises
-    CommandError when something had to be cancelled, and when the address `listen` cannot be had.
+    CommandError if work had to be cancelled, and if the address `listen` cannot be bound.
     """
 
     async def graceful() -> None:
@@ -55,7 +55,7 @@ def run_until_stopped(
 
 @asynccontextmanager
 async def beside(work: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIterator[None]:
-    """Run `work` while the block runs, and cancel it then."""
+    """Run `work` while the block runs, then cancel it."""
     async with anyio.create_task_group() as group:
         group.start_soon(work)
         yield
@@ -63,7 +63,7 @@ async def beside(work: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIterat
 
 
 async def unless(stop: anyio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of `work`; None when `stop` comes first, which cancels it."""
+    """Return the result of `work`; None if `stop` comes first, which cancels it."""
     result: T | None = None
     async with anyio.create_task_group() as group:
 
@@ -99,8 +99,8 @@ async def _watch_for_stop(
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
         number = await anext(aiter(signals))
-    # From here on a signal does what it does by default: it ends the process. Only then the first one is told, since
-    # whoever reads of it may send the second.
+    # From here on a signal has its default effect: it ends the process. The first signal is logged only now, since a
+    # reader of the log may send the second one.
     _log.info("stopping: what is in hand is finished first", signal=signal.Signals(number).name, grace=grace)
     stopping()
     stop.set()

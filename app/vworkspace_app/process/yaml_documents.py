@@ -1,10 +1,10 @@
 """YAML files in, YAML or JSON out. Every problem names the file and the line.
 
-A text is looked over before anything is built from it: aliases, which let a few lines mean gigabytes, and nesting that
-the parser would not survive are refused.
+A text is checked before anything is built from it: aliases, which let a few lines expand to gigabytes, and nesting that
+would crash the parser are refused.
 
-Scalars mean what they mean to kubectl: PyYAML alone would take an unquoted time for a date and `12:30` for a
-number in base sixty, and would print `y` so that kubectl reads it as true.
+Scalars mean what they mean to kubectl: PyYAML alone would read an unquoted time as a date and `12:30` as a number in
+base sixty, and would print `y` so that kubectl reads it as true.
 """
 
 import json
@@ -27,23 +27,25 @@ _FLOAT_PATTERN = re.compile(
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
 _DEEPEST = 100
-"""Nesting of mappings and lists; libyaml itself has no limit, and beyond some 50,000 it takes the process along."""
+"""The maximum nesting of mappings and lists; libyaml has no limit, and beyond some 50,000 levels it crashes the
+process.
+"""
 _MOST_VALUES = 20_000
-"""Scalars, mappings and lists in a text from the cluster; they cost more than their letters."""
+"""The maximum number of scalars, mappings and lists in a text from the cluster; each costs more than its characters."""
 _LONGEST_NUMBER = 80
-"""Letters of a whole number: 64 bits have 66 in base two."""
+"""The maximum length of a whole number: 64 bits take 66 characters in base two."""
 _INT_PATTERN = re.compile(r"^[-+]?(?:0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
 
 
 class Format(StrEnum):
-    """How a command prints data."""
+    """The format in which a command prints data."""
 
     YAML = "yaml"
     JSON = "json"
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Safe, many times faster where libyaml is there, and strict about keys that come twice."""
+    """A safe loader, many times faster if libyaml is installed, and strict about duplicate keys."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and the type are PyYAML's
         first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("bool", "null", "merge")]
@@ -66,17 +68,17 @@ _Loader.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
 
 
 def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Every object in the files (`-` or `/dev/stdin` is standard input), `List`s taken apart.
+    """Return every object in the files (`-` or `/dev/stdin` is standard input), with each `List` taken apart.
 
-    Raises CommandError naming file, line and what is wrong: unreadable file, broken YAML, no object.
+    Raises CommandError naming file, line and problem: unreadable file, broken YAML, no object.
     """
     return [document for path in paths for place, value in read_values(path) for document in _items(value, place)]
 
 
 def read_values(path: str) -> Iterator[tuple[str, Any]]:
-    """Every document of a YAML file that holds anything, each after its place (`FILE:LINE`).
+    """Yield every document of a YAML file that is not empty, each after its place (`FILE:LINE`).
 
-    Raises CommandError naming file, line and what is wrong: unreadable file, broken YAML.
+    Raises CommandError naming file, line and problem: unreadable file, broken YAML.
     """
     text, shown = read_text(path), _shown(path)
     try:
@@ -96,7 +98,7 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def parse_yaml(text: str) -> Any:
-    """The one document in `text`. Raises ValueError, which repeats nothing of it, when there is not exactly one."""
+    """Return the one document in `text`. Raises ValueError, which quotes none of it, if there is not exactly one."""
     try:
         values = [value for _, value in _parse(text, most=_MOST_VALUES) if value is not None]
     except (yaml.YAMLError, RecursionError):
@@ -111,7 +113,7 @@ def _shown(path: str) -> str:
 
 
 def _look_over(text: str, most: int | None) -> None:
-    """Refuse what must not be built: aliases, deep nesting, more than `most` values. Raises MarkedYAMLError."""
+    """Refuse texts that must not be built: aliases, deep nesting, more than `most` values. Raises MarkedYAMLError."""
     depth = values = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.AliasEvent):
@@ -131,20 +133,20 @@ def _look_over(text: str, most: int | None) -> None:
 
 
 def _is_huge(event: yaml.ScalarEvent) -> bool:
-    """Whether it is a whole number that no API server takes, and Python neither beyond some thousand digits."""
+    """Return whether it is a whole number too long for an API server (and, at some thousand digits, for Python)."""
     is_plain = event.implicit[0] and len(event.value) > _LONGEST_NUMBER
     return is_plain and _INT_PATTERN.match(event.value) is not None
 
 
 def _refused(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
-    mark: Any = event.start_mark  # of one class or another, with or without libyaml
+    mark: Any = event.start_mark  # the class differs with and without libyaml
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Callable[[yaml.Node], Any]]]:
-    """Each document as its node, which knows its lines, with what makes values of scalars of it.
+    """Yield each document as its node, which knows its lines, with the function that makes values of its scalars.
 
-    Raises yaml.YAMLError: for what is no YAML, and for aliases, deep nesting and more than `most` values.
+    Raises yaml.YAMLError for broken YAML, and for aliases, deep nesting and more than `most` values.
     """
     _look_over(text, most)
     loader = _Loader(text)
@@ -156,7 +158,7 @@ def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Ca
 
 
 def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]]:
-    """Each document with its node, which knows its lines."""
+    """Yield the node of each document, which knows its lines, with its value."""
     _look_over(text, most)
     loader = _Loader(text)
     try:
@@ -168,7 +170,7 @@ def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]
 
 
 def read_text(path: str) -> str:
-    """The text of a file, or of standard input for `-`. Raises CommandError."""
+    """Return the text of a file, or of standard input for `-`. Raises CommandError."""
     try:
         data = sys.stdin.buffer.read() if path in STDIN else Path(path).read_bytes()
         return data.decode("utf-8-sig")
@@ -179,7 +181,7 @@ def read_text(path: str) -> str:
 
 
 def _items(document: Any, place: str) -> Iterator[Mapping[str, Any]]:
-    """The object, or those of a List: `kubectl get -o yaml` prints one, and its items are what is meant."""
+    """Yield the object, or the items of a List: `kubectl get -o yaml` prints one, and its items are meant."""
     if not _is_object(document):
         raise CommandError(f"{place}: not a Kubernetes object: apiVersion and kind are missing")
     items = document.get("items")
@@ -197,24 +199,24 @@ def _is_object(value: Any) -> bool:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Block style, no aliases: what is printed is to be read and applied."""
+    """A dumper in block style, without aliases: its output is to be read and applied."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
-# Texts that other readers take for something else are quoted.
+# Texts that other parsers would read as another type are quoted.
 _Dumper.add_implicit_resolver(_BOOL, re.compile(r"^[yYnN]$"), list("yYnN"))
 _Dumper.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
 
 
 def dump(documents: Sequence[Any], form: Format) -> str:
-    """The documents as one YAML stream, or as JSON, one after the other."""
+    """Return the documents as one YAML stream, or as JSON, one after the other."""
     if form is Format.JSON:
         return "".join(json.dumps(_plain(document), indent=2) + "\n" for document in documents)
     plain = [_plain(document) for document in documents]
     text = _as_yaml(plain, allow_unicode=True)
-    # What would steer a terminal is escaped, and so quoted: it is the same to whoever reads it.
+    # Terminal control characters are escaped, which needs quotes; the value stays the same for a parser.
     return text if visible(text) == text else _as_yaml(plain, allow_unicode=False)
 
 
@@ -231,7 +233,7 @@ def _as_yaml(documents: Sequence[Any], *, allow_unicode: bool) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Mappings and sequences of any class, and string enums, as what YAML and JSON know."""
+    """Return mappings and sequences of any class, and string enums, as the plain types of YAML and JSON."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

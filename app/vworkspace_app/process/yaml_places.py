@@ -1,4 +1,4 @@
-"""Where the fields of a YAML document stand: paths as messages write them, lines and columns of the file."""
+"""The places of the fields of a YAML document: paths as in messages, lines and columns in the file."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -11,12 +11,12 @@ from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.apimachinery.problems import index, join
 
 _ESCAPES: Final[Mapping[str, int]] = {"x": 4, "u": 6, "U": 10}
-"""Letters after a backslash, and how many characters such an escape has."""
+"""The letters after a backslash, with the length of such an escape."""
 
 
 @attrs.frozen
 class _Field:
-    """Where a field is named, and its value."""
+    """The place where a field is named, and its value."""
 
     mark: yaml.Mark
     value: yaml.Node
@@ -24,15 +24,15 @@ class _Field:
 
 @attrs.define
 class YamlPlaces:
-    """The places of one document of a file. A field that is not there is where the one around it is."""
+    """The places of one document of a file. A missing field has the place of the field around it."""
 
     file: str
     root: yaml.Node
     text: str
-    """Of the whole file."""
+    """The text of the whole file."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """The place of the field at `path`, or of a character of its text."""
+        """Return the place of the field at `path`, or of a character of its text."""
         field = next(field for name in _outwards(path) if (field := self._fields.get(name)) is not None)
         if offset is not None and path in self._fields and isinstance(field.value, yaml.ScalarNode):
             line, column = self._inside(field.value, offset)
@@ -41,7 +41,7 @@ class YamlPlaces:
         return Place(path, self.file, line + 1, column + 1)
 
     def _inside(self, node: yaml.ScalarNode, offset: int) -> tuple[int, int]:
-        """Line and column of a character of a text, both from 0; of its beginning where it was folded."""
+        """Return line and column of a character of a text, both from 0; those of its beginning if it was folded."""
         line, column = node.start_mark.line, node.start_mark.column
         if node.style == "|":
             return self._in_block(node, offset)
@@ -64,7 +64,7 @@ class YamlPlaces:
         return line, margin + len(before) - before.rfind("\n") - 1
 
     def _escaped(self, node: yaml.ScalarNode, offset: int) -> int:
-        """How many characters the first `offset` characters of a text in double quotes take."""
+        """Return the length that the first `offset` characters of a double-quoted text have in the file."""
         raw = self.text[node.start_mark.index + 1 : node.end_mark.index]
         at = 0
         for _ in range(offset):
@@ -94,7 +94,7 @@ def _walk(path: str, field: _Field) -> Iterator[tuple[str, _Field]]:
 
 
 def _outwards(path: str) -> Iterator[str]:
-    """A path and those around it, the document last."""
+    """Yield a path and the paths around it, the document last."""
     while path:
         yield path
         path = path[: max(path.rfind("."), path.rfind("["), 0)]

@@ -1,1 +1,1 @@
-"""What every control plane must do for an agent (`docs/protocol.md`), as pytest checks of the fixture `subject`."""
+"""The requirements on every control plane (`docs/protocol.md`), as pytest checks of the fixture `subject`."""

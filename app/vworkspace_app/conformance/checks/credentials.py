@@ -1,4 +1,4 @@
-"""Tokens: whose they are, how they are replaced, and registration (PULL-8)."""
+"""Checks of tokens: for which cluster they are valid, how they are replaced, and registration (PULL-8)."""
 
 import anyio
 import pytest

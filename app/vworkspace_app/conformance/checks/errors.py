@@ -1,4 +1,4 @@
-"""What a refusal looks like on the wire (PULL-6): `{error, message, requestId}`."""
+"""Checks of the form of a refusal on the wire (PULL-6): `{error, message, requestId}`."""
 
 import json
 import uuid

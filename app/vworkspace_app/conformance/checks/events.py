@@ -1,4 +1,4 @@
-"""Events of no job: kept once per key (PULL-6)."""
+"""Checks of events that belong to no job: kept once per key (PULL-6)."""
 
 import uuid
 from typing import Any
@@ -20,13 +20,13 @@ CLUSTER = {"apiVersion": "ops.vworkspace.io/v1alpha1", "kind": "Cluster", "names
 
 
 def condition(kind: str) -> dict[str, Any]:
-    """A condition as the agent tells it."""
+    """Return a condition as the agent reports it."""
     fields = {"type": kind, "status": "True", "reason": "Conformance", "message": ""}
     return {**fields, "lastTransitionTime": AT, "observedGeneration": 1}
 
 
 def event(key: str, kind: str = "ConditionTransition") -> dict[str, Any]:
-    """An event as the agent posts it, of an instance that nobody has."""
+    """Return an event as the agent posts it, about an instance that does not exist."""
     return {
         "kind": kind,
         "eventKey": f"conformance/{key}",
@@ -37,7 +37,7 @@ def event(key: str, kind: str = "ConditionTransition") -> dict[str, Any]:
 
 
 def heartbeat(key: str) -> dict[str, Any]:
-    """A heartbeat as the agent posts it: about the Cluster, with its conditions."""
+    """Return a heartbeat as the agent posts it: about the Cluster, with its conditions."""
     conditions = [condition("Connected"), condition("Authenticated")]
     return {**event(key, "ClusterHeartbeat"), "resourceRef": CLUSTER, "conditions": conditions}
 

@@ -1,4 +1,4 @@
-"""Acks, statuses and results of jobs (PULL-4)."""
+"""Checks of acks, statuses and results of jobs (PULL-4)."""
 
 import uuid
 from typing import Any
@@ -22,7 +22,7 @@ def test_an_acked_job_is_offered_no_more_and_an_unacked_one_is_PULL_4(examine: E
         await c.control.ack(acked)
 
         again: list[str] = []
-        while not again:  # when an unacknowledged job is offered again is the server's choice
+        while not again:  # the server chooses when it offers an unacknowledged job again
             again = await c.ids(wait=5)
         assert again == [left]
 
@@ -40,7 +40,7 @@ def test_an_ack_of_an_unknown_job_is_NotFound(examine: Examine) -> None:
 
 @needs(Offer.JOBS)
 def test_an_ack_of_a_job_that_has_its_result_says_that_it_is_closed_PULL_6(examine: Examine) -> None:
-    """By 409, or by 404 as of a job that is not known any more: with either the agent applies nothing."""
+    """Accept 409, or 404 as for an unknown job: with either the agent applies nothing."""
 
     async def body(c: Examined) -> None:
         job_id = await c.open_job()
