@@ -88,8 +88,6 @@ check: lint types contracts test  ## everything that is to be green
 
 manifests: $(VENV)/.dev  ## write the files that are generated (CRDs, kustomize bases, Helm chart, pages of docs/)
 	@$(BIN)/python -m tools.generate .
-	@$(BIN)/python -m tests.docs.spec_pages
-	@$(BIN)/python -m tests.docs.decision_pages
 
 .venv-docs/.done: pyproject.toml
 	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
@@ -97,7 +95,8 @@ manifests: $(VENV)/.dev  ## write the files that are generated (CRDs, kustomize 
 	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --group docs
 	@touch $@
 
-docs-site: .venv-docs/.done  ## the documentation as a site in build/docs-site/html; a link that leads nowhere fails it
+docs-site: .venv-docs/.done $(VENV)/.dev  ## the documentation as a site in build/docs-site/html; a link that leads nowhere fails it
+	@$(BIN)/python -m tools.site_pages $(SITE)/pages
 	@.venv-docs/bin/python -m tools.docs_site $(SITE)
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --config-file $(SITE)/mkdocs.yml
 	@.venv-docs/bin/python -m tools.docs_site $(SITE) --check

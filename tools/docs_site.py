@@ -1,5 +1,7 @@
 """Lays out the pages for `make docs-site`: python -m tools.docs_site FOLDER, then mkdocs builds FOLDER/mkdocs.yml.
 
+FOLDER/pages holds those that tools/site_pages.py has generated; they replace the committed ones of the same name.
+
 With `--check` it says afterwards whether a page fetches anything from elsewhere.
 
 Pages stand where they stand in the repository, so that their links hold. What the site does not have (sources, tests)
@@ -34,18 +36,19 @@ def pages(root: Path) -> Iterator[Path]:
         yield from sorted(path.relative_to(root) for path in (root / place).rglob("*.md"))
 
 
-def staged(root: Path, into: Path) -> None:
-    """Lay out pages, and the files that they link or show."""
+def staged(root: Path, into: Path, generated: Path | None = None) -> None:
+    """Lay out pages, and the files that they link or show; pages below `generated` replace those of their name."""
     for place in _WHOLE:
         shutil.copytree(root / place, into / place, dirs_exist_ok=True)
     for page in pages(root):
         (into / page).parent.mkdir(parents=True, exist_ok=True)
-        (into / page).write_text(page_text(root, page), encoding="utf-8")
+        (into / page).write_text(page_text(root, page, generated), encoding="utf-8")
     shutil.copy(root / "LICENSE", into / "LICENSE")
 
 
-def page_text(root: Path, page: Path) -> str:
-    """A page as the generator reads it."""
+def page_text(root: Path, page: Path, generated: Path | None = None) -> str:
+    """Return a page as mkdocs reads it, from `generated` where it is there."""
+    file = generated / page if generated is not None and (generated / page).is_file() else root / page
     there = {str(each) for each in pages(root)}
 
     def link(match: re.Match[str]) -> str:
@@ -63,7 +66,7 @@ def page_text(root: Path, page: Path) -> str:
 
     return "".join(
         _FENCE.sub(_titled, part, count=1) if part.startswith("```") else _spaced(_LINK.sub(link, part))
-        for part in _FENCED.split((root / page).read_text(encoding="utf-8"))
+        for part in _FENCED.split(file.read_text(encoding="utf-8"))
     )
 
 
@@ -131,9 +134,10 @@ def check(folder: Path) -> int:
 def main(folder: Path) -> None:
     """Lay out everything below `folder`, with the configuration for mkdocs."""
     source = folder / "source"
-    shutil.rmtree(folder, ignore_errors=True)
+    for former in (source, folder / "html"):
+        shutil.rmtree(former, ignore_errors=True)
     source.mkdir(parents=True)
-    staged(ROOT, source)
+    staged(ROOT, source, folder / "pages")
     config = {
         "INHERIT": str(ROOT / "mkdocs.yml"),
         "docs_dir": str(source),

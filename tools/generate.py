@@ -9,12 +9,10 @@ from functools import cache
 from pathlib import Path
 
 from tools.chart.files import chart
-from tools.commands_page import commands_page
 from tools.dashboard import dashboard
 from tools.editor_schemas import editor_schemas
 from tools.expressions_page import expressions_page
 from tools.metrics_page import metrics_page
-from tools.modules_page import modules_page
 from tools.operations_page import operations_page
 from tools.vocabulary_page import markdown
 from vworkspace_app.install.alerts import alerts_file
@@ -34,7 +32,6 @@ def generated_files() -> Mapping[str, str]:
         **bases(),
         **chart(),
         **{f"docs/schemas/{name}": dump([schema], Format.JSON) for name, schema in editor_schemas().items()},
-        "docs/cli.md": commands_page(),
         "docs/conditions.md": markdown(),
         "docs/operations.md": operations_page(),
         "docs/schemas/operatorbox.schema.json": dump([json_schema()], Format.JSON),
@@ -42,7 +39,6 @@ def generated_files() -> Mapping[str, str]:
         "docs/expressions.md": expressions_page(),
         "docs/settings.md": shown.markdown(),
         "docs/metrics.md": metrics_page(),
-        "docs/modules.md": modules_page(),
         "docs/observability/alerts.yaml": alerts_file(),
         "docs/observability/grafana-dashboard.json": dashboard(),
     }

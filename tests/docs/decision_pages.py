@@ -1,10 +1,8 @@
-"""The pages of `docs/decisions`, and their index, which `make manifests` writes."""
+"""The pages of `docs/decisions`, and their index by number, which `make docs-site` builds."""
 
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import attrs
 
@@ -12,36 +10,8 @@ from tests.docs.markdown import ROOT, anchor
 
 FOLDER = ROOT / "docs" / "decisions"
 INDEX = FOLDER / "README.md"
-ROOMS = {
-    "apimachinery": "manifests, resources, errors and times",
-    "api": "our kinds: forms, labels, conditions, secret material",
-    "controller": "what all controllers share: passes, caches, queue, Lease, Events",
-    "graph": "one engine for the children of any owner: order, prune, teardown, create once",
-    "instances": "what becomes of an ApplicationInstance, and what Flux's reports mean",
-    "operations": "what becomes of an Operation; engines, templates, approvals",
-    "clusters": "the Cluster object: what the operator says of itself",
-    "jobs": "jobs and `control_plane`: the job store, the agent, pace and order on the wire",
-    "credentials": "the credentials Secret, registration, rotation",
-    "webhook": "the admission webhooks",
-    "expressions": "`cel`, `schema` and `readiness`",
-    "boxes": "operators from a file",
-    "reconcilers": "reconcilers and watchers in Python",
-    "kube-adapter": "how requests reach the API server",
-    "odoo-adapter": "how requests reach the control plane; signatures and encryption",
-    "laboratory": "the embedded API server, the simulated controllers, the embedded control plane",
-    "app": "the process: ports, logs, composition, installation, rights",
-    "tests-and-tools": "tests, benchmarks, releases",
-}
-"""What each page speaks of, in the order of the index. A page is called after its room."""
-
-INTRODUCTION = """\
-# Decisions
-
-What shapes the code and does not follow from the [specification](../spec/README.md): what was unclear, what we do, and
-why. Each decision has a number that never changes; code, tests and notes cite it (`decision 58`). Each stands on the
-page of its room, with its date and the clauses that it rests on. A new one takes the next number and goes to the end of
-its room's page. One that no longer holds stays, and names the one that replaced it. `make manifests` writes this index.
-"""
+ROOMS = tuple(re.findall(r"^\| \[([a-z-]+)\]\(\1\.md\) \|", INDEX.read_text(encoding="utf-8"), re.MULTILINE))
+"""The pages, each called after its room, in the order of the index."""
 
 SECTION = re.compile(r"^## (.+)\n\n(.+)\n\n((?:(?!^## ).*\n?)+)", re.MULTILINE)
 HEADING = re.compile(r"(\d+)\. (.+)")
@@ -86,23 +56,9 @@ def decisions() -> tuple[Decision, ...]:
 
 
 def page() -> str:
-    """The text of `docs/decisions/README.md`."""
-    lines = [
-        *INTRODUCTION.splitlines(),
-        "",
-        "## By room",
-        "",
-        "| room | about | decisions |",
-        "|---|---|---|",
-    ]
-    for room, about in ROOMS.items():
-        numbers = ", ".join(f"[{one.number}]({one.link})" for one in decisions() if one.room == room)
-        lines.append(f"| [{room}]({room}.md) | {about} | {numbers} |")
-    lines += ["", "## By number", "", "| number | decision | room | date |", "|---|---|---|---|"]
+    """Return the text of `docs/decisions/README.md` on the site: the committed page and the list by number."""
+    head = "## By number\n\n| number | decision | room | date |\n|---|---|---|---|"
+    lines = [INDEX.read_text(encoding="utf-8"), head]
     for one in decisions():
         lines.append(f"| {one.number} | [{one.title}]({one.link}) | [{one.room}]({one.room}.md) | {one.date} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1] if len(sys.argv) > 1 else INDEX).write_text(page(), encoding="utf-8")

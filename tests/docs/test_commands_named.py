@@ -9,6 +9,7 @@ import pytest
 
 from tests.docs.markdown import ROOT
 from tests.docs.test_links import PAGES, named
+from tools.commands_page import commands_page
 
 _ANYWHERE = ("--help", "--version", "-h")
 _PAST = {"CHANGELOG.md"}
@@ -20,7 +21,7 @@ _OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*(?![\w/*])")
 @cache
 def options() -> dict[str, set[str]]:
     """By command, from the page that is generated of the parser; of `run`, from the one about settings."""
-    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    page = commands_page()
     found = {
         name: set(_OPTION.findall(section))
         for name, section in re.findall(r"^## `vworkspace-operator ([a-z -]+)`\n(.*?)(?=^## |\Z)", page, re.M | re.S)

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from tests.docs.decision_pages import FOLDER, INDEX, ROOMS, Decision, decisions, page
-from tests.docs.markdown import ROOT
+from tests.docs.decision_pages import FOLDER, ROOMS, Decision, decisions, page
+from tests.docs.markdown import ROOT, anchors
 from tests.docs.spec_pages import clauses
 
 CITATION = re.compile(r"\bdecisions? (\d+(?:(?:, | and | to )\d+)*)", re.IGNORECASE)
@@ -34,8 +34,14 @@ def test_every_page_is_a_room_and_is_in_the_index() -> None:
     assert all((FOLDER / f"{room}.md").read_text(encoding="utf-8").count("](README.md)") for room in ROOMS)
 
 
-def test_the_index_is_as_make_manifests_writes_it() -> None:
-    assert INDEX.read_text(encoding="utf-8") == page()
+def test_the_index_of_the_site_leads_to_every_decision_by_its_number() -> None:
+    rows = re.findall(r"^\| (\d+) \| \[.+?\]\((\S+)\) \|", page(), re.MULTILINE)
+
+    assert rows == [(str(one.number), one.link) for one in decisions()]
+    for room in ROOMS:
+        assert {link.partition("#")[2] for _, link in rows if link.startswith(f"{room}.md#")} <= anchors(
+            FOLDER / f"{room}.md"
+        )
 
 
 def test_numbers_are_given_once_and_without_a_gap() -> None:

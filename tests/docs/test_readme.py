@@ -19,6 +19,7 @@ from tests.support.commands import run
 from tests.support.instance_worlds import instance_manifest
 from tests.support.source_names import source_name
 from tests.support.strategies import gated_namespace
+from tools.commands_page import commands_page
 from vworkspace_core.api.vocabulary import TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +45,7 @@ PAGES = {
 }
 ALL = "\n".join(PAGES.values())
 COMMAND = "vworkspace-operator"
+COMMANDS = commands_page()
 
 
 def table(heading: str, text: str = README) -> list[list[str]]:
@@ -99,12 +101,12 @@ def targets() -> dict[str, str]:
 # --- commands and options ---------------------------------------------------------------------------------------------
 
 
-DESCRIBED = re.findall(rf"^## `{COMMAND} ([a-z -]+)`$", PAGES["docs/cli.md"], re.MULTILINE)
+DESCRIBED = re.findall(rf"^## `{COMMAND} ([a-z -]+)`$", COMMANDS, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", DESCRIBED)
 def test_the_page_about_commands_has_the_options_of_each_and_no_other(name: str) -> None:
-    section = PAGES["docs/cli.md"].split(f"## `{COMMAND} {name}`\n", 1)[1].split("\n## ", 1)[0]
+    section = COMMANDS.split(f"## `{COMMAND} {name}`\n", 1)[1].split("\n## ", 1)[0]
     listed = {option for row in re.findall(r"^\| (`-.*?) \|", section, re.MULTILINE) for option in code(row)}
     known = {option for option in options_in(help_of(*name.split())) if not option.startswith("--no-")}
     known |= {option for option in listed if option.startswith("--no-")}
