@@ -41,7 +41,10 @@ _MODULES: Final = {
     "changes_of": "vworkspace_kit.strategies",
     "objects_of": "vworkspace_kit.strategies",
 }
-"""Where each is; pytest loads the plugin in every run, and most runs need nothing of this."""
+"""The module that defines each name.
+
+It is imported on first use: pytest loads the plugin in every run, and most runs need nothing else.
+"""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""A cluster in a test: what people do in it, the controllers that run in it, and what is waited for.
+"""A cluster in a test: the actions of its users, the controllers that run in it, and waiting for results.
 
-`FakeCluster` is one in memory on virtual time, `RealCluster` any that answers over HTTP. A test that uses what stands
-here runs unchanged on both.
+`FakeCluster` is a cluster in memory on virtual time, `RealCluster` any cluster that answers over HTTP. A test that uses
+only this module's methods runs unchanged on both.
 """
 
 from abc import ABC, abstractmethod
@@ -30,28 +30,31 @@ Spec = TypeVar("Spec")
 Status = TypeVar("Status")
 T = TypeVar("T")
 Definition: TypeAlias = Resource[Any, Any] | Manifest
-"""A kind that is to be served: a `Resource`, or a CustomResourceDefinition."""
+"""A kind to serve: a `Resource` or a CustomResourceDefinition."""
 AnyKind: TypeAlias = Resource[Any, Any] | Kind | str
 """A kind of objects: a `Resource`, a `Kind`, or its name, such as `deployments`."""
 AnyObject: TypeAlias = Object[Any, Any] | Manifest
 
 SOMEBODY: Final = "kubectl"
-"""Field manager of what a test writes."""
+"""The field manager of a test's own writes."""
 _WITHIN: Final = 60.0
 _ENDINGS: Final = {"never_ready": Ending.STALL, "fails": Ending.FAIL}
 _STREAMS: Final[Mapping[str, Literal["stale", "lost"]]] = {"stale": "stale", "lose_events": "lost"}
 
 
 class NotReached(AssertionError):
-    """Something did not come about in time. The text shows what there is to see."""
+    """An expected state was not reached in time. The text shows the object, events, writes and logs."""
 
 
 class Cluster(ABC):
-    """What every cluster in a test can do. Objects of a `Resource` come as `Object`s, all others as manifests."""
+    """The operations of every cluster in a test.
+
+    Objects of a `Resource` are returned as `Object`s, all others as manifests.
+    """
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
-        """Where objects are made and looked for, unless another one is named."""
+        """The namespace of objects for which no other one is given."""
         self._names = KindNames()
         self._runnables: list[Runnable] = []
         self.writes: list[Write] = []
@@ -65,32 +68,32 @@ class Cluster(ABC):
 
     @abstractmethod
     def _do(self, call: Callable[[KubeApi], Coroutine[Any, Any, T]]) -> T:
-        """What a call of the administrator answers."""
+        """Run a call as the administrator and return its answer."""
 
     @abstractmethod
     def _wait(self, holds: Callable[[], bool], within: float) -> bool:
-        """Let time pass until something holds; whether it did within so many seconds."""
+        """Let time pass until `holds` is true, for at most `within` seconds; return whether it became true."""
 
     @abstractmethod
     def _start(self) -> None:
-        """Start the process of all controllers, and let it come to its work."""
+        """Start the process of all controllers, and let it begin its work."""
 
     @abstractmethod
     def _stop(self) -> None:
-        """Kill that process, if there is one."""
+        """Kill that process if there is one."""
 
     @abstractmethod
     def _have_namespace(self, name: str) -> None:
-        """Make a namespace where it is missing."""
+        """Create a namespace if it is missing."""
 
     @abstractmethod
     def _put_in_force(self, fault: ActiveFault) -> None:
-        """Begin a fault."""
+        """Make a fault take effect."""
 
     @property
     @abstractmethod
     def seconds(self) -> float:
-        """Seconds since the cluster began."""
+        """The seconds since the cluster began."""
 
     @abstractmethod
     def heal(self) -> None:
@@ -99,7 +102,7 @@ class Cluster(ABC):
     # --- kinds and controllers ---------------------------------------------------------------------------------------
 
     def serve(self, *definitions: Definition) -> None:
-        """Have kinds served: install their CustomResourceDefinitions where they are not there."""
+        """Serve kinds: install their CustomResourceDefinitions if they are missing."""
         for given in definitions:
             if isinstance(given, Resource):
                 self._names.add_resource(given)
@@ -113,10 +116,10 @@ class Cluster(ABC):
 
     @abstractmethod
     def _install(self, definition: Manifest) -> None:
-        """Create a definition that is not there, and wait until it is served."""
+        """Create a CRD if it is missing, and wait until it is served."""
 
     def run(self, *controllers: Runnable) -> None:
-        """Run controllers, as `run --controllers` does: all of a cluster in one process. Their kinds are served."""
+        """Run controllers as `run --controllers` does, all of a cluster in one process. Their kinds are served."""
         for one in controllers:
             resource, kind = resource_of(one), kind_of(one)
             if resource is not None:
@@ -128,7 +131,7 @@ class Cluster(ABC):
         self._start()
 
     def restart(self) -> None:
-        """Kill the process of the controllers in the middle of its work, and start it anew."""
+        """Kill the process of the controllers in the middle of its work, and start it again."""
         self._say("the process is killed, and starts again")
         self._stop()
         self._start()
@@ -163,9 +166,9 @@ class Cluster(ABC):
         annotations: Mapping[str, str] = {},
         **spec: Any,
     ) -> Any:
-        """Somebody creates an object: a manifest, an `Object`, or one of a `Resource` with these fields of its spec.
+        """Create an object as a user: a manifest, an `Object`, or one of a `Resource` with these fields of its spec.
 
-        Its namespace is made where that is missing. Raises errors of the port, Invalid with all causes above all.
+        A missing namespace is created. Raises the port's errors, above all Invalid with all causes.
         """
         if isinstance(what, Resource):
             self._names.add_resource(what)
@@ -188,7 +191,7 @@ class Cluster(ABC):
     def change(self, what: Manifest, patch: Mapping[str, Any] | None = None, **spec: Any) -> Manifest: ...
 
     def change(self, what: Any, patch: Mapping[str, Any] | None = None, **spec: Any) -> Any:
-        """Somebody changes an object, as it stands: fields of its spec, or a merge patch of the whole."""
+        """Change the live object as a user: fields of its spec, or a merge patch of the whole object."""
         ref = self.ref(what)
         body: dict[str, Any] = dict(patch or {})
         if spec:
@@ -211,7 +214,7 @@ class Cluster(ABC):
     def delete(self, what: AnyKind, name: str, *, namespace: str = "") -> None: ...
 
     def delete(self, what: Any, name: str = "", *, namespace: str = "") -> None:
-        """Somebody deletes an object. Raises NotFound where there is none."""
+        """Delete an object as a user. Raises NotFound if it does not exist."""
         ref = self.ref(what, name, namespace=namespace)
         self._do(lambda api: api.delete(ref))
         self._say(f"somebody deletes {ref}")
@@ -229,12 +232,12 @@ class Cluster(ABC):
     def get(self, what: Manifest) -> Manifest: ...
 
     def get(self, what: Any, name: str = "", *, namespace: str = "") -> Any:
-        """An object as it stands now. Raises NotFound where there is none."""
+        """Return the live object. Raises NotFound if it does not exist."""
         ref = self.ref(what, name, namespace=namespace)
         return self._as_given(ref.kind, self._do(lambda api: api.get(ref)))
 
     def exists(self, what: Any, name: str = "", *, namespace: str = "") -> bool:
-        """Whether there is such an object."""
+        """Report whether the object exists."""
         return self._live(self.ref(what, name, namespace=namespace)) is not None
 
     @overload
@@ -244,7 +247,7 @@ class Cluster(ABC):
     def list(self, what: Kind | str, *, namespace: str = "") -> Sequence[Manifest]: ...
 
     def list(self, what: Any, *, namespace: str = "") -> Any:
-        """Every object of a kind in a namespace."""
+        """Return every object of a kind in a namespace."""
         kind = self.kind(what)
         where = (namespace or self.namespace) if kind.namespaced else None
         return [self._as_given(kind, one) for one in self._do(lambda api: api.list(kind, namespace=where)).items]
@@ -252,7 +255,7 @@ class Cluster(ABC):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def after(self, seconds: float) -> None:
-        """Let so many seconds pass, with all that happens in them."""
+        """Let `seconds` pass, with everything that happens in them."""
         self._wait(lambda: False, seconds)
 
     @overload
@@ -270,10 +273,11 @@ class Cluster(ABC):
     ) -> Manifest: ...
 
     def until(self, what: Any, holds: Any = "Ready", *, within: float = _WITHIN) -> Any:
-        """Let time pass until an object has a condition, or a function says yes of it; the object then.
+        """Let time pass until the object has a condition or satisfies a function; return the object then.
 
-        A condition counts where it was made of the present generation. `Ready` of a kind without that condition is what
-        `kubectl rollout status` and Flux would wait for. Raises NotReached, whose text shows what there is to see.
+        A condition counts if it was set for the current generation. For a kind without a `Ready` condition, `Ready`
+        means what `kubectl rollout status` and Flux wait for. Raises NotReached, whose text shows the object, events,
+        writes and logs.
         """
         ref = self.ref(what)
 
@@ -289,7 +293,7 @@ class Cluster(ABC):
         return self.get(what)
 
     def until_gone(self, what: Any, name: str = "", *, namespace: str = "", within: float = _WITHIN) -> None:
-        """Let time pass until an object is no longer there. Raises NotReached."""
+        """Let time pass until the object is gone. Raises NotReached."""
         ref = self.ref(what, name, namespace=namespace)
         if not self._wait(lambda: self._live(ref) is None, within):
             raise NotReached(str(self.sight(ref, f"{ref} is not gone within {within:g} s")))
@@ -310,17 +314,16 @@ class Cluster(ABC):
         lose_events: bool = False,
         times: int | None = None,
     ) -> ActiveFault:
-        """Have something go wrong until it is healed: by `heal()` of what is returned, of the cluster, or by `with`.
+        """Inject a fault until it is healed: by its own or the cluster's `heal()`, or by leaving a `with` block.
 
-        `of` is a kind (`deployments`) or one object (`deployments/shop`); all of them where it is empty. Of the rest,
-        one is given:
+        `of` is a kind (`deployments`) or one object (`deployments/shop`); empty means all objects. Exactly one of these
+        faults is given:
 
         * `never_ready`, `fails`: pods of a workload do not start, or fail;
         * `refuse`: calls of controllers get this error; `unanswered`, `kill`: they get none, or end the process, before
-          or after they had their effect. `verb` names the calls (`apply`, `apply status`, `write`), `times` how many: a
-          kill strikes once, all else each time;
-        * `stale`: what controllers watch of it is behind until it is healed;
-        * `lose_events`: what happens meanwhile is never told; they have to list again afterwards.
+          or after they had their effect. `verb` names the calls (`apply`, `apply status`, `write`), `times` how many: a kill occurs once, other faults at each call;
+        * `stale`: watches of controllers deliver no events about it until it is healed;
+        * `lose_events`: watches never deliver the events about it meanwhile; they have to list again afterwards.
         """
         kinds = {
             "never_ready": never_ready,
@@ -352,12 +355,12 @@ class Cluster(ABC):
 
     @property
     def events(self) -> Sequence[EventSeen]:
-        """Every Event that controllers told in the namespace, oldest first."""
+        """All Events that controllers wrote in the namespace, oldest first."""
         where = self.namespace
         return [event_seen(one) for one in self._do(lambda api: api.list(EVENT, namespace=where)).items]
 
     def sight(self, ref: ObjectRef, what: str) -> Sight:
-        """What there is to see around an object, as failed tests show it."""
+        """Collect what a failed test shows about an object."""
         try:
             events = self.events
         except OperatorError:
@@ -365,7 +368,7 @@ class Cluster(ABC):
         return Sight(what, self._live(ref), self._not_ready(ref), events, self.writes, self.timeline, self.log)
 
     def _not_ready(self, ref: ObjectRef) -> Sequence[str]:
-        """Workloads that are not ready, and why: they are behind most of what is not."""
+        """Return the workloads that are not ready, with the reason: they cause most other objects not to be ready."""
         found = []
         for name in ("deployments", "statefulsets", "daemonsets", "jobs"):
             for live in self.list(name, namespace=ref.namespace or ""):
@@ -377,14 +380,14 @@ class Cluster(ABC):
     # --- names -------------------------------------------------------------------------------------------------------
 
     def kind(self, what: AnyKind) -> Kind:
-        """A kind by its name. Raises ValueError for one that is not served."""
+        """Return the kind of a name. Raises ValueError for a kind that is not served."""
         if isinstance(what, Resource):
             self._names.add_resource(what)
             return what.kind
         return what if isinstance(what, Kind) else self._names.of(what)
 
     def ref(self, what: Any, name: str = "", *, namespace: str = "") -> ObjectRef:
-        """Where an object is: the object itself, or a kind and a name."""
+        """Return the reference of an object, given as itself or as a kind and a name."""
         if isinstance(what, Object):
             return ObjectRef(what.kind, what.ref.namespace or self._place(what.kind), what.metadata.name)
         if isinstance(what, Mapping):
@@ -401,7 +404,7 @@ class Cluster(ABC):
         return self._names.of_manifest(str(manifest.get("apiVersion")), str(manifest.get("kind")))
 
     def _placed(self, manifest: Manifest) -> Manifest:
-        """With a namespace, where its kind lives in one."""
+        """Return the manifest with a namespace, if its kind is namespaced."""
         meta = metadata(manifest)
         if meta.get("namespace") or not self._kind_of(manifest).namespaced:
             return manifest
@@ -430,7 +433,7 @@ class Cluster(ABC):
 
 
 def has_condition(live: Manifest, name: str) -> bool:
-    """Whether an object has a condition, of its present generation."""
+    """Report whether an object has a condition that was set for its current generation."""
     said = condition_of(live, name)
     if not said and name == "Ready":
         return readiness(live).is_ready and not _waits_for_status(live)
@@ -439,7 +442,7 @@ def has_condition(live: Manifest, name: str) -> bool:
 
 
 def _waits_for_status(live: Manifest) -> bool:
-    """A custom resource without a status: nobody has looked at it yet."""
+    """Report whether an object is a custom resource without a status, which no controller has seen yet."""
     group = str(live.get("apiVersion", "")).rpartition("/")[0]
     return "." in group and not group.endswith(".k8s.io") and not live.get("status")
 

@@ -1,4 +1,4 @@
-"""A cluster in memory on virtual time: an hour takes no time, and the same test sees the same world each time."""
+"""A cluster in memory on virtual time: an hour takes no time, and the same test has the same course each time."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -24,23 +24,23 @@ T = TypeVar("T")
 
 _USER: Final = "system:serviceaccount:vworkspace-system:controllers"
 _MOST_ROUNDS: Final = 3_000
-"""Rounds of the event loop without time passing: more are a loop of controllers."""
+"""The most rounds of the event loop without time passing; more are taken for a hot loop of controllers."""
 _UNTOLD: Final = (EVENT, CORE_EVENT, LEASE)
-"""Writes of these are not told: what controllers say of their work, and who leads."""
+"""The kinds whose writes are left out of the record: Events about controllers' work, and leases of leaders."""
 _EPSILON: Final = 1e-6
 
 
 class HotLoop(AssertionError):
-    """Controllers go on for ever without time passing: two of them undo each other's work, or one its own."""
+    """A hot loop: controllers work for ever without time passing, undoing each other's writes or their own."""
 
 
 class FakeCluster(Cluster):
-    """A cluster in memory, for a `with` block. Time passes in `until` and `after` only, and takes none.
+    """A cluster in memory, for a `with` block. Time passes in `until` and `after` only, and takes no real time.
 
     `kinds` are served: Resources, or CustomResourceDefinitions. With `workloads` Deployments, StatefulSets, DaemonSets,
-    Jobs, claims and load balancers come to be ready as in a real cluster, with `flux` its sources and releases too;
-    `behaviour` says how. `converters` answer for the conversion webhooks of definitions with several versions. The API
-    server is the embedded one: it refuses what a real one refuses.
+    Jobs, claims and load balancers become ready as in a real cluster, with `flux` sources and releases, too;
+    `behaviour` sets how. `converters` answer the conversion webhooks of CRDs with several versions. The API server is
+    the embedded one, which refuses what a real one refuses.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class FakeCluster(Cluster):
         self.close()
 
     def close(self) -> None:
-        """End all that runs in it. Leaving a `with` block does so."""
+        """End everything that runs in the cluster, as leaving the `with` block does."""
         if self._loop.is_closed():
             return
         self._stop()
@@ -96,7 +96,7 @@ class FakeCluster(Cluster):
 
     @property
     def seconds(self) -> float:
-        """Virtual seconds since the cluster began."""
+        """The virtual seconds since the cluster began."""
         return self._loop.time()
 
     # --- the world ---------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class FakeCluster(Cluster):
         self._board.remove(fault)
 
     def misfortune(self, schedule: Schedule) -> None:
-        """What befalls calls of controllers beside the faults that are in force; `calm` for nothing."""
+        """Set the random faults of controllers' calls, which occur in addition to injected faults; `calm` is none."""
         self._board.background = schedule
 
     def heal(self) -> None:
@@ -194,7 +194,7 @@ class FakeCluster(Cluster):
         return met
 
     def _at_rest(self) -> bool:
-        """Nothing is left to do at this moment but for the simulated controllers. Whether there is now."""
+        """Run the simulated controllers when no other task is ready. Return whether there is work again."""
         if self._goal is None:
             return False
         try:
@@ -215,7 +215,7 @@ class FakeCluster(Cluster):
         return self._plan()
 
     def _revive(self) -> bool:
-        """Start the process again where a fault has killed it. Raises what else ended it."""
+        """Restart the process if a fault has killed it. Raises any other error that ended it."""
         process = self._process
         if process is None or process.task is None:
             return False
@@ -233,7 +233,7 @@ class FakeCluster(Cluster):
         return True
 
     def _plan(self) -> bool:
-        """Have time stop where a simulated controller has something to do."""
+        """Set a timer for the next time at which a simulated controller has work. Return whether one is set."""
         due = min((at for one in self._memory.simulators if (at := one.next_wake_up()) is not None), default=None)
         if due is None:
             return False
@@ -246,13 +246,13 @@ class FakeCluster(Cluster):
 
 
 def _unless_crashed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Tasks of a process that was killed have nothing to say."""
+    """Report errors of tasks, except those of a killed process."""
     if not isinstance(context.get("exception"), Crash):
         loop.default_exception_handler(context)
 
 
 def _nothing() -> None:
-    """A timer that only makes time stop at its moment."""
+    """Do nothing: the callback of timers that only stop the virtual clock at their time."""
 
 
 def _said(write: Write, answer: Manifest | None) -> str:

@@ -1,4 +1,4 @@
-"""Faults that a test asks for: what befalls calls and watches of controllers, until it is healed."""
+"""Faults that a test injects into calls and watches of controllers, until they are healed."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 
 Moment: TypeAlias = Literal["before", "after"]
-"""Of a call: before or after it had its effect."""
+"""The time of a fault: before or after the call had its effect."""
 
 _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "apply status": ("apply_status",),
@@ -22,27 +22,30 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "patch": ("patch", "apply"),
     "write": ("create", "update", "apply", "apply_status", "patch", "patch_status", "delete"),
 }
-"""Verbs as people say them, and the calls of the port that they mean; others are called as they are."""
+"""The verbs that tests may use, with the port's calls that they mean; other verbs are names of calls."""
 VERBS: Final = ("get", "list", "create", "update", "apply", "delete", *_VERBS)
 
 
 @attrs.frozen
 class About:
-    """What a fault is about: a kind, all kinds where it is None; an object of it where it has a name."""
+    """The scope of a fault: a kind (None for all kinds), an object's name and a verb (empty for all)."""
 
     kind: Kind | None = None
     name: str = ""
     verb: str = ""
 
     def concerns(self, call: Call) -> bool:
-        """Whether a call is about it."""
+        """Report whether a call is in the scope."""
         verbs = _VERBS.get(self.verb, (self.verb,))
         return self.kind in (None, call.kind) and self.name in ("", call.name) and (not self.verb or call.verb in verbs)
 
 
 @attrs.define(eq=False)
 class ActiveFault:
-    """A fault until `heal`, which leaving a `with` block does too. `left` is how often it strikes yet, None: always."""
+    """A fault in effect, until `heal` or the end of its `with` block.
+
+    `left` is how often it still occurs, None: always.
+    """
 
     about: About
     told: str
@@ -54,7 +57,7 @@ class ActiveFault:
     _heal: Callable[["ActiveFault"], None] = attrs.field(default=lambda fault: None, alias="heal_by")
 
     def heal(self) -> None:
-        """Be over."""
+        """End the fault."""
         self._heal(self)
 
     def __enter__(self) -> "ActiveFault":
@@ -67,7 +70,7 @@ class ActiveFault:
 
 
 class FaultBoard(Streams):
-    """The faults that are in force. `set_behaviour` tells the simulated workloads how pods fare."""
+    """The faults in effect. `set_behaviour` passes the faults of pods to the simulated workloads."""
 
     def __init__(self, set_behaviour: Callable[[DownstreamBehaviour], None], usual: DownstreamBehaviour) -> None:
         self._set_behaviour = set_behaviour
@@ -78,18 +81,18 @@ class FaultBoard(Streams):
         self._healed = asyncio.Event()
 
     def add(self, fault: ActiveFault) -> None:
-        """Put one in force."""
+        """Make a fault take effect."""
         self.active.append(fault)
         self._changed()
 
     def remove(self, fault: ActiveFault) -> None:
-        """Heal one; nothing where it is healed."""
+        """End a fault, unless it has ended already."""
         if fault in self.active:
             self.active.remove(fault)
             self._changed()
 
     def clear(self) -> None:
-        """Heal all."""
+        """End all faults."""
         self.active.clear()
         self._changed()
 
@@ -108,7 +111,7 @@ class FaultBoard(Streams):
         self._healed = asyncio.Event()
 
     def befalls(self, call: Call) -> Fault | None:
-        """What befalls a call: the first fault that is about it."""
+        """Return the fault of a call: the first one in effect whose scope it is in, else a random one."""
         for fault in self.active:
             if fault.error is None or fault.left == 0 or not fault.about.concerns(call):
                 continue
@@ -118,7 +121,10 @@ class FaultBoard(Streams):
         return self.background(call)
 
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
-        """Stale: wait until it is healed. Lost: let nothing through, and have the watcher list again afterwards."""
+        """Delay or drop a watch event.
+
+        Stale: wait until the fault is healed. Lost: wait as well, then raise Expired, so that the watcher lists again.
+        """
         name = str(metadata(event.object).get("name", ""))
         while (fault := self._on_stream(kind, name)) is not None:
             if fault.stream == "lost":
@@ -143,10 +149,10 @@ class FaultBoard(Streams):
 
 
 def no_answer() -> BaseException:
-    """The error of a call that nobody answered."""
+    """Return the error of a call without an answer."""
     return Unavailable("no answer")
 
 
 def crash() -> BaseException:
-    """The end of the process."""
+    """Return the error that ends the process."""
     return Crash()

@@ -1,4 +1,4 @@
-"""Names of kinds, as people give them in tests: `deployments`, `deployments.apps`, `Deployment`."""
+"""The names of kinds that tests may use: `deployments`, `deployments.apps`, `Deployment`."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -11,7 +11,7 @@ from vworkspace_core.reconcilers import Resource
 
 
 class KindNames:
-    """The kinds of a cluster by name: built-in ones, those whose controllers are simulated, and those it serves."""
+    """The kinds of a cluster by name: built-in ones, those with simulated controllers, and those that it serves."""
 
     def __init__(self) -> None:
         self._kinds: dict[Kind, None] = {}
@@ -21,20 +21,20 @@ class KindNames:
         return iter(self._kinds)
 
     def add(self, kind: Kind) -> None:
-        """One more."""
+        """Add a kind."""
         self._kinds[kind] = None
 
     def add_resource(self, resource: Resource[Any, Any]) -> None:
-        """One whose objects are read by its classes."""
+        """Add a kind whose objects are read with its classes."""
         self.add(resource.kind)
         self._resources[resource.kind] = resource
 
     def resource(self, kind: Kind) -> Resource[Any, Any] | None:
-        """The classes of a kind; None where it has none."""
+        """Return the classes of a kind; None if it has none."""
         return self._resources.get(kind)
 
     def of(self, name: str) -> Kind:
-        """A kind by plural, plural and group, or kind. Raises ValueError where it is not known, or not clear."""
+        """Return a kind by plural, plural and group, or kind. Raises ValueError for an unknown or ambiguous name."""
         found = [kind for kind in (*self._kinds, *_known()) if name in (kind.plural, _full(kind), kind.kind)]
         distinct = list(dict.fromkeys((kind.group, kind.plural) for kind in found))
         if not found:
@@ -44,7 +44,7 @@ class KindNames:
         return found[0]
 
     def of_manifest(self, api_version: str, kind: str) -> Kind:
-        """The kind that a manifest names. Raises ValueError where it is not known."""
+        """Return the kind of a manifest. Raises ValueError for an unknown one."""
         for one in (*self._kinds, *_known()):
             if (one.api_version, one.kind) == (api_version, kind):
                 return one

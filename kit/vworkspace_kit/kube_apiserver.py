@@ -1,7 +1,8 @@
-"""A bare kube-apiserver with its etcd on loopback ports, from the folder that `KUBEBUILDER_ASSETS` names (RUN-8).
+"""A kube-apiserver with its etcd, without controllers, on loopback ports (RUN-8).
 
-The folder is what setup-envtest lays out: executables `etcd` and `kube-apiserver`. Everything else is made here:
-certificates, a token for the administrator, data in a folder that is removed at the end.
+The folder in `KUBEBUILDER_ASSETS` is one that setup-envtest makes, with the executables `etcd` and `kube-apiserver`.
+Everything else is made here: certificates, a token for the administrator, and data in a folder that is removed at the
+end.
 """
 
 import secrets
@@ -28,15 +29,15 @@ from vworkspace_apiserver.http.serving import kubeconfig
 
 LOOPBACK: Final = "127.0.0.1"
 OPERATOR_USER: Final = "system:serviceaccount:vworkspace-system:vworkspace-operator"
-"""As whom the operator calls; it has the rights that roles give it."""
+"""The user of the operator's requests, with the rights that roles grant it."""
 GRACE: Final = 10.0
-"""Seconds that a process gets to end by itself."""
+"""The seconds that a process gets to end after SIGTERM."""
 PATIENCE: Final = 240.0
-"""Seconds that a process gets to answer: far more than it needs, on a machine that is busy too."""
+"""The seconds that a process gets to answer: far more than it needs, even on a busy machine."""
 
 
 class CannotStart(Exception):
-    """One of the two does not come up; the message says which, and shows the end of its log."""
+    """The failure of etcd or kube-apiserver to start; the message has the name and the end of its log."""
 
 
 @attrs.frozen
@@ -49,7 +50,7 @@ class Assets:
 
 @attrs.frozen
 class RealServer:
-    """A kube-apiserver that answers."""
+    """A running kube-apiserver."""
 
     url: str
     token: str = attrs.field(repr=False)
@@ -57,12 +58,12 @@ class RealServer:
     authority: bytes
 
     def kubeconfig(self) -> dict[str, Any]:
-        """How its administrator reaches it."""
+        """Return the administrator's kubeconfig."""
         return kubeconfig(self.url, self.token, authority=self.authority)
 
 
 def assets_of(environment: Mapping[str, str]) -> Assets | str:
-    """The executables, or why there are none."""
+    """Return the executables, or the reason why there are none."""
     folder = environment.get("KUBEBUILDER_ASSETS", "")
     if not folder:
         return "KUBEBUILDER_ASSETS is not set: it names the folder with etcd and kube-apiserver"
@@ -72,7 +73,7 @@ def assets_of(environment: Mapping[str, str]) -> Assets | str:
 
 
 def etcd_command(assets: Assets, data: Path, client: int, peer: int) -> list[str]:
-    """One member that syncs nothing to disk."""
+    """Return the command of a single etcd member, which does not sync to disk."""
     serves, joins = f"http://{LOOPBACK}:{client}", f"http://{LOOPBACK}:{peer}"
     return [
         str(assets.etcd),
@@ -87,7 +88,10 @@ def etcd_command(assets: Assets, data: Path, client: int, peer: int) -> list[str
 
 
 def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> list[str]:
-    """A server with RBAC, without what needs controllers: service accounts get no tokens, endpoints no addresses."""
+    """Return the command of a kube-apiserver with RBAC, without what needs controllers.
+
+    Service accounts get no tokens, endpoints no addresses.
+    """
     return [
         str(assets.apiserver),
         f"--etcd-servers=http://{LOOPBACK}:{etcd}",
@@ -110,7 +114,7 @@ def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> lis
 
 
 def audit_flags(log: Path, policy: str) -> list[str]:
-    """Further flags for a server that writes into `log` what the policy, YAML that is put beside it, tells it to."""
+    """Return flags for an audit log in `log` by `policy`, which is YAML and written next to it."""
     beside = log.with_name("policy.yaml")
     beside.write_text(policy, encoding="utf-8")
     return [f"--audit-log-path={log}", f"--audit-policy-file={beside}"]
@@ -118,10 +122,10 @@ def audit_flags(log: Path, policy: str) -> list[str]:
 
 @contextmanager
 def started(assets: Assets, *flags: str, patience: Mapping[str, float] = {}) -> Iterator[RealServer]:
-    """Both processes until the block is left, when they are stopped and their data removed.
+    """Run both processes while the block runs, then stop them and remove their data.
 
-    `flags` are further ones for kube-apiserver. Raises CannotStart when one ends by itself or does not answer within
-    `patience` seconds (by the name of the program).
+    `flags` are added to kube-apiserver's. Raises CannotStart if one ends early or does not answer within `patience`
+    seconds (by the program's name).
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-envtest-")))
@@ -188,7 +192,7 @@ def _answers(url: str, trust: ssl.SSLContext | None = None, token: str = "") -> 
 
 
 def write_credentials(folder: Path, made: Certificates, token: str, operator: str) -> None:
-    """Write what `apiserver_command` names: its certificate, the users and the key that signs accounts' tokens."""
+    """Write the files that `apiserver_command` names: certificate, users, and the key that signs accounts' tokens."""
     groups = ",".join(("system:serviceaccounts", f"system:serviceaccounts:{OPERATOR_USER.split(':')[2]}"))
     users = f'{token},admin,admin,"system:masters"\n{operator},{OPERATOR_USER},operator,"{groups}"\n'
     for name, content in (
@@ -202,7 +206,7 @@ def write_credentials(folder: Path, made: Certificates, token: str, operator: st
 
 
 def _account_key() -> bytes:
-    """What signs tokens of service accounts: kube-apiserver reads no elliptic curve's key in PKCS#8 here."""
+    """Return a key for service accounts' tokens in OpenSSL's traditional form: kube-apiserver reads no PKCS#8 here."""
     key = ec.generate_private_key(ec.SECP256R1())
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
@@ -210,7 +214,7 @@ def _account_key() -> bytes:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at the moment, all different."""
+    """Return different ports that are free at the moment."""
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:

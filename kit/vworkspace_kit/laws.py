@@ -1,6 +1,6 @@
-"""Laws that every controller should keep, tried on one object: with and without faults, through restarts, to its end.
+"""Laws that every controller should obey, tried on one object: with and without faults, through restarts and deletion.
 
-`hold` makes worlds of its own, one in which nothing goes wrong and others in which much does, and compares them.
+`hold` makes clusters of its own, one without faults and others with many, and compares them.
 """
 
 import json
@@ -39,14 +39,14 @@ LAWS: Final = (
     "takes everything with it",
     "leaves nothing outside",
 )
-"""What is tried, by the names that a failure has."""
+"""The laws, by the names in failure messages."""
 
 Outside: TypeAlias = Callable[[Any], Any]
-"""What an outside system holds, from the controller of one world: a value that can be compared."""
+"""A function that returns the state of an outside system for one cluster's controller, as a comparable value."""
 
 _STEP: Final = 15.0
 _QUIET: Final = 60.0
-"""Seconds without a write after which a controller is at rest."""
+"""The seconds without a write after which a controller is at rest."""
 _STEADY: Final = 700.0
 _LONGEST_END: Final = 3600.0
 _OFTEN: Final = 0.15
@@ -57,7 +57,7 @@ _WORKLOADS: Final = ("deployments", "statefulsets", "jobs")
 
 
 class LawBroken(AssertionError):
-    """A law does not hold. The text says which, what was seen, on which object, and how to have it again."""
+    """A broken law. The text has the law, the observation, the object, and how to reproduce it."""
 
 
 def hold(
@@ -73,15 +73,15 @@ def hold(
 ) -> None:
     """Try all laws on an object. Raises LawBroken.
 
-    A pure function answers the same when it is asked twice. The object comes to rest within so many seconds and says
-    how it stands; then nothing is written, nor after a restart. After a minute of faults (no answers, lost answers,
-    kills, stale and lost events, pods that do not start, an object that it `owns` deleted by hand, unless `by_hand` is
-    False) all is as if there had been none. Deleted at any moment, it goes, and all that was made for it, but for kinds
-    that it `keeps`.
+    A pure function returns the same when it is called twice. The object comes to rest within `within` seconds and has a
+    Ready condition; then there are no more writes, not even after a restart. After a minute of faults (no answers, lost
+    answers, kills, stale and lost events, pods that do not start, an object that it `owns` deleted by hand, unless
+    `by_hand` is False) everything is as without faults. Deleted at any moment, the object goes, with everything that
+    was made for it except kinds that it `keeps`.
 
-    Each world has a deep copy of the controller. `outside` tells what a faked service of that copy holds: that has to
-    be the same in all worlds, and after a deletion what it was before. `serves` are further kinds. Equal objects meet
-    equal faults, unless `seed` is given.
+    Each cluster has a deep copy of the controller. `outside` returns the state of a faked service of that copy: it has
+    to be the same in all clusters, and after a deletion as before. `serves` are further kinds. Equal objects meet equal
+    faults, unless `seed` is given.
     """
     drawn = _seed_of(given) if seed is None else seed
     trial = _Trial(controller, given, outside, serves, keeps, by_hand, within, drawn)
@@ -121,7 +121,7 @@ class _Broken(Exception):
 
 @attrs.define
 class _World:
-    """A cluster with the object in it, and a controller of its own."""
+    """A cluster with the object in it, and with its own copy of the controller."""
 
     cluster: FakeCluster
     controller: Any
@@ -129,7 +129,7 @@ class _World:
     before: Any = None
 
     def made(self) -> dict[ObjectRef, Manifest]:
-        """Everything that the controller made and that is still there."""
+        """Return everything that the controller made and that still exists."""
         found = {}
         for ref in dict.fromkeys(write.ref for write in self.cluster.writes if write.ref != self.ref):
             try:
@@ -140,7 +140,7 @@ class _World:
 
 
 def _changes(world: _World) -> list[Write]:
-    """Writes that changed something. One that is refused is tried again now and then."""
+    """Return the writes that changed an object; refused ones, which are retried from time to time, do not count."""
     return [write for write in world.cluster.writes if write.changed]
 
 
@@ -156,7 +156,7 @@ class _Trial:
     seed: int
 
     def run(self) -> None:
-        """All worlds."""
+        """Try the laws in all clusters."""
         random = Random(self.seed)
         if isinstance(self.controller, Box):
             self._of_box(self.controller, random)
@@ -173,7 +173,7 @@ class _Trial:
             self._early(soon, random)
 
     def _of_box(self, box: Box, random: Random) -> None:
-        """A box says more of itself than others, so more is asked of it."""
+        """Try the laws of boxes, which are more, because a box declares more about itself."""
         if isinstance(self.given, Object):
             raise TypeError("the object of a box is a manifest, as objects_of(box.crd) draws it")
         definitions = [one if not hasattr(one, "crd") else one.crd() for one in self.serves]
@@ -205,7 +205,7 @@ class _Trial:
     # --- laws --------------------------------------------------------------------------------------------------------
 
     def _settled(self, world: _World) -> None:
-        """It comes to rest, and says how it stands."""
+        """Check that the object comes to rest and has a Ready condition."""
         cluster = world.cluster
         limit = cluster.seconds + self.within
         while cluster.seconds - self._last_write(world) < _QUIET:
@@ -217,7 +217,7 @@ class _Trial:
         self._alike(world)
 
     def _alike(self, world: _World) -> None:
-        """A pure function that is asked twice answers the same."""
+        """Check that a pure function returned the same both times it was called."""
         function = getattr(world.controller, "function", None)
         if isinstance(function, AskedTwice) and function.different:
             raise _Broken("answers alike", function.different, world.cluster)
@@ -236,14 +236,14 @@ class _Trial:
 
     @property
     def _speaks(self) -> bool:
-        """Whether conditions are written for it."""
+        """True if conditions are written for the object."""
         one = self.controller
         if isinstance(one, type):
             return issubclass(one, Reconciler)
         return isinstance(one, Box | PureReconciler) or Promise.CONDITIONS in promises_of(one)
 
     def _steady(self, world: _World) -> None:
-        """Nothing is written when nothing happens, nor because the process starts again."""
+        """Check that nothing is written while nothing changes, nor because the process restarts."""
         held = self._outside(world.controller)
         for law in ("writes nothing in the steady state", "writes nothing after a restart"):
             written = len(_changes(world))
@@ -256,7 +256,7 @@ class _Trial:
                 raise _Broken(law, f"outside, {held!r} became {now!r}", world.cluster)
 
     def _same(self, straight: _World, hurt: _World) -> None:
-        """Where no fault is left, everything is as if there had been none."""
+        """Check that after all faults have ended everything is as in the cluster without faults."""
         one, other = self._shapes(straight), self._shapes(hurt)
         if one != other:
             missing, further = sorted(one.keys() - other.keys()), sorted(other.keys() - one.keys())
@@ -282,7 +282,7 @@ class _Trial:
         return live.manifest if isinstance(live, Object) else live
 
     def _taken_down(self, world: _World, random: Random) -> None:
-        """What is deleted goes, with everything of its own, through faults and restarts."""
+        """Check that a deleted object goes, with everything that belongs to it, through faults and restarts."""
         cluster = world.cluster
         cluster.delete(world.ref.kind, world.ref.name, namespace=world.ref.namespace or "")
         cluster.misfortune(at_random(random, _OFTEN))
@@ -301,7 +301,7 @@ class _Trial:
             raise _Broken("leaves nothing outside", f"{world.before!r} before, {now!r} after", cluster)
 
     def _early(self, world: _World, random: Random) -> None:
-        """Deleted while it is still being made."""
+        """Check the deletion of an object while its children are still being made."""
         world.cluster.misfortune(at_random(random, _OFTEN))
         self._go_on(world, random.choice((0.0, 0.5, 2.0, 5.0)))
         self._taken_down(world, random)
@@ -309,7 +309,7 @@ class _Trial:
     # --- faults ------------------------------------------------------------------------------------------------------
 
     def _trouble(self, world: _World, random: Random) -> None:
-        """A minute in which much goes wrong, then nothing does."""
+        """Inject many faults for a minute, then end them all."""
         cluster = world.cluster
         for name in _WORKLOADS:
             if random.random() < 0.3:
@@ -327,7 +327,7 @@ class _Trial:
         self._go_on(world, _STEP)
 
     def _a_while(self, world: _World, random: Random) -> None:
-        """A quarter of it, sometimes with watches that are behind or lose what happens."""
+        """Let a quarter of the minute pass, sometimes with watches that are late or lose events."""
         watching = random.choice(("", "", "stale", "lost"))
         with ExitStack() as faults:
             if watching:
@@ -336,7 +336,7 @@ class _Trial:
             self._go_on(world, _TROUBLED / 4)
 
     def _by_hand(self, world: _World, random: Random) -> None:
-        """Somebody deletes an object that the controller says it owns."""
+        """Delete an object that the controller declares as its own."""
         there = sorted(ref for ref, live in world.made().items() if self._is_kept_up(ref, live))
         if there:
             ref = random.choice(there)
@@ -346,7 +346,7 @@ class _Trial:
                 return
 
     def _is_kept_up(self, ref: ObjectRef, live: Manifest) -> bool:
-        """Whether it is to come back. What is made once stays away."""
+        """Report whether the controller has to make a deleted object again; objects made once stay deleted."""
         match self.controller:
             case Box():
                 return False

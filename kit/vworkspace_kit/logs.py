@@ -1,4 +1,4 @@
-"""What controllers log while a test runs: kept for the failure message, instead of printed."""
+"""The logs of controllers during a test: kept for the failure message instead of printed."""
 
 import traceback
 from collections.abc import Iterator, MutableMapping
@@ -14,7 +14,7 @@ _QUIET: Final = ("event", "log_level", "exc_info")
 
 @contextmanager
 def keeping_logs(lines: list[str]) -> Iterator[None]:
-    """Keep warnings and errors in `lines`, where nobody else has set up logging; as it was afterwards."""
+    """Keep warnings and errors in `lines`, unless logging is configured already; restore it afterwards."""
     if structlog.is_configured():
         yield
         return

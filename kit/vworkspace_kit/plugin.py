@@ -1,6 +1,6 @@
-"""The fixture `kube_cluster` for pytest: one test on a cluster in memory, on a kube-apiserver, on a cluster of yours.
+"""The pytest fixture `kube_cluster`: a test on a cluster in memory, on a kube-apiserver, or on an existing cluster.
 
-pytest loads this module in every run where the package is installed, so it loads nothing else by itself.
+pytest loads this module in every run where the package is installed, so it imports the rest on demand.
 """
 
 import os
@@ -16,12 +16,15 @@ OPTION: Final = "--kube-cluster"
 VARIABLE: Final = "KUBE_CLUSTER"
 FIXTURE: Final = "kube_cluster"
 PLACES: Final = ("memory", "assets", "existing")
-"""Where a test can run: in memory on virtual time, on etcd and kube-apiserver of the folder KUBEBUILDER_ASSETS, in the
-cluster of a kubeconfig."""
+"""The places where tests run.
+
+In memory on virtual time, on etcd and kube-apiserver of the folder KUBEBUILDER_ASSETS, or in the cluster of a
+kubeconfig.
+"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Where tests with the fixture run."""
+    """Add the options that choose where tests with the fixture run."""
     group = parser.getgroup("vworkspace_kit", "clusters of vworkspace_kit")
     group.addoption(
         OPTION,
@@ -34,18 +37,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say at once that there is no such place. Raises UsageError."""
+    """Check the chosen places at the start. Raises UsageError."""
     places(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each test once in each place that was chosen."""
+    """Run each test once in each chosen place."""
     if FIXTURE in metafunc.fixturenames:
         metafunc.parametrize(FIXTURE, places(metafunc.config), indirect=True, scope="function")
 
 
 def places(config: pytest.Config) -> list[str]:
-    """The places that were chosen. Raises UsageError for one that there is not."""
+    """Return the chosen places. Raises UsageError for an unknown one."""
     text = config.getoption(OPTION) or os.environ.get(VARIABLE, "") or PLACES[0]
     chosen = [place.strip() for place in text.split(",") if place.strip()]
     for place in chosen:
@@ -92,7 +95,7 @@ def _existing(config: pytest.Config) -> "Iterator[Cluster]":
 
 @pytest.fixture(scope="session")
 def _kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The kubeconfig of a kube-apiserver that all tests of a run share, each in a namespace of its own."""
+    """Yield the kubeconfig of a kube-apiserver that all tests of a run share, each in its own namespace."""
     import yaml
 
     from vworkspace_kit.kube_apiserver import assets_of, started

@@ -1,4 +1,4 @@
-"""One process of controllers: what an operator runs, on any API server, started and killed at will."""
+"""A process of controllers as an operator runs it, on any API server, started and killed at will."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -22,7 +22,7 @@ from vworkspace_core.reconcilers.decide_pure import composite_of as composite_of
 from vworkspace_fake.entropy import SeededEntropy
 
 Runnable: TypeAlias = Box | PureReconciler[Any, Any] | Controller[Any] | type[Controller[Any]]
-"""What can be run: a box, a reconciler of either level, a Watcher, or a class of these that needs only the API."""
+"""A thing to run: a box, a reconciler of either level, a Watcher, or a class of these that needs only the API."""
 
 INSTANCE: Final = "test"
 
@@ -40,7 +40,10 @@ class _Controllers(Protocol):
 
 
 class Process:
-    """Controllers at work on `api` until `kill`. After a `Crash` it is dead: nothing of it reaches the server."""
+    """Controllers that work on `api` until `kill`.
+
+    After a `Crash` the process is dead: none of its calls reach the server.
+    """
 
     def __init__(
         self,
@@ -61,17 +64,17 @@ class Process:
         self.task: asyncio.Task[None] | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin, in a loop that need not run yet."""
+        """Create the process's task in a loop, which need not run yet."""
         self.task = loop.create_task(self._main())
 
     def kill(self) -> None:
-        """No call of it reaches the server from now on; its tasks end when the loop runs."""
+        """Stop all calls of the process from reaching the server; its tasks end when the loop runs."""
         self.is_dead = True
         if self.task is not None:
             self.task.cancel()
 
     def failure(self) -> BaseException | None:
-        """What ended it, other than a kill; None while it runs. A `Crash` where a fault killed it."""
+        """Return the error that ended the process, `Crash` if a fault killed it; None while it runs or after a kill."""
         if self.task is None or not self.task.done() or self.task.cancelled():
             return None
         error = self.task.exception()
@@ -98,11 +101,11 @@ class Process:
 
     @property
     def _kube(self) -> Any:
-        """The port, as far as it lives."""
+        """The port for the controllers, with its faults."""
         return self._api
 
     def _controllers(self, events: BackgroundEvents) -> Sequence[_Controllers]:
-        """Those of each sort that there is any of."""
+        """Return the runners of composites and of other controllers, if there are any."""
         composites = [_composite(one) for one in self._runnables if isinstance(one, Box | PureReconciler)]
         others = [one for one in self._runnables if not isinstance(one, Box | PureReconciler)]
         sorts: list[_Controllers] = []
@@ -125,19 +128,19 @@ def _composite(runnable: Box | PureReconciler[Any, Any]) -> Composite:
 
 
 class _SameText:
-    """`Entropy` by which no two worlds differ: what is generated follows from its length alone."""
+    """An `Entropy` with the same text in all clusters: it depends on the length only."""
 
     def text(self, length: int, alphabet: str) -> str:
-        """Text that looks random."""
+        """Return text that looks random."""
         return SeededEntropy(0).text(length, alphabet)
 
 
 def kind_of(runnable: Runnable) -> Kind:
-    """The kind that a controller is for."""
+    """Return the kind that a controller reconciles."""
     kind = runnable.kind
     return kind.kind if isinstance(kind, Resource) else kind
 
 
 def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
-    """That kind with its classes, where it has some."""
+    """Return that kind's classes, if it has any."""
     return runnable.kind if isinstance(runnable.kind, Resource) else None

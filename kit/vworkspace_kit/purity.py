@@ -1,4 +1,4 @@
-"""Whether the function of a pure reconciler is one: asked twice the same, it has to answer the same."""
+"""The check that a pure reconciler's function is pure: called twice with equal arguments, it must return the same."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -12,13 +12,13 @@ from vworkspace_core.reconcilers import Children, Desired, Object
 
 @attrs.define
 class AskedTwice:
-    """The function, asked a second time with copies whenever it is asked. `different` tells the first other answer."""
+    """The function, called a second time with copies at each call. `different` describes the first difference."""
 
     function: Callable[[Object[Any, Any], Children], Desired[Any]]
     different: str = ""
 
     def __call__(self, object: Object[Any, Any], children: Children) -> Desired[Any]:
-        """The first answer. Raises what the function raises."""
+        """Return the first result. Raises what the function raises."""
         given = deepcopy((object, children.found))
         first = self.function(object, children)
         self.different = self.different or _changed(given, (object, children.found))

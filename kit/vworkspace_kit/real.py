@@ -1,4 +1,4 @@
-"""A cluster that answers over HTTP, in a test: a kube-apiserver of this machine, or one that is there anyway."""
+"""A cluster over HTTP in a test: a kube-apiserver of this machine, or an existing cluster."""
 
 import asyncio
 import secrets
@@ -33,14 +33,14 @@ QUICK: Final = DownstreamBehaviour(
     workloads=WorkloadBehaviour(observe_seconds=0.02, ready_seconds=0.05, address_seconds=0.1),
     job=JobBehaviour(pod_seconds=0.1, terminating_seconds=0.05),
 )
-"""Simulated workloads where time is real."""
+"""The behaviour of simulated workloads on real time."""
 _LOOK: Final = 0.05
 _LONGEST: Final = 10.0
-"""Real seconds that a test may let pass without waiting for anything."""
+"""The most real seconds that a test may let pass in `after`."""
 _STARTS: Final = 60.0
 _GOES: Final = 60.0
 _GOODBYE: Final = 0.25
-"""TLS connections say goodbye after they were closed."""
+"""The seconds for which closed TLS connections may still exchange their goodbyes."""
 _UNTOLD: Final = (EVENT, CORE_EVENT, LEASE)
 
 
@@ -49,10 +49,11 @@ class NotHere(unittest.SkipTest):
 
 
 class RealCluster(Cluster):
-    """The cluster of a kubeconfig, in a namespace of its own that goes at the end. Time is real.
+    """The cluster of a kubeconfig, in a namespace of its own that is deleted at the end. Time is real.
 
-    With `workloads` Deployments and their like are simulated, as a bare kube-apiserver needs it. Definitions that were
-    there before are used as they are, those that the test brings go at the end, unless somebody else has objects then.
+    With `workloads` Deployments and the like are simulated, which a kube-apiserver without controllers needs. CRDs that
+    exist already are used as they are; those that the test brings are deleted at the end, unless others have objects of
+    them by then.
     """
 
     def __init__(self, kubeconfig: str = "", context: str = "", *, workloads: bool) -> None:
@@ -102,7 +103,7 @@ class RealCluster(Cluster):
 
     @property
     def seconds(self) -> float:
-        """Seconds since the cluster began."""
+        """The seconds since the cluster began."""
         return time.monotonic() - self._began
 
     # --- the world ---------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class RealCluster(Cluster):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def after(self, seconds: float) -> None:
-        """Let real seconds pass, few at the most. Raises NotHere for more."""
+        """Let a few real seconds pass. Raises NotHere for more than the limit."""
         if seconds > _LONGEST:
             raise NotHere(f"lets {seconds:g} s pass, and time is real here: {_LONGEST:g} s at the most")
         super().after(seconds)
@@ -190,7 +191,7 @@ class RealCluster(Cluster):
             self._loop.run_until_complete(asyncio.sleep(min(_LOOK, max(0.0, limit - time.monotonic()))))
 
     def _revive(self) -> None:
-        """Start the process again where a fault has killed it. Raises what else ended it."""
+        """Restart the process if a fault has killed it. Raises any other error that ended it."""
         process = self._process
         if process is None or process.task is None:
             return
@@ -205,7 +206,7 @@ class RealCluster(Cluster):
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def _clean(self) -> None:
-        """Leave nothing: no controller runs any more, so finalizers are taken off by hand."""
+        """Remove everything. No controller runs any more, so finalizers are removed by hand."""
         for kind in self._names:
             for ref in self._left(kind):
                 self._free(ref)
@@ -215,7 +216,7 @@ class RealCluster(Cluster):
         self._remove(ObjectRef(NAMESPACE, None, self.namespace))
 
     def _is_in_use(self, definition: str) -> bool:
-        """Whether somebody else has objects of a kind that was not served before: with it they would go."""
+        """Report whether others have objects of a kind that the test installed: they would be deleted with the CRD."""
         kinds = [kind for kind in self._names if kind.crd_name == definition]
         return any(self._any_of(kind) for kind in kinds[:1])
 
@@ -244,7 +245,7 @@ class RealCluster(Cluster):
 
 
 def reachable(kubeconfig: str = "", context: str = "") -> str:
-    """Why the cluster of a kubeconfig cannot be used; empty where it can."""
+    """Return why the cluster of a kubeconfig cannot be used; empty if it can."""
     try:
         load_config(kubeconfig or None, context or None)
     except OperatorError as error:

@@ -1,4 +1,4 @@
-"""What is kept of a run: writes of controllers, Events, and what a failed test shows of them."""
+"""The record of a run: writes of controllers, Events, and what a failed test shows of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -14,11 +14,11 @@ _LAST_EVENTS: Final = 10
 
 @attrs.frozen
 class Write:
-    """One write of a controller that reached the API server. `at`: seconds since the cluster began.
+    """A write of a controller that reached the API server. `at`: seconds since the cluster began.
 
-    `verb` is create, update, apply, patch or delete, with ` status` where only that was written; `refused` is what the
-    API server answered where it did not take it. `changed` is False where everything was so before: an apply that
-    changes nothing is a request all the same.
+    `verb` is create, update, apply, patch or delete, with ` status` where only that was written; `refused` is the API
+    server's refusal, if there was one. `changed` is False if the object was the same before: an apply that changes
+    nothing is still a request.
     """
 
     at: float
@@ -32,7 +32,7 @@ class Write:
 
     @property
     def told(self) -> str:
-        """In words."""
+        """The write in words."""
         if self.refused:
             return f"{self.verb} {self.ref}: refused: {self.refused}"
         return f"{self.verb} {self.ref}{'' if self.changed else ' (nothing changed)'}"
@@ -40,7 +40,7 @@ class Write:
 
 @attrs.frozen
 class EventSeen:
-    """One Kubernetes Event, as `kubectl get events` would show it."""
+    """One Kubernetes Event, as `kubectl get events` shows it."""
 
     type: str
     reason: str
@@ -54,7 +54,7 @@ class EventSeen:
 
 
 def event_seen(manifest: Manifest) -> EventSeen:
-    """What an Event of `events.k8s.io/v1` says."""
+    """Read an Event of `events.k8s.io/v1`."""
     about = manifest.get("regarding") or {}
     where = "/".join(part for part in (about.get("namespace"), about.get("name")) if part)
     return EventSeen(
@@ -68,7 +68,7 @@ def event_seen(manifest: Manifest) -> EventSeen:
 
 @attrs.frozen
 class Sight:
-    """Everything that helps to see why something did not come about."""
+    """Everything that helps to find out why an expected state was not reached."""
 
     what: str
     live: Manifest | None

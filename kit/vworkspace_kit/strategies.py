@@ -1,4 +1,4 @@
-"""Hypothesis strategies from the schema of a kind: objects that an API server would take, and changes of them."""
+"""Hypothesis strategies from the schema of a kind: objects that an API server would accept, and changes of them."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -22,7 +22,7 @@ Status = TypeVar("Status")
 
 _ATTEMPTS: Final = 10
 NAMES: Final = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
-"""Names that fit every kind, short enough for names that are made of them."""
+"""Names that are valid for every kind, and short enough to be part of longer names."""
 
 
 @overload
@@ -40,11 +40,11 @@ def objects_of(
 def objects_of(
     definition: Any, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
 ) -> Any:
-    """Objects of a `Resource`; manifests of a CustomResourceDefinition, of its stored version or of `version`.
+    """Return a strategy for objects of a `Resource`, or for manifests of a CRD's stored version or of `version`.
 
-    Bounds, patterns, formats, unique keys and rules of CEL hold. Values are plain, with the bounds that the schema
-    itself names; `wide` adds those that people seldom write. `spec` gives fields of `spec`: values or strategies.
-    Raises ValueError for a definition that is none; drawing raises NoExample where the rules leave nothing.
+    The objects satisfy bounds, patterns, formats, unique keys and CEL rules. Values are plain, or bounds in the schema;
+    `wide` adds values that users seldom write. `spec` sets fields of `spec`: values or strategies. Raises ValueError
+    for an invalid definition; drawing raises NoExample if no object satisfies the rules.
     """
     drawing = _Drawing.of(definition, version, namespace, wide, spec)
     drawn = st.composite(drawing.object)()
@@ -66,7 +66,7 @@ def changes_of(
 def changes_of(
     definition: Any, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
 ) -> Any:
-    """Pairs of an object and what somebody may make of it: rules of transition (`oldSelf`) hold between them."""
+    """Return a strategy for pairs of an object and a change of it that obeys transition rules (`oldSelf`)."""
     drawing = _Drawing.of(definition, version, namespace, wide, spec)
     drawn = st.composite(drawing.change)()
     if not isinstance(definition, Resource):
@@ -76,7 +76,7 @@ def changes_of(
 
 @attrs.frozen
 class _Drawn:
-    """A `Chooser` that asks Hypothesis, whose simplest answers are the least number and no."""
+    """A `Chooser` that draws from Hypothesis, whose simplest answers are the least number and no."""
 
     draw: st.DrawFn
 
@@ -89,7 +89,7 @@ class _Drawn:
 
 @attrs.define
 class _Drawing:
-    """How objects of one kind are drawn."""
+    """The drawing of objects of one kind."""
 
     kind: Kind
     schema: Schema
@@ -118,12 +118,12 @@ class _Drawing:
         return cls(known.kind, known.schema, namespace, wide, spec)
 
     def object(self, draw: st.DrawFn) -> Manifest:
-        """One object."""
+        """Draw one object."""
         self._be_possible()
         return self._tried(lambda: self._object(_Drawn(draw), draw(NAMES), self._fixed(draw)))
 
     def change(self, draw: st.DrawFn) -> tuple[Manifest, Manifest]:
-        """One pair."""
+        """Draw an object and a change of it."""
         old = self.object(draw)
         return old, self._tried(lambda: self._examples(_Drawn(draw), {}).changed(old))
 
@@ -147,7 +147,7 @@ class _Drawing:
         }
 
     def _be_possible(self) -> None:
-        """Say early and plainly that rules leave nothing; Hypothesis would only say that it found nothing."""
+        """Raise early and clearly if no object satisfies the rules; Hypothesis would only report that it found none."""
         given = {field: unstructure(one) for field, one in self.spec.items() if not isinstance(one, st.SearchStrategy)}
         if self._possible or len(given) < len(self.spec):
             return

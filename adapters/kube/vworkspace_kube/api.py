@@ -1,7 +1,8 @@
 """`KubeApi` over aiohttp: the operator's only way to a real API server.
 
-aiohttp sends. lightkube reads the kubeconfig or the in-cluster configuration, and knows credential plugins and TLS.
-Its own requests are not used: they have edges that must not reach a reconcile (`requests`, `errors`, `watch`).
+aiohttp sends the requests. lightkube reads the kubeconfig or the in-cluster configuration, and handles credential
+plugins and TLS. Its own requests are not used: their faults must not reach a reconciler (`requests`, `errors`,
+`watch`).
 """
 
 from collections.abc import AsyncIterator
@@ -35,24 +36,24 @@ from vworkspace_kube.transport import BeforeWrite, ConnectionPool, Observe
 from vworkspace_kube.watch import read_events
 
 WATCH_GRACE = 15.0
-"""Seconds a watch's read timeout lies above the server's: a half-open connection ends, a quiet one does not."""
+"""The seconds by which a watch's read timeout exceeds the server's, so that it ends half-open connections only."""
 
 _CLOSE_LIMIT = 5.0
 _PAGE_BYTES = 2 * 1024 * 1024
-"""Bytes of a page of several objects. Decoded it takes six times as much, and a start reads several kinds at once."""
+"""The size of a page in bytes. Decoded it takes six times as much memory, and a start reads several kinds at once."""
 
 
 _VERSION = Kind("", "v1", "version", "version", namespaced=False)
-"""No resource: a name for messages."""
+"""A name for messages about `/version`, which is no resource."""
 
 
 class KubeApiClient:
-    """A Kubernetes API server, reached as `config` says. An async context manager.
+    """A client of the API server in `config`; an async context manager.
 
-    `request_timeout` bounds connecting, sending and each silence while reading, in seconds (an admission
-    webhook may take 30); a watch may be silent for its own timeout and `watch_grace`. Token and
-    authority files are read again after `credential_max_age` seconds. `observe` is told of
-    every request, `before_write` may stop a writing one. Errors are those of the `KubeApi` port.
+    `request_timeout` bounds connecting, sending and each silence while reading, in seconds (an admission webhook may
+    take 30); a watch may be silent for its own timeout plus `watch_grace`. Token and authority files are read again
+    after `credential_max_age` seconds. `observe` is called for every request; `before_write` may stop a write by
+    raising an error. Errors are those of the `KubeApi` port.
     """
 
     def __init__(
@@ -79,8 +80,8 @@ class KubeApiClient:
         self._timeout = timeout
         self._watch_grace = watch_grace
         self._requests = ConnectionPool(config, connections=connections, keep=True, **hooks)
-        # One connection per watch, as many as there are informers; none is kept, so that a watch never
-        # starts on a connection its peer has forgotten.
+        # One connection per watch, as many as there are informers. None is kept, so that a watch never starts on a
+        # connection that the peer has already closed.
         self._watches = ConnectionPool(config, connections=0, keep=False, **hooks)
 
     async def __aenter__(self) -> Self:
@@ -92,8 +93,8 @@ class KubeApiClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection, watches included."""
-        with anyio.move_on_after(_CLOSE_LIMIT, shield=True):  # also while being cancelled
+        """Close every connection, including those of watches."""
+        with anyio.move_on_after(_CLOSE_LIMIT, shield=True):  # even while being cancelled
             await self._requests.close()
             await self._watches.close()
 
@@ -113,9 +114,11 @@ class KubeApiClient:
         resource_version: str = "",
         metadata_only: bool = False,
     ) -> ListPage:
-        """Read one page. A continue token carries its own resourceVersion, so the other is not sent (W-04).
+        """Read one page.
 
-        A page that is larger than can be held in memory lightly is asked for again with fewer objects.
+        A continue token implies its resourceVersion, so `resource_version` is not sent with it (W-04).
+
+        A page of too many bytes is requested again with fewer objects.
         """
         params: dict[str, str | int | None] = {
             "labelSelector": label_selector,
@@ -147,7 +150,7 @@ class KubeApiClient:
         resource_version: str = "",
         timeout_seconds: int = 300,
     ) -> AsyncIterator[WatchEvent]:
-        """One watch stream, with bookmarks, until the server ends it."""
+        """Yield the events of one watch stream, with bookmarks, until the server ends it."""
         params = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -162,12 +165,12 @@ class KubeApiClient:
             yield event
 
     async def server_version(self) -> str:
-        """What the API server calls its version, such as `v1.36.2`. Not part of the port: people ask."""
+        """Return the API server's version, such as `v1.36.2`. Not part of the port: it is for messages to users."""
         info = RequestInfo("get", _VERSION)
         return version_of(info, await self._send(KubeRequest("GET", info, path="/version")))
 
     async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
-        """A question that is answered and not stored (SubjectAccessReview). Not part of the port: people ask.
+        """Create a review, which is answered and not stored (SubjectAccessReview). Not part of the port.
 
         Raises Forbidden, Invalid, Unavailable.
         """
@@ -177,10 +180,7 @@ class KubeApiClient:
     async def pod_log(
         self, pod: ObjectRef, container: str, *, follow: bool = False, tail_lines: int | None = None
     ) -> AsyncIterator[str]:
-        """Lines of one container, as they are written with `follow`. Not part of the port: people read logs.
-
-        Raises NotFound, Forbidden, Invalid (the container has not started), Unavailable.
-        """
+        """Yield the lines of a container's log, with `follow` as they are written. Not part of the port."""
         params = {"container": container, "follow": "true" if follow else "", "tailLines": tail_lines}
         request = object_request("GET", "get the log of", pod, subresource="log", params=params)
         timeout = attrs.evolve(self._timeout, sock_read=None) if follow else self._timeout
@@ -188,7 +188,7 @@ class KubeApiClient:
             yield line
 
     async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        """POST."""
+        """Create an object (POST)."""
         ref = target_of(manifest, kind)
         need_namespace("create", ref)
         params = strict(field_manager)
@@ -196,26 +196,29 @@ class KubeApiClient:
         return object_of(RequestInfo("create", kind, ref.namespace, ref.name), await self._send(request))
 
     async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
-        """PUT."""
+        """Replace an object (PUT)."""
         ref = target_of(manifest, kind)
         return await self._object(object_request("PUT", "update", ref, params=strict(field_manager), body=manifest))
 
     async def apply(
         self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False, dry_run: bool = False
     ) -> Manifest:
-        """Server-side apply."""
+        """Apply an object server-side."""
         return await self._apply(manifest, kind, field_manager, force=force, dry_run=dry_run)
 
     async def apply_status(
         self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
     ) -> Manifest:
-        """Server-side apply to `/status`."""
+        """Apply an object's status server-side, to `/status`."""
         return await self._apply(manifest, kind, field_manager, force=force, subresource="status")
 
     async def patch(
         self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
     ) -> Manifest:
-        """JSON, merge or strategic patch. What else the object holds is not ours to validate."""
+        """Send a JSON, merge or strategic merge patch.
+
+        Field validation is not strict, because the rest of the object may belong to other writers.
+        """
         return await self._object(
             object_request(
                 "PATCH",
@@ -236,7 +239,7 @@ class KubeApiClient:
         resource_version: str | None = None,
         propagation: Propagation = Propagation.BACKGROUND,
     ) -> Manifest | None:
-        """DELETE with preconditions in its body."""
+        """Delete an object, with preconditions in the request's body."""
         body = delete_options(uid, resource_version, propagation)
         request = object_request("DELETE", "delete", ref, body=body)
         return left_of(request.info, await self._send(request))

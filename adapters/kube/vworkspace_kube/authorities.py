@@ -1,4 +1,4 @@
-"""Whom we trust: the TLS context of a configuration, and the file of authorities that changes while we run."""
+"""Certificate authorities: the TLS context of a configuration, and the authority file that may change while we run."""
 
 import ssl
 import time
@@ -15,12 +15,12 @@ from vworkspace_kube.authorization import MAX_AGE
 
 
 def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
-    """The context of an https:// server, with our certificate where one is configured; None for a plain one.
+    """Return the TLS context of an https:// server, with our client certificate if configured; None for http://.
 
-    Raises Permanent when certificates or keys of the configuration cannot be loaded.
+    Raises Permanent if certificates or keys of the configuration cannot be loaded.
     """
     if config.cluster.server.lower().startswith("http://"):
-        return None  # no trust store is read, which is most of a client's start
+        return None  # loading a trust store takes most of a client's start
     try:
         return verify_cluster(config.cluster, config.user or User(), config.abs_file, trust_env=False)
     except (OSError, ValueError, ConfigError) as error:  # ssl.SSLError is an OSError; ValueError: broken base64
@@ -29,16 +29,15 @@ def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
 
 
 def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age: float) -> "AuthorityFile | None":
-    """The file behind `context`, looked at again after `max_age` seconds; None where none is named."""
+    """Return the authority file of `context`, to be re-read after `max_age` seconds; None if none is configured."""
     path = config.cluster.certificate_auth
     return AuthorityFile(Path(config.abs_file(path)), context, max_age=max_age) if path and context else None
 
 
 class AuthorityFile:
-    """The file of certificate authorities behind a TLS context: when it changes, what it holds is trusted as well.
+    """The file of certificate authorities of a TLS context: when it changes, the new authorities are trusted as well.
 
-    What was trusted before stays trusted until the process ends, which bridges a rotation. lightkube reads
-    the file once.
+    The old ones stay trusted until the process ends, which bridges a rotation. lightkube reads the file only once.
     """
 
     def __init__(
@@ -57,7 +56,10 @@ class AuthorityFile:
         self._stamp = self._modified()
 
     def refresh(self) -> None:
-        """Trust what the file holds now. A file that is being written is left for the next look."""
+        """Trust the authorities in the file if it has changed.
+
+        A half-written file is read again at the next refresh.
+        """
         if self._monotonic() - self._looked_at < self._max_age:
             return
         self._looked_at = self._monotonic()
@@ -67,7 +69,7 @@ class AuthorityFile:
         try:
             self._context.load_verify_locations(self._path)
         except (OSError, ssl.SSLError):
-            return  # half written: the stamp stays as it was, so the next look tries again
+            return  # half written: the stamp stays the same, so that the next refresh reads it again
         self._stamp = stamp
 
     def _modified(self) -> tuple[int, int] | None:

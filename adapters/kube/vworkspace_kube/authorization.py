@@ -1,6 +1,6 @@
-"""What stands in the Authorization header: a fixed value, a file that the kubelet rotates, or an exec plugin's token.
+"""The value of the Authorization header: fixed, from a file that the kubelet rotates, or from an exec plugin.
 
-Client certificates are part of the TLS context (`authorities`). No error text holds a token.
+Client certificates are part of the TLS context (`authorities`). No error message contains a token.
 """
 
 import base64
@@ -16,26 +16,26 @@ from lightkube.config.models import User, UserExec
 from lightkube.core.exceptions import ConfigError
 
 MAX_AGE = 60.0
-"""Seconds after which token and authority files are looked at again, as client-go does; a 401 does it at once."""
+"""The seconds after which token and authority files are read again, as in client-go; a 401 does it at once."""
 
 
 _ANSWER = "the credential plugin's answer"
 
 
 class AuthorizationSource(Protocol):
-    """Where a request's Authorization comes from. Raises ConfigError with what is wrong, and no token."""
+    """The source of the Authorization header. Raises ConfigError with the problem, and without the token."""
 
     async def current(self) -> str:
-        """The header's value, empty for none."""
+        """Return the header's value, empty for none."""
         ...
 
     async def renewed(self, refused: str) -> str:
-        """Another value after the server answered 401 to `refused`; empty when there is none."""
+        """Return another value after the server answered 401 to `refused`; empty if there is none."""
         ...
 
 
 def authorization_of(user: User, max_age: float = MAX_AGE) -> AuthorizationSource:
-    """What a kubeconfig's user has to show, in the order in which its fields count."""
+    """Return the source for a kubeconfig's user; of several credentials the first in this order is used."""
     if user.token_file:
         return TokenFile(Path(user.token_file), max_age=max_age)
     if user.token:
@@ -55,19 +55,19 @@ class FixedAuthorization:
     value: str = attrs.field(repr=False)
 
     async def current(self) -> str:
-        """Always the same."""
+        """Return the value."""
         return self.value
 
     async def renewed(self, refused: str) -> str:
-        """There is no other."""
+        """Return an empty text, as there is no other value."""
         return ""
 
 
 class TokenFile:
     """Bearer token from a file that the kubelet rotates.
 
-    lightkube reads the file again only after a 401; a revoked token that a proxy still lets through, or a
-    webhook-authenticated cluster that answers 403, would keep the old one for ever.
+    lightkube reads the file again only after a 401. It would keep an old token for ever if a proxy still accepts it, or
+    if a webhook-authenticated cluster answers 403.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class TokenFile:
         self._read_at = float("-inf")
 
     async def current(self) -> str:
-        """What the file held when it was last looked at, `max_age` seconds ago at most."""
+        """Return the token that the file had when it was last read, at most `max_age` seconds ago."""
         if self._monotonic() - self._read_at > self._max_age:
             self._read()
         return self._bearer
 
     async def renewed(self, refused: str) -> str:
-        """What the file holds now."""
+        """Read the file again and return its token."""
         self._read()
         return self._bearer
 
@@ -102,21 +102,21 @@ class TokenFile:
 
 
 class ExecPlugin:
-    """A token that a command prints; lightkube runs it, at first and after a 401."""
+    """A token that a command prints; lightkube runs it at the first request and after a 401."""
 
     def __init__(self, command: UserExec) -> None:
         self._auth = ExecAuth(command)
 
     async def current(self) -> str:
-        """The token of the last run."""
+        """Return the token of the last run."""
         return await self._flow(refused=False)
 
     async def renewed(self, refused: str) -> str:
-        """The token of another run."""
+        """Run the command again and return its token."""
         return await self._flow(refused=True)
 
     async def _flow(self, *, refused: bool) -> str:
-        """lightkube's conversation: it yields a request with a header, and another one after a 401."""
+        """Run lightkube's authentication flow: it yields a request with the header, and after a 401 another one."""
         flow = self._auth.async_auth_flow(httpx2.Request("GET", "https://plugin"))
         try:
             request = await anext(flow)
@@ -124,7 +124,7 @@ class ExecPlugin:
                 request = await flow.asend(httpx2.Response(401))
         except OSError as error:
             raise ConfigError(f"credential plugin {error.filename}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError):  # lightkube takes the plugin's output apart without checks
+        except (ValueError, KeyError, TypeError):  # lightkube parses the plugin's output without checks
             raise ConfigError(f"{_ANSWER} holds no token") from None
         finally:
             await flow.aclose()
@@ -134,9 +134,9 @@ class ExecPlugin:
 
 
 def sendable(token: str, origin: str) -> str:
-    """`token` when it can stand in a header; else a ConfigError that names `origin`, not the token.
+    """Return `token` if a header can hold it; else raise a ConfigError that names `origin`, not the token.
 
-    Without the check the HTTP layer refuses the header and quotes it.
+    Without the check the HTTP layer refuses the header with an error that quotes it.
     """
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError(f"{origin} does not hold a token")

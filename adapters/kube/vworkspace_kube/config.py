@@ -1,8 +1,8 @@
-"""Where the API server is and who we are there: lightkube's configuration, with its gaps closed.
+"""The API server's address and our credentials: lightkube's configuration, with its gaps closed.
 
-Every problem is one `Permanent` that says what to do. Closed gaps: a context without a user (assertion),
-a relative `tokenFile`, `KUBECONFIG` with several paths, exec credentials `v1`, missing pieces of a
-kubeconfig (bare `KeyError`), fields that would be left out in silence (proxy, server name, impersonation).
+Every problem is one `Permanent` with advice. Closed gaps of lightkube: a context without a user (assertion), a relative
+`tokenFile`, `KUBECONFIG` with several paths, exec credentials `v1`, missing parts of a kubeconfig (bare `KeyError`),
+fields that it silently ignores (proxy, server name, impersonation).
 """
 
 import os
@@ -31,11 +31,11 @@ def load_config(
     *,
     service_account: str | Path = SERVICE_ACCOUNT,
 ) -> SingleConfig:
-    """The configuration of one cluster.
+    """Return the configuration of one cluster.
 
-    `kubeconfig` when given; else the pod's `service_account` folder, the file `KUBECONFIG` names, or
-    `~/.kube/config`. `context` chooses among contexts, the current one by default.
-    Raises Permanent naming the file, what is wrong with it, and what to do.
+    It is read from `kubeconfig` if given; else the pod's `service_account` folder, the file `KUBECONFIG` names, or
+    `~/.kube/config`. `context` chooses among contexts, the current one by default. Raises Permanent with the file's
+    name, the problem and advice.
     """
     path = kubeconfig or _kubeconfig_path(Path(service_account))
     origin = str(path) if path else "the service account"
@@ -50,12 +50,12 @@ def load_config(
         raise Permanent(f"kubeconfig {origin} is not complete: {_what(error)}; {_ADVICE}") from error
     except OSError as error:
         raise Permanent(f"kubeconfig {origin} cannot be read: {error.strerror}; {_ADVICE}") from error
-    assert chosen is not None  # `get` returns None only for a default we do not give
+    assert chosen is not None  # `get` returns None only for a default, which is not passed
     return chosen._replace(user=_usable_user(chosen, origin))
 
 
 def _refuse_unsupported(path: Path, source: KubeConfig, context: str | None) -> None:
-    """What lightkube would leave out in silence: then we would call by another way, or as somebody else."""
+    """Refuse fields that lightkube silently ignores: it would connect another way, or as another user."""
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     wanted = context or source.current_context
     named = {entry["name"]: entry.get("context") or {} for entry in document.get("contexts") or ()}.get(wanted, {})
@@ -69,7 +69,7 @@ def _refuse_unsupported(path: Path, source: KubeConfig, context: str | None) -> 
 
 
 def _kubeconfig_path(service_account: Path) -> str | None:
-    """None for the service account."""
+    """Return the kubeconfig's path; None to use the service account."""
     if (service_account / "token").is_file() and "KUBERNETES_SERVICE_HOST" in os.environ:
         return None
     named = os.environ.get("KUBECONFIG", "")
@@ -94,7 +94,10 @@ def _usable_user(config: SingleConfig, origin: str) -> User:
 
 
 def _exec(plugin: UserExec | None, origin: str) -> UserExec | None:
-    """An exec plugin as lightkube accepts it: `v1` differs from `v1beta1` only in what the plugin is told."""
+    """Return an exec plugin as lightkube accepts it.
+
+    lightkube refuses `v1`, which differs from `v1beta1` only in the plugin's input (KUBERNETES_EXEC_INFO).
+    """
     if plugin is None:
         return None
     if plugin.apiVersion not in _EXEC_VERSIONS:
@@ -106,7 +109,7 @@ def _exec(plugin: UserExec | None, origin: str) -> UserExec | None:
 
 
 def _what(error: Exception) -> str:
-    """The problem without the file's content, which can hold tokens."""
+    """Return the problem without the file's content, which may include tokens."""
     if isinstance(error, KeyError):
         return f"{error} is missing"
     if isinstance(error, msgspec.ValidationError):

@@ -1,4 +1,4 @@
-"""The causes of a server-side apply conflict, read into managers and fields (S-77 to S-80, REC-8)."""
+"""The causes of a server-side apply conflict, parsed into managers and fields (S-77 to S-80, REC-8)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,13 +8,13 @@ import msgspec
 
 from vworkspace_core.apimachinery.errors import FieldConflict
 
-# conflict with "M"[ with subresource "S"][ using V][ at T]: only the manager is needed apart, quoted as Go's
-# %q quotes. The time is in the server's code but never appeared in measured answers (S-79): both are read.
+# conflict with "M"[ with subresource "S"][ using V][ at T]: only the manager is parsed, which is quoted as Go's %q
+# does. The time is in kube-apiserver's code but never appeared in measured answers (S-79); both forms are accepted.
 _CAUSE = re.compile(r'^conflict with ("(?:[^"\\]|\\.)*")')
 
 
 def field_conflicts(causes: Iterable[Mapping[str, Any]]) -> tuple[FieldConflict, ...]:
-    """The field conflicts among the causes of a 409; empty when it is about a stale object (S-77)."""
+    """Return the field conflicts among the causes of a 409; none if the object was stale (S-77)."""
     return tuple(
         FieldConflict(
             _manager(str(cause.get("message", ""))), str(cause.get("field", "")), str(cause.get("message", ""))
@@ -30,5 +30,5 @@ def _manager(message: str) -> str:
         return ""
     try:
         return str(msgspec.json.decode(match[1]))
-    except msgspec.DecodeError:  # Go escapes (\x00, \a) that JSON does not know
+    except msgspec.DecodeError:  # Go escapes (\x00, \a) that are invalid in JSON
         return match[1][1:-1]

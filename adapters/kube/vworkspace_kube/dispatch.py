@@ -1,4 +1,4 @@
-"""Sending a request by a pool, and turning whatever prevents a response into an error of the core."""
+"""Sending a request through a pool; each failure to get a response becomes an error of the core."""
 
 import aiohttp
 from lightkube.core.exceptions import ConfigError
@@ -15,7 +15,7 @@ _COMPLAINT = 500
 async def dispatch(
     pool: ConnectionPool, request: KubeRequest, *, timeout: aiohttp.ClientTimeout | None = None
 ) -> aiohttp.ClientResponse:
-    """Send one request and return its answer, whatever it is. Raises Unavailable, Invalid, Unauthorized."""
+    """Send one request and return its response, whatever its status. Raises Unavailable, Invalid, Unauthorized."""
     target, body = request.target, request.encoded()
     try:
         return await pool.send(
@@ -23,19 +23,22 @@ async def dispatch(
         )
     except (aiohttp.ClientError, TimeoutError) as error:
         if isinstance(error.__cause__, OperatorError):
-            raise error.__cause__ from None  # the fence, which was asked where the body was to leave
-        raise transport_error(request.info, error) from None  # its text can hold our headers
+            raise error.__cause__ from None  # the fence stopped the request when its body was to be sent
+        raise transport_error(request.info, error) from None  # the text may include our headers
     except ConfigError as error:
-        said = str(redact(" ".join(str(error).split())))  # a plugin's complaint can have many lines
+        said = str(redact(" ".join(str(error).split())))  # a plugin's message may have many lines
         raise Unauthorized(f"{request.info}: {said[:_COMPLAINT]}") from None
 
 
 class TooLarge(Exception):
-    """A success whose body is larger than was asked for."""
+    """A successful response whose body exceeds the limit."""
 
 
 async def at_most(info: RequestInfo, response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """The body of a success, of `limit` bytes at most. Raises TooLarge, the connection closed; else like `accepted`."""
+    """Return the body of a success, of at most `limit` bytes.
+
+    Raises TooLarge, after closing the connection, and otherwise what `accepted` raises.
+    """
     if response.status >= 300:
         return await accepted(info, response)
     body = bytearray()
@@ -51,7 +54,7 @@ async def at_most(info: RequestInfo, response: aiohttp.ClientResponse, limit: in
 
 
 async def accepted(info: RequestInfo, response: aiohttp.ClientResponse) -> bytes:
-    """The body of a success; raises for anything else, and when no whole body comes."""
+    """Return the body of a success; raise an error for any other status, and for an incomplete body."""
     try:
         body = await response.read()
     except (aiohttp.ClientError, TimeoutError) as error:

@@ -1,8 +1,8 @@
-"""The one place where answers of an API server, and failures to get one, become the core's errors.
+"""The translation of an API server's answers, and of failures to get one, into the core's errors.
 
-`error_of` judges an HTTP answer, `transport_error` a failure below HTTP. Both are pure. Facts: S-15 to
-S-19, S-77 to S-81, W-05, W-11, W-30 to W-38 of the measured rules; what lightkube does with errors
-itself (raw `HTTPStatusError`, `KeyError` without a content type) never gets as far as here.
+`error_of` translates an HTTP answer, `transport_error` a failure below HTTP. Both are pure. They rest on the measured
+rules S-15 to S-19, S-77 to S-81, W-05, W-11 and W-30 to W-38. lightkube's own errors (raw `HTTPStatusError`, `KeyError`
+without a content type) cannot occur, as its requests are not used.
 """
 
 import ssl
@@ -36,13 +36,13 @@ from vworkspace_kube.conflicts import field_conflicts
 _MESSAGE_LIMIT = 1024
 _BODY_EXCERPT = 200
 
-# A server error that only another content can cure (S-15 to S-17, W-37): retrying these never ends.
+# Server errors that no retry cures, only another content (S-15 to S-17, W-37).
 _INVALID_500 = ("failed to create typed patch object", "etcdserver: request is too large")
 
 
 @attrs.frozen
 class RequestInfo:
-    """What a request is about: enough to say it in a message and to tell one 404 from another."""
+    """The subject of a request: enough for messages, and to distinguish the meanings of a 404."""
 
     verb: str
     kind: Kind
@@ -56,7 +56,7 @@ class RequestInfo:
 
 @attrs.frozen
 class ServerResponse:
-    """A response, reduced to what its error is made of. Header names are lower case."""
+    """A response, reduced to the parts that determine its error. Header names are lower case."""
 
     code: int
     content_type: str
@@ -83,7 +83,7 @@ class ServerResponse:
 
     @property
     def message(self) -> str:
-        """What the server says, at most 1 KiB of it."""
+        """The server's message, at most 1 KiB of it."""
         if self.status is None:
             return (
                 f"HTTP {self.code} without a Kubernetes Status ({self.content_type or 'no content type'}) {self.text}"
@@ -98,13 +98,14 @@ class ServerResponse:
 
 
 def error_of(info: RequestInfo, response: ServerResponse) -> OperatorError:
-    """The core's error for an answer that is not a success. Never raises."""
+    """Return the core's error for an answer that is not a success. Never raises."""
     said = f"{info}: {response.message}".rstrip()
     match response.code:
         case 401:
             return Unauthorized(said)
         case 403 | 409 | 410 | 422 if response.status is None:
-            # The API server says these in a Status only: a proxy or a mesh is no ground to give anything up.
+            # The API server sends these with a Status only; without one they come from a proxy or mesh, and are
+            # retried.
             return Unavailable(f"{said}; is a proxy or a login page in between?", status=response.code)
         case 403:
             terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in response.causes)
@@ -126,7 +127,7 @@ def error_of(info: RequestInfo, response: ServerResponse) -> OperatorError:
 
 
 def in_stream_error(info: RequestInfo, status: Json) -> OperatorError:
-    """The error of an ERROR line of a watch, whose HTTP status was 200 (W-11, W-14)."""
+    """Return the error for an ERROR line of a watch, whose HTTP status was 200 (W-11, W-14)."""
     message = f"{info}: {str(get_path(status, 'message') or 'an ERROR event without a message')[:_MESSAGE_LIMIT]}"
     code = get_path(status, "code")
     if code == 410 or get_path(status, "reason") in ("Expired", "Gone"):
@@ -135,9 +136,9 @@ def in_stream_error(info: RequestInfo, status: Json) -> OperatorError:
 
 
 def transport_error(info: RequestInfo, error: Exception) -> OperatorError:
-    """The error of a request that got no whole answer.
+    """Return the error for a request without a complete answer.
 
-    Texts of protocol errors can hold header values, tokens among them: those are named, not quoted.
+    Texts of protocol errors may include header values, tokens among them: such errors are named, not quoted.
     """
     match error:
         case aiohttp.ConnectionTimeoutError():
@@ -162,8 +163,8 @@ def _no_answer(info: RequestInfo, what: str, why: str = "", *, may_have_happened
 
 def _not_found(info: RequestInfo, response: ServerResponse, said: str) -> OperatorError:
     if response.status is None:
-        # The API server's own router answers an unserved group or resource in plain text (W-38); anything
-        # else, say a proxy's HTML page, tells nothing about what the cluster serves.
+        # The API server's own router answers an unserved group or resource in plain text (W-38); any other page, say a
+        # proxy's HTML, reveals nothing about what the cluster serves.
         if response.content_type in ("text/plain", ""):
             return KindMissing(f"{info}: the API server does not serve {info.kind.crd_name}")
         return Unavailable(said, status=404)
@@ -190,7 +191,7 @@ def _invalid(info: RequestInfo, response: ServerResponse, said: str) -> Operator
 
 
 def _without_values(info: RequestInfo, said: str, causes: tuple[StatusCause, ...]) -> Invalid:
-    """A refusal quotes the refused value; for a Secret only the fields may be named."""
+    """Build the error of a refusal. The server quotes refused values; for a Secret only the fields are kept."""
     if info.kind != SECRET:
         return Invalid(said, causes)
     fields = ", ".join(cause.field for cause in causes) or "not said which field"
@@ -213,7 +214,7 @@ def _status(body: bytes) -> Mapping[str, Any] | None:
 
 
 def _retry_after(header: str, status: Mapping[str, Any] | None) -> float | None:
-    """Seconds the server asks for; the HTTP-date form is not used by API servers and counts as not said."""
+    """Return the seconds to wait; API servers do not use the HTTP-date form, which is ignored."""
     seconds = header if header.isascii() and header.isdigit() else get_path(status, "details", "retryAfterSeconds")
     return float(seconds) if seconds else None
 
@@ -224,7 +225,7 @@ def _excerpt(body: bytes) -> str:
 
 
 def _why(error: BaseException | None) -> str:
-    """Why TLS failed, or what the socket said: never header or body text."""
+    """Return the reason of a TLS or socket failure: never text of headers or bodies."""
     while error is not None:
         match error:
             case aiohttp.ClientConnectorCertificateError():

@@ -1,15 +1,15 @@
-"""A byte stream cut into lines, without I/O."""
+"""A byte stream split into lines, without I/O."""
 
 LINE_LIMIT = 32 * 1024 * 1024
-"""Bytes one watch line may hold: far above what an API server stores (1.5 MiB), far below our memory."""
+"""The most bytes of a watch line: far more than an API server stores (1.5 MiB), far less than our memory."""
 
 
 class LineTooLong(Exception):
-    """A line exceeds the limit: the peer is not speaking the watch protocol."""
+    """A line exceeds the limit: the peer does not speak the watch protocol."""
 
 
 class LineSplitter:
-    r"""Collects chunks and gives back whole lines without their `\n`; blank lines are skipped."""
+    r"""A buffer that takes chunks and returns whole lines without their `\n`; blank lines are skipped."""
 
     def __init__(self, limit: int = LINE_LIMIT) -> None:
         self._limit = limit
@@ -17,7 +17,7 @@ class LineSplitter:
         self._pending = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes. Raises LineTooLong."""
+        """Return the lines that `chunk` completes. Raises LineTooLong."""
         head, newline, rest = chunk.partition(b"\n")
         if not newline:
             self._keep(chunk)
@@ -30,7 +30,7 @@ class LineSplitter:
 
     @property
     def rest(self) -> bytes:
-        """What has come after the last newline."""
+        """The bytes after the last newline."""
         return b"".join(self._parts)
 
     def _keep(self, part: bytes) -> None:

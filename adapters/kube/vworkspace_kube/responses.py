@@ -1,6 +1,7 @@
-"""Whether an answer is one of the API server's, to what was asked: a proxy or a login page says 200 as well (RUN-1).
+"""The check that an answer is the API server's, and about what was requested (RUN-1).
 
-Everything that is believed passes here: objects that were read or written, items of lists, events of watches.
+A proxy or a login page answers 200 as well. All answers pass here: objects that were read or written, items of lists,
+events of watches.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ _EXCERPT = 80
 
 
 def object_of(info: RequestInfo, body: bytes, *, dry_run: bool = False) -> dict[str, Any]:
-    """The object that was asked for. Raises Unavailable for anything else."""
+    """Return the requested object. Raises Unavailable for any other answer."""
     manifest = _decoded(info, body)
     if problem := why_foreign(info, manifest, versioned=not dry_run):
         raise not_the_server(info, problem)
@@ -25,7 +26,7 @@ def object_of(info: RequestInfo, body: bytes, *, dry_run: bool = False) -> dict[
 
 
 def version_of(info: RequestInfo, body: bytes) -> str:
-    """The `gitVersion` of an API server. Raises Unavailable where somebody else answered."""
+    """Return an API server's `gitVersion`. Raises Unavailable for an answer without one."""
     version = _decoded(info, body).get("gitVersion")
     if not isinstance(version, str) or not version:
         raise not_the_server(info, "it has no gitVersion")
@@ -33,7 +34,7 @@ def version_of(info: RequestInfo, body: bytes) -> str:
 
 
 def review_of(info: RequestInfo, body: bytes) -> dict[str, Any]:
-    """An answered review, which has neither name nor version. Raises Unavailable for anything else."""
+    """Return an answered review, which has neither name nor version. Raises Unavailable for any other answer."""
     manifest = _decoded(info, body)
     if problem := _typed(manifest, info.kind.api_version, info.kind.kind):
         raise not_the_server(info, problem)
@@ -41,9 +42,10 @@ def review_of(info: RequestInfo, body: bytes) -> dict[str, Any]:
 
 
 def left_of(info: RequestInfo, body: bytes) -> Manifest | None:
-    """What a deletion has left: the object, while finalizers keep it. Raises Unavailable for what is no answer to one.
+    """Return the object if finalizers keep it after a deletion, else None. Raises Unavailable for any other answer.
 
-    It is answered by a Status, or by the object; of some built-in kinds also when the object has gone.
+    The API server answers a deletion with a Status or the object; for some built-in kinds with the object even when it
+    is gone.
     """
     manifest = _decoded(info, body)
     if not _typed(manifest, "v1", "Status"):
@@ -58,9 +60,9 @@ _PARTIAL = ("meta.k8s.io/v1", "PartialObjectMetadata")
 
 
 def page_of(info: RequestInfo, body: bytes, *, metadata_only: bool = False) -> ListPage:
-    """A page as the port wants it: `items: null` is empty, and items of built-in kinds get their type.
+    """Return a page of a list: `items: null` is empty, and items of built-in kinds get their type.
 
-    Raises Unavailable for what is not a list of that kind, or holds what does not belong there.
+    Raises Unavailable for an answer that is no list of that kind, or has other objects in it.
     """
     manifest = _decoded(info, body, "items")
     if metadata_only:
@@ -80,7 +82,10 @@ def page_of(info: RequestInfo, body: bytes, *, metadata_only: bool = False) -> L
 
 
 def _typed_again(info: RequestInfo, manifest: dict[str, Any]) -> dict[str, Any]:
-    """A list of metadata as a list of the kind whose metadata it is. Raises Unavailable for any other list."""
+    """Return a list of metadata as a list of the kind that it was requested for.
+
+    Raises Unavailable for any other list.
+    """
     if problem := _typed(manifest, _PARTIAL[0], f"{_PARTIAL[1]}List"):
         raise not_the_server(info, problem)
     items = manifest.get("items")
@@ -92,7 +97,7 @@ def _typed_again(info: RequestInfo, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def why_foreign(info: RequestInfo, manifest: Any, *, versioned: bool = True) -> str:
-    """Why an object is not one that was asked for; empty when it is."""
+    """Return why an object is not the requested one; empty if it is."""
     if problem := _typed(manifest, info.kind.api_version, info.kind.kind):
         return problem
     meta = manifest.get("metadata")
@@ -107,7 +112,7 @@ def why_foreign(info: RequestInfo, manifest: Any, *, versioned: bool = True) -> 
 
 
 def not_the_server(info: RequestInfo, problem: str) -> Unavailable:
-    """The server said 200 and then nonsense: `status` tells it from a connection that broke."""
+    """Build the error of a 200 with an unusable answer; its `status` tells it from a broken connection."""
     message = (
         f"{info}: something other than the API server answered ({problem}); is a proxy or a login page in between?"
     )
@@ -130,5 +135,5 @@ def _typed(manifest: Any, api_version: str, kind: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """As much as tells what it is: it may be anything, and long."""
+    """Return an excerpt of a value that may be of any type and length."""
     return repr(value)[:_EXCERPT] if isinstance(value, str) else "nothing" if value is None else "no text"

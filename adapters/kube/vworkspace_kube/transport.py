@@ -1,7 +1,8 @@
 """Two connection pools to one API server: one for requests, one for watches.
 
-A watch keeps a connection for minutes: with one pool for both, many watches would let every later request wait for
-a connection (lightkube's edge 13). A watch pool of its own cannot starve requests.
+A watch keeps a connection for minutes. With one pool for both, many watches would make every later request wait for a
+connection (lightkube's single pool did: with 105 watches every later GET failed). A pool of their own keeps watches
+from starving requests.
 """
 
 import logging
@@ -23,13 +24,12 @@ from vworkspace_kube.authorities import authority_file, tls_context
 from vworkspace_kube.authorization import AuthorizationSource, authorization_of
 
 Observe = Callable[[str, str, float], None]
-"""Told of each request: method, status code or `<error>`, and the seconds until its answer began (RUN-5)."""
+"""A callback for each request: method, status code or `<error>`, and the seconds until its answer began (RUN-5)."""
 
 BeforeWrite = Callable[[], None]
-"""Called each time that bytes of a writing request are about to go to its connection; raises to stop it (the
-leader's fence, RUN-4)."""
+"""A callback just before bytes of a write are sent; it raises to stop the write (the leader's fence, RUN-4)."""
 
-# What audit logs show; without a fieldManager the server would name the writer after it too (S-53).
+# The name in audit logs; without a fieldManager the server would also take it for the field manager (S-53).
 _HEADERS = {"User-Agent": f"vworkspace-operator/{version('vworkspace-operator')}", "Accept": "application/json"}
 
 _IDLE_SECONDS = 30.0
@@ -40,9 +40,9 @@ _log = logging.getLogger("vworkspace.requests")
 
 
 class FencedBody(aiohttp.Payload):
-    """The body of a writing request. Head and body leave together, and right before it the fence is asked.
+    """The body of a write. Head and body are sent together, and the fence is checked right before.
 
-    A server acts on a request when it is complete, so one that is stopped before its body has not happened.
+    A server acts on complete requests only, so a request that is stopped before its body has no effect.
     """
 
     _autoclose = True
@@ -54,7 +54,7 @@ class FencedBody(aiohttp.Payload):
         self._before_write = before_write
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """The body as text."""
+        """Return the body as text."""
         return self._body.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
@@ -64,10 +64,10 @@ class FencedBody(aiohttp.Payload):
 
 
 class ConnectionPool:
-    """Connections to one API server, watched (metrics) and fenced (leader election).
+    """The connections to one API server, with metrics and the leader's fence.
 
-    At most `connections` at once (0: as many as are asked for); an idle one is kept for 30 s if `keep`. Raises
-    Permanent when the configuration's address cannot be used, or its certificates or keys cannot be loaded.
+    There are at most `connections` at once (0: no limit); an idle one is kept for 30 s if `keep`. Raises Permanent if
+    the configured address is unusable, or certificates or keys cannot be loaded.
     """
 
     def __init__(
@@ -102,9 +102,9 @@ class ConnectionPool:
         accept: str = "",
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send one request to `target`, path and query; once more with a fresh credential after a 401.
+        """Send one request to `target`, path and query; again with a new credential after a 401.
 
-        The fence is asked first, so as not to wait for nothing, and when bytes are to leave.
+        The fence is checked before waiting for a connection, and again when bytes are to be sent.
         """
         if self._authorities is not None:
             self._authorities.refresh()
@@ -121,7 +121,7 @@ class ConnectionPool:
         return response
 
     async def close(self) -> None:
-        """Close every connection, also those in use."""
+        """Close every connection, even those in use."""
         if self._session is not None:
             await self._session.close()
 
@@ -156,7 +156,7 @@ class ConnectionPool:
         return response
 
     def _opened(self) -> aiohttp.ClientSession:
-        """The session, which belongs to the event loop that first sends."""
+        """Return the session, which belongs to the event loop of the first request."""
         if self._session is None:
             connector = _Connector(
                 ssl=True if self._context is None else self._context,
@@ -169,7 +169,7 @@ class ConnectionPool:
             self._session = aiohttp.ClientSession(
                 connector=connector, headers=_HEADERS, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
             )
-            # It would send a read again whose connection broke; here every failure is judged by who asked.
+            # aiohttp would repeat a read whose connection broke; here the caller decides about every failure.
             self._session._retry_connection = False
         return self._session
 
@@ -178,8 +178,8 @@ class _Connector(aiohttp.TCPConnector):
     """A connector that aborts the connections that it does not keep.
 
     asyncio closes TLS politely: for up to 30 s it waits for the peer's close_notify. aiohttp forgets such a transport,
-    so that closing the session does not wait for it and an event loop that ends leaves its socket open
-    (asyncio.sslproto, aiohttp 3.14). Nothing is lost: the answer is complete, or nobody wants the rest.
+    so that closing the session does not wait for it, and an event loop that ends leaves its socket open
+    (asyncio.sslproto, aiohttp 3.14). Nothing is lost: the answer is complete, or no caller needs the rest.
     """
 
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
@@ -190,7 +190,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def _address(config: SingleConfig) -> str:
-    """Where the server is, without a slash at the end. Raises Permanent for what no request can be sent to."""
+    """Return the server's address without a slash at the end. Raises Permanent if no request can be sent to it."""
     server = config.cluster.server.rstrip("/")
     try:
         url = URL(server)
@@ -206,9 +206,9 @@ def _address(config: SingleConfig) -> str:
 
 
 def _socket(address: Any) -> socket.socket:
-    """A socket whose kernel, too, notices a peer that vanished: 30 s idle, then three probes 10 s apart.
+    """Return a socket whose kernel detects a vanished peer: after 30 s idle, three probes 10 s apart.
 
-    What was sent and is not acknowledged for 35 s ends it as well, so that a long body cannot hang.
+    Data unacknowledged for 35 s ends the connection as well, so that a long body cannot hang.
     """
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)

@@ -1,9 +1,8 @@
-"""The watch, read line by line by ourselves.
+"""The watch, read line by line.
 
-lightkube's iterator swallows none of what matters here: it restarts without a list after a 410, loops on
-an HTTP 410, reconnects without pause, never times out and asks for no bookmarks (its edges 3 to 9). Here
-one call is one stream: it yields events until the server ends it, and every other end is an error of the
-core. Reconnecting is the informer's business.
+lightkube's iterator cannot be used: it restarts without a list after a 410, loops on an HTTP 410, reconnects without
+pause, never times out and requests no bookmarks. Here one call is one stream: it yields events until the server ends
+it, and every other end is an error of the core. Reconnecting is left to the informer.
 """
 
 from collections.abc import AsyncIterator
@@ -30,7 +29,7 @@ _types = {event.value: event for event in WatchEventType}
 
 
 async def read_events(info: RequestInfo, response: aiohttp.ClientResponse) -> AsyncIterator[WatchEvent]:
-    """Events of an open stream. Raises Expired and Unavailable; aiohttp errors pass through."""
+    """Yield the events of an open stream. Raises Expired and Unavailable; aiohttp's errors pass through."""
     splitter = LineSplitter()
     async for chunk in response.content.iter_any():
         try:
@@ -44,7 +43,7 @@ async def read_events(info: RequestInfo, response: aiohttp.ClientResponse) -> As
 
 
 def decode_line(info: RequestInfo, line: bytes) -> WatchEvent:
-    """One line of a watch. Raises Expired or Unavailable for an ERROR line and for anything unreadable."""
+    """Decode one line of a watch. Raises Expired or Unavailable for an ERROR line and for an unreadable one."""
     try:
         decoded = decode_with(_decode, line, "object")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -60,7 +59,7 @@ def decode_line(info: RequestInfo, line: bytes) -> WatchEvent:
 
 
 def _foreign(info: RequestInfo, event: WatchEventType, manifest: dict[str, Any]) -> str:
-    """Why the object of an event is none that is watched; a bookmark has a type and a version only."""
+    """Return why the object of an event is not a watched one; a bookmark has a type and a version only."""
     if event is not WatchEventType.BOOKMARK:
         return why_foreign(info, manifest)
     said = (manifest.get("apiVersion"), manifest.get("kind"))
@@ -74,7 +73,7 @@ def _refused(info: RequestInfo, line: _Line) -> OperatorError:
 
 
 def _unreadable(info: RequestInfo, what: str) -> Unavailable:
-    """The server said 200 and then nonsense: `status` tells it from a connection that broke."""
+    """Build the error of a 200 with an unusable answer; its `status` tells it from a broken connection."""
     return Unavailable(f"{info}: {what}", status=200)
 
 

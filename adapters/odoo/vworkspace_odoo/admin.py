@@ -1,4 +1,4 @@
-"""Client of the admin API that the embedded control plane has: Odoo's side of it (PULL-11)."""
+"""The client of the embedded control plane's admin API, which is Odoo's side of it (PULL-11)."""
 
 import ssl
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from vworkspace_odoo.tls import default_verify
 
 
 class AdminClient:
-    """The admin API at `url`. Every call may raise Permanent for a refusal and Unavailable for no answer."""
+    """A client of the admin API at `url`. Calls raise Permanent for a refusal and Unavailable without an answer."""
 
     def __init__(self, url: str, token: str, *, ssl_context: ssl.SSLContext | None = None) -> None:
         self._client = httpx2.AsyncClient(
@@ -29,7 +29,7 @@ class AdminClient:
         await self._client.aclose()
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """One call; the JSON of its answer."""
+        """Send one request and return the JSON of its answer."""
         try:
             answer = await self._client.request(method, path, json=body)
         except httpx2.HTTPError as error:

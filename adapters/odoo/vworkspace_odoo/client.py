@@ -28,7 +28,7 @@ from vworkspace_odoo.failures import refusal, server_time, transport_failure
 from vworkspace_odoo.tls import cleartext_problem, default_verify
 
 MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
-"""Of every request and answer: version 1 of the protocol."""
+"""The media type of every request and answer: version 1 of the protocol."""
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _LONGEST_WAIT: Final = 300
@@ -43,12 +43,12 @@ class _Answer:
 
 
 class HttpControlPlane:
-    """The control plane at `base_url`. `token` is asked for before each request, so that a new one counts at once.
+    """The control plane at `base_url`. `token` is called before each request, so that a new token takes effect at once.
 
-    `margin` is how many seconds beyond a poll's wait an answer may take; a request without a wait may take
-    `timeout` seconds. `transport` takes the place of sockets, as in a simulation. Raises ValueError for what is no URL
-    of a control plane, and for plain http:// to another machine unless `allow_http`. Use it as an async context
-    manager, or close it.
+    `margin` is how many seconds longer than a poll's wait its answer may take; a request without a wait may take
+    `timeout` seconds. `transport` replaces sockets, as in a simulation. Raises ValueError for a URL that is none of a
+    control plane, and for plain http:// to another machine unless `allow_http`. Use it as an async context manager, or
+    close it.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class HttpControlPlane:
         await self._client.aclose()
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Long poll for jobs. Of an answer beyond the bounds, the jobs that fit (PULL-7)."""
+        """Long poll for jobs. From an answer beyond the limits, only the jobs that fit are returned (PULL-7)."""
         wait = min(max(wait_seconds, 0), _LONGEST_WAIT)
         path = f"jobs?cluster={quote(cluster_id, safe='')}&wait={wait}"
         answer = await self._send("GET", path, timeout=wait + self._margin, whole=False)
@@ -103,7 +103,10 @@ class HttpControlPlane:
         return Fetched(jobs, server_time(answer.headers))
 
     async def ack(self, job_id: str) -> None:
-        """Take the job. A page in place of an answer counts as 404 too: an unacked job is offered again."""
+        """Acknowledge a job.
+
+        An HTML page instead of an answer counts as 404, as an unacknowledged job is offered again.
+        """
         try:
             await self._done("POST", f"jobs/{quote(job_id, safe='')}/ack")
         except Permanent as error:
@@ -116,11 +119,11 @@ class HttpControlPlane:
                     raise
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Progress of an open job."""
+        """Report progress of an open job."""
         await self._done("POST", f"jobs/{quote(job_id, safe='')}/status", body)
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Terminal result; 409 says that it is there already."""
+        """Report a terminal result; a 409 means that it has been received already."""
         try:
             await self._done("POST", f"jobs/{quote(job_id, safe='')}/result", body)
         except Permanent as error:
@@ -128,11 +131,11 @@ class HttpControlPlane:
                 raise
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """A batch of what belongs to no open job."""
+        """Send a batch of events that belong to no open job."""
         await self._done("POST", "events", {"events": list(batch)})
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One-time token for a long-lived one; the one-time token is the bearer."""
+        """Exchange a one-time token for a long-lived one; the one-time token is the bearer."""
         token = body.get("registrationToken")
         if not isinstance(token, str):
             raise Invalid("registrationToken: is required")
@@ -140,22 +143,22 @@ class HttpControlPlane:
         return self._json(answer, "POST", "register")
 
     async def rotate(self) -> Mapping[str, Any]:
-        """A new credential."""
+        """Request a new credential."""
         answer = await self._send("POST", "credentials/rotate", {})
         return self._json(answer, "POST", "credentials/rotate")
 
     async def bare(self, method: str, path: str) -> tuple[int, str, bytes]:
-        """Status, content type and body of one request without a body, for who examines a control plane."""
+        """Return status, content type and body of a request without a body, for the conformance checks."""
         where, timeout = self._where(method, path.partition("?")[0]), self._timeout
         request = self._request(method, path, None, self._token(), timeout)
         answer = await self._bounded(where, timeout, lambda: self._exchange(request, where))
         return answer.status, answer.headers.get("content-type", ""), answer.body
 
     async def _done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
-        """A call whose success has nothing to say."""
+        """Send a request whose successful answer has no content."""
         answer = await self._send(method, path, body)
         if answer.body.strip() and not is_json(answer.headers.get("content-type", "")):
-            # A login page or a proxy's notice with 200 is no answer of the control plane.
+            # A 200 with a login page or a proxy's notice is no answer of the control plane.
             raise Unavailable(f"{self._where(method, path)}: {answer.status} with {_type(answer)}, not with JSON")
 
     def _json(self, answer: _Answer, method: str, path: str) -> Mapping[str, Any]:
@@ -177,9 +180,9 @@ class HttpControlPlane:
         token: str | None = None,
         whole: bool = True,
     ) -> _Answer:
-        """One request. Raises the core's errors for everything that is no success, and for too long an answer.
+        """Send one request. Raises the core's errors for any status except success, and for too long an answer.
 
-        Unless it has to be `whole`: then its beginning is answered.
+        Unless the answer has to be `whole`, the beginning of a too long answer is returned instead.
         """
         where = self._where(method, path.partition("?")[0])
         bearer = self._token() if token is None else token
@@ -199,14 +202,14 @@ class HttpControlPlane:
         if body is not None:
             headers["Content-Type"] = MEDIA_TYPE
             content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-        # The connection must come soon, however long the answer may take.
+        # Connecting must be quick, however long the answer may take.
         limits = httpx2.Timeout(timeout, connect=min(timeout, self._margin))
         return self._client.build_request(
             method, f"{self._base}{path}", headers=headers, content=content, timeout=limits
         )
 
     async def _bounded(self, where: str, timeout: float, exchange: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """The exchange, bounded as a whole: a server that sends a byte now and then must not hold it for ever."""
+        """Limit the whole exchange's time: a server that sends single bytes must not block it for ever."""
         try:
             with anyio.fail_after(2 * timeout + self._margin):
                 return await exchange()
@@ -234,7 +237,7 @@ class HttpControlPlane:
 
 
 def _agent_url(base_url: str, *, allow_http: bool) -> str:
-    """Where the agent API is. A user in the URL is left out: httpx would send it in place of the token."""
+    """Return the URL of the agent API. A user in the URL is left out, as httpx would send it instead of the token."""
     parts = urlsplit(base_url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"the control plane's URL must be like https://odoo.example.com, not {without_user(base_url)}")
@@ -249,7 +252,7 @@ def _type(answer: _Answer) -> str:
 
 
 def _without_token(error: OperatorError, token: str) -> OperatorError:
-    """The error without the token, should the server have echoed it."""
+    """Return the error without the token, in case the server echoed it."""
     if token in error.message:
         error.message = error.message.replace(token, "***")
         error.args = (error.message,)

@@ -1,4 +1,4 @@
-"""Reading what the control plane sends: anything may come, and nothing of it may stop the loop (PULL-7)."""
+"""Decoding of the control plane's answers: they may be anything, and none may stop the agent (PULL-7)."""
 
 import json
 import re
@@ -13,18 +13,18 @@ from vworkspace_core.apimachinery.nesting import pruned
 from vworkspace_core.ports import OversizedJob
 
 LONGEST_BODY: Final = 16 * 1024 * 1024
-"""Bytes of an answer, after decompression."""
+"""The most bytes of an answer, after decompression."""
 
 MOST_VALUES: Final = 400_000
-"""Brackets, braces and commas of an answer. 16 MB of `{}` would be half a gigabyte of objects (RUN-11)."""
+"""The most brackets, braces and commas of an answer. 16 MB of `{}` would be half a gigabyte of objects (RUN-11)."""
 
 _SEPARATORS: Final = (b"{", b"[", b",")
 
 MOST_JOBS: Final = 1000
-"""Jobs taken from one answer: the others are offered again, since nobody has acknowledged them."""
+"""The most jobs taken from one answer; the others are offered again, since they have not been acknowledged."""
 
 _MOST_TOKENS: Final = 4 * MOST_VALUES
-"""Strings and brackets of so many values: a name and a text at a comma, the same and its other half at a bracket."""
+"""The most strings and brackets in that many values: two strings at each comma, one more token at each bracket."""
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _FIELDS: Final = (b'"id"', b'"idempotencyKey"')
@@ -34,16 +34,16 @@ _JSON_TYPES: Final = re.compile(r"application/(?:[\w.+-]*\+)?json\b", re.IGNOREC
 
 
 def is_json(content_type: str) -> bool:
-    """Whether a body of this type is JSON: our own media type, or plain JSON as frameworks send it."""
+    """Report whether a body of this type is JSON: our own media type, or plain JSON, which frameworks send."""
     return _JSON_TYPES.match(content_type.strip()) is not None
 
 
 def decode(body: bytes, where: str) -> Mapping[str, Any]:
-    """`body` as a JSON object. Raises Unavailable, which says what is wrong with it.
+    """Decode `body` as a JSON object. Raises Unavailable with the problem.
 
-    Takes what strict readers refuse (lone surrogates, NaN, endless integers, nesting without end), because
-    one bad job must not hide the others: the core refuses that job alone. Of more values than an answer may have,
-    nothing is built.
+    It accepts what strict parsers refuse (lone surrogates, NaN, very long integers, very deep nesting), because one bad
+    job must not hide the others: the core refuses that job alone. An answer with too many values is refused before any
+    object is built.
     """
     if (count := _values(body)) > MOST_VALUES:
         problem = f"the answer has some {count} values, at most {MOST_VALUES} are taken: send fewer jobs at a time"
@@ -61,7 +61,7 @@ def decode(body: bytes, where: str) -> Mapping[str, Any]:
 
 
 def jobs_of(body: bytes, where: str) -> list[Any]:
-    """The jobs of an answer that `fits`. Raises Unavailable, which says what is wrong with it."""
+    """Return the jobs of an answer for which `fits` is true. Raises Unavailable with the problem."""
     jobs = decode(body, where).get("jobs")
     if not isinstance(jobs, list):
         raise Unavailable(f"{where}: the answer has no list of jobs")
@@ -69,15 +69,16 @@ def jobs_of(body: bytes, where: str) -> list[Any]:
 
 
 def fits(body: bytes) -> bool:
-    """Whether an answer may be built as a whole."""
+    """Report whether the whole answer may be decoded."""
     return _values(body) <= MOST_VALUES
 
 
 def jobs_that_fit(body: bytes, where: str, longest: int = LONGEST_BODY) -> list[Any]:
-    """The jobs of an answer with too many values, or of the first `longest` bytes of one; as many as fit together.
+    """Return as many jobs as fit, of an answer with too many values or of its first `longest` bytes.
 
-    One that is too large by itself is an `OversizedJob`, and the last: those behind it are offered again once it is
-    answered. Takes up to a second, and memory for what fits. Raises Unavailable where nothing can be taken.
+    A job that is too large alone is an `OversizedJob`, and the last; the control plane offers the jobs after it again
+    once it is answered. Takes up to a second, and memory for the jobs that fit. Raises Unavailable if no job can be
+    returned.
     """
     jobs: list[Any] = []
     left = MOST_VALUES
@@ -98,7 +99,7 @@ def jobs_that_fit(body: bytes, where: str, longest: int = LONGEST_BODY) -> list[
 
 @attrs.frozen
 class _Span:
-    """Where a job stands; `end` is None where that was not looked for, or the body ends before it."""
+    """The position of a job; `end` is None if the body ends before it, or the search was given up."""
 
     begin: int
     end: int | None
@@ -106,9 +107,9 @@ class _Span:
 
 
 def _oversized(span: _Span, body: bytes, longest: int | None) -> OversizedJob | None:
-    """Why the job is refused; None where it has no id to answer, or may only have come late in a long answer.
+    """Return the refusal of a job; None if it has no id to answer, or may just be cut off in a long answer.
 
-    `longest`: the bytes that were read, if it is the first.
+    `longest` is the number of bytes read, if the job is the first.
     """
     if "id" not in span.fields:
         return None
@@ -118,9 +119,9 @@ def _oversized(span: _Span, body: bytes, longest: int | None) -> OversizedJob | 
 
 
 def _spans(body: bytes) -> Iterator[_Span]:
-    """Where the members of the list `jobs` stand. Linear, without recursion; a look at each string and bracket.
+    """Yield the positions of the members of the list `jobs`. Linear, without recursion.
 
-    The last one has no end where more was looked at than a job may have.
+    The last one has no end if it has more tokens than a job may have.
     """
     depth, looked_at, begin, name = 0, 0, 0, b""
     is_list, fields = False, dict[str, Any]()
@@ -150,7 +151,7 @@ def _spans(body: bytes) -> Iterator[_Span]:
 
 
 def _field(body: bytes, name: re.Match[bytes]) -> dict[str, Any]:
-    """What follows a name of `_FIELDS`, if it is one and no value."""
+    """Return the field that begins with this name of `_FIELDS`; none if the text is a value."""
     field = _FIELD.match(body, name.end())
     try:
         return {} if field is None else {json.loads(name[0]): json.loads(field[1])}
@@ -177,5 +178,5 @@ def _loads(text: str) -> Any:
 
 
 def _integer(text: str) -> int | float:
-    # int() refuses thousands of digits, and with them the whole body; as a float such a number is infinite.
+    # int() refuses numbers of thousands of digits, and thereby the whole body; as a float such a number is infinite.
     return int(text) if len(text) <= 20 else float(text)

@@ -1,4 +1,4 @@
-"""Foreign errors and answers as the core's errors, each one clear line that names the URL (PULL-7)."""
+"""Errors and answers of others as the core's errors, each one clear line that names the URL (PULL-7)."""
 
 import json
 import os
@@ -20,15 +20,15 @@ _LONGEST_ID: Final = 128
 
 
 def server_time(headers: httpx2.Headers) -> datetime | None:
-    """The server's clock, from its `Date` header."""
+    """Return the server's time, from its `Date` header."""
     return parse_http_date(headers.get("date"))
 
 
 def refusal(status: int, headers: httpx2.Headers, body: bytes, where: str) -> OperatorError:
-    """The error that an answer other than a success stands for."""
+    """Return the error for an answer that is not a success."""
     message = f"{where}: {status} {_excerpt(headers, body)}".rstrip()
     if 300 <= status < 400:
-        # Following would send the token elsewhere.
+        # Following a redirect would send the token to another place.
         return Permanent(f"{where}: {status} redirects to {_location(headers)}: set the final URL", status=status)
     if status == 404 and _is_page(headers, body):
         return Permanent(f"{message}: is the base URL right?", status=status)
@@ -47,7 +47,7 @@ def _is_page(headers: httpx2.Headers, body: bytes) -> bool:
 
 
 def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
-    """What the server says about it, in one short line."""
+    """Return the server's explanation in one short line."""
     if _is_page(headers, body):
         return "(an HTML page)"
     text = body[:_LONGEST_READ].decode("utf-8", "replace")
@@ -57,13 +57,13 @@ def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
 
 
 def _request_id(headers: httpx2.Headers, body: bytes) -> str:
-    """The name that the server gave to the request, for whoever has to find it there."""
+    """Return the id that the server gave to the request, which its operators can search for."""
     request_id = _said(headers, body).get("requestId")
     return request_id[:_LONGEST_ID] if isinstance(request_id, str) and request_id.isprintable() else ""
 
 
 def _said(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
-    """The error body `{error, message, requestId}` (PULL-6); empty where it is none."""
+    """Return the error body `{error, message, requestId}` (PULL-6); empty if it is none."""
     if not is_json(headers.get("content-type", "")):
         return {}
     try:
@@ -74,7 +74,7 @@ def _said(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
 
 
 def transport_failure(error: httpx2.HTTPError, where: str) -> Unavailable:
-    """A request that got no answer."""
+    """Return the error for a request without an answer."""
     match error:
         case httpx2.TimeoutException():
             what = "no answer in time" if isinstance(error, httpx2.ReadTimeout) else "no connection in time"
@@ -87,15 +87,16 @@ def transport_failure(error: httpx2.HTTPError, where: str) -> Unavailable:
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason: `Connection refused` rather than `All connection attempts failed`."""
+    """Return the innermost reason: `Connection refused` instead of `All connection attempts failed`."""
     cause: BaseException | None = error
     text = str(error) or type(error).__name__
     while cause is not None:
         if isinstance(cause, ssl.SSLError):
-            # Its errno counts OpenSSL's errors: 1 would read "Operation not permitted".
+            # An SSLError's errno counts OpenSSL's errors: as an errno of the system, 1 would be "Operation not
+            # permitted".
             text = _tls(cause)
         elif isinstance(cause, OSError) and cause.errno is not None:
-            # asyncio puts the address into strerror; name resolution has numbers below zero and its own texts.
+            # asyncio puts the address into strerror; name resolution has negative numbers and its own texts.
             text = os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
         elif isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]

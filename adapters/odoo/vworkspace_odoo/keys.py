@@ -1,7 +1,7 @@
-"""Keys of the credentials Secret, PEM or JWK, each bound to the algorithms that it may be used with (PULL-9).
+"""The keys of the credentials Secret, PEM or JWK, each bound to the algorithms that it may be used with (PULL-9).
 
-Several keys may stand together (PEM blocks one after the other, or a JWK set), so that a key can be exchanged
-without a moment in which jobs are refused.
+There may be several keys (consecutive PEM blocks, or a JWK set), so that a key can be replaced without a time in which
+jobs are refused.
 """
 
 import json
@@ -25,19 +25,19 @@ _AGREEMENTS: Final = frozenset({"P-256", "P-384", "P-521", "X25519"})
 
 @attrs.frozen
 class BoundKey:
-    """A key, and the values of `alg` that it may be used with: a header never chooses more than among these."""
+    """A key and the values of `alg` that it may be used with: a header can choose only among these."""
 
     key: ECKey | OKPKey = attrs.field(repr=False)
     algorithms: frozenset[str]
 
     def may_serve(self, header: Mapping[str, Any]) -> bool:
-        """Whether `alg` is one of this key's, and `kid`, where both sides have one, names this key."""
+        """Report whether `alg` is one of this key's, and `kid`, if both have one, is this key's."""
         kid, own = header.get("kid"), self.key.kid
         return header.get("alg") in self.algorithms and (kid is None or own is None or kid == own)
 
 
 def signing_keys(text: str) -> tuple[BoundKey, ...]:
-    """Public keys for signatures: Ed25519 or P-256. Raises Invalid, which shows nothing of `text`."""
+    """Return public keys for signatures: Ed25519 or P-256. Raises Invalid, which reveals nothing of `text`."""
     keys = []
     for key in _keys(text, "signing-public-key"):
         if key.is_private:
@@ -49,7 +49,10 @@ def signing_keys(text: str) -> tuple[BoundKey, ...]:
 
 
 def decryption_keys(text: str) -> tuple[BoundKey, ...]:
-    """Private keys for payloads: P-256, P-384, P-521 or X25519. Raises Invalid, which shows nothing of `text`."""
+    """Return private keys for payloads: P-256, P-384, P-521 or X25519.
+
+    Raises Invalid, which reveals nothing of `text`.
+    """
     keys = []
     for key in _keys(text, "decryption-key"):
         if not key.is_private:
@@ -70,12 +73,12 @@ def _keys(text: str, name: str) -> Iterator[ECKey | OKPKey]:
         try:
             yield _imported(source)
         except Exception:
-            # Whatever a library makes of a broken key; what it says of it may hold the key.
+            # Libraries raise many errors for a broken key, and their messages may include the key.
             raise Invalid(f"{name} in the credentials is no elliptic-curve key that can be read") from None
 
 
 def _sources(text: str) -> Iterator[Any]:
-    """Every key in `text`, still in its own form."""
+    """Yield every key in `text`, not yet imported."""
     if not text.lstrip().startswith("{"):
         yield from (match[0].encode() for match in _PEM.finditer(text))
         return

@@ -1,8 +1,8 @@
 """`PayloadOpener` with joserfc: detached JWS over RFC 8785 JSON, JWE with ECDH-ES+A256KW and A256GCM (PULL-9).
 
-What comes is bounded and looked at before the library gets it: the number of parts, their alphabet and length, and
-a header of which every member is one that we know. A header can therefore bring no key of its own (`jwk`, `jku`,
-`x5u`, `x5c`), no compression (`zip`), no extension (`crit`, `b64`), and no other algorithm than the key's.
+Input is checked before the library gets it: the number of parts, their alphabet and length, and that all members of the
+header are known. A header can therefore bring no key of its own (`jwk`, `jku`, `x5u`, `x5c`), no compression (`zip`),
+no extension (`crit`, `b64`), and no other algorithm than the key's.
 """
 
 import base64
@@ -28,7 +28,7 @@ _JSON_CONTENT: Final = (None, "json", "application/json")
 
 
 class _Signatures(jws.JWSRegistry):
-    """Only algorithms of this module, and none of them worth a warning: the key has chosen already."""
+    """The algorithms of this module. joserfc's warnings about algorithms are skipped, as the key decides."""
 
     max_header_length = _SIGNATURE_LIMITS[0]
     max_signature_length = _SIGNATURE_LIMITS[2]
@@ -46,14 +46,14 @@ class _Envelopes(jwe.JWERegistry):
 
 @attrs.frozen
 class JosePayloads:
-    """Keys as the credentials hold them. A key that is of no use is told by the job that would need it."""
+    """The keys of the credentials. An unusable key is reported when a job needs it."""
 
     signing_key: str = attrs.field(default="", repr=False)
     decryption_key: str = attrs.field(default="", repr=False)
 
     @property
     def can_verify(self) -> bool:
-        """Whether a key for signatures was given."""
+        """True if a key for signatures is configured."""
         return bool(self.signing_key)
 
     def verify(self, signature: str, content: Mapping[str, Any]) -> None:
@@ -61,7 +61,7 @@ class JosePayloads:
         verify_detached(signature, canonical(content), signing_keys(self.signing_key))
 
     def decrypt(self, sealed: str) -> Any:
-        """The JSON value in a JWE for us. Raises Invalid."""
+        """Return the JSON value in a JWE for this cluster. Raises Invalid."""
         if not self.decryption_key:
             raise Invalid("the credentials have no decryption-key")
         plain = decrypt_compact(sealed, decryption_keys(self.decryption_key))
@@ -72,7 +72,7 @@ class JosePayloads:
 
 
 def canonical(content: Mapping[str, Any]) -> bytes:
-    """RFC 8785 JSON. Raises Invalid for numbers that it cannot hold."""
+    """Return RFC 8785 JSON. Raises Invalid for values that it cannot represent."""
     try:
         return rfc8785.dumps(dict(content))
     except (rfc8785.CanonicalizationError, RecursionError, UnicodeError):
@@ -96,7 +96,7 @@ def verify_detached(signature: str, content: bytes, keys: Sequence[BoundKey]) ->
 
 
 def decrypt_compact(sealed: str, keys: Sequence[BoundKey]) -> bytes:
-    """What a JWE in compact form holds. Raises Invalid."""
+    """Return the content of a JWE in compact form. Raises Invalid."""
     parts = _parts(sealed, _SEALED_LIMITS, "encryptedPayload")
     if any(len(part) > limit for part, limit in zip(parts, _SEALED_LIMITS, strict=True)):
         raise Invalid("encryptedPayload has a part that is too long")
@@ -121,7 +121,10 @@ def decrypt_compact(sealed: str, keys: Sequence[BoundKey]) -> bytes:
 def _first(
     keys: Sequence[BoundKey], header: Mapping[str, Any], use: Callable[[BoundKey], Any], none_serves: str
 ) -> Any:
-    """What the first key that works gives; None where none does. Raises Invalid where none may serve at all."""
+    """Return the result of the first key with which `use` succeeds, else None.
+
+    Raises Invalid if no key suits the header.
+    """
     serving = [key for key in keys if key.may_serve(header)]
     if not serving:
         raise Invalid(none_serves)
@@ -129,13 +132,13 @@ def _first(
         try:
             return use(key)
         except Exception:
-            # Libraries refuse hostile input in many ways; which one it was helps only who sent it.
+            # Libraries refuse hostile input with many errors; the exact one would help only the sender.
             continue
     return None
 
 
 def _parts(text: str, limits: Sequence[int], what: str) -> list[str]:
-    """The parts of a compact form, as many as there are limits. Raises Invalid."""
+    """Return the parts of a compact form, as many as there are limits. Raises Invalid."""
     if len(text) > sum(limits) + len(limits):
         raise Invalid(f"{what} is too long")
     parts = text.split(".", len(limits))
@@ -145,7 +148,7 @@ def _parts(text: str, limits: Sequence[int], what: str) -> list[str]:
 
 
 def _header(part: str, admitted: frozenset[str], what: str) -> Mapping[str, Any]:
-    """The protected header. Raises Invalid for one with any member that is not admitted."""
+    """Return the protected header. Raises Invalid for a header with any member that is not admitted."""
     try:
         raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
         header = json.loads(raw.decode("utf-8"), object_pairs_hook=_unambiguous)

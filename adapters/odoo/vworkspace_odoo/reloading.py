@@ -1,4 +1,4 @@
-"""`ControlPlane` wherever the credentials say that it is now: a changed Secret needs no restart (PULL-8)."""
+"""A `ControlPlane` that follows the credentials: a changed Secret needs no restart (PULL-8)."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,9 +17,9 @@ from vworkspace_odoo.tls import tls_context
 
 @attrs.frozen
 class ControlPlaneEndpoint:
-    """Where the control plane is, whom to trust there, and what to show: PEM texts, empty for none.
+    """The control plane's URL, its authority and our credentials there: PEM texts, empty for none.
 
-    `allow_http`: the token may go over plain http:// to another machine.
+    With `allow_http` the token may be sent over plain http:// to another machine.
     """
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))
@@ -32,7 +32,7 @@ class ControlPlaneEndpoint:
 
 @attrs.define(eq=False)
 class _Connections:
-    """Connections made for one endpoint, and how many calls use them."""
+    """The connections to one endpoint, and the number of calls that use them."""
 
     control: HttpControlPlane
     made_for: tuple[str, ...] = attrs.field(repr=False)
@@ -40,12 +40,12 @@ class _Connections:
 
 
 class ReloadingControlPlane:
-    """The control plane at `endpoint()`, asked for before each call. Use it as an async context manager.
+    """The control plane at `endpoint()`, which is called before each request. Use it as an async context manager.
 
-    Connections are kept while URL and certificates stay the same; a new token takes effect with the next
-    request. Those of an earlier endpoint are closed when the last call on them ends. Besides the errors of the
-    port, certificates of no use raise Permanent. `on_token_used` is called with the token of each call and whether it
-    was accepted, or answered 401 or 403; registration has a token of its own.
+    Connections are kept while URL and certificates stay the same; a new token takes effect with the next request.
+    Connections to an earlier endpoint are closed when the last call on them ends. Unusable certificates raise
+    Permanent, in addition to the port's errors. `on_token_used` is called with the token of each call and whether it
+    was accepted, or answered with 401 or 403; registration has a token of its own.
     """
 
     def __init__(
@@ -81,32 +81,32 @@ class ReloadingControlPlane:
             return await control.fetch(cluster_id, wait_seconds)
 
     async def ack(self, job_id: str) -> None:
-        """Take the job."""
+        """Acknowledge a job."""
         async with self._current() as control:
             await control.ack(job_id)
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Progress of an open job."""
+        """Report progress of an open job."""
         async with self._current() as control:
             await control.status(job_id, body)
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Terminal result."""
+        """Report a terminal result."""
         async with self._current() as control:
             await control.result(job_id, body)
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """A batch of what belongs to no open job."""
+        """Send a batch of events that belong to no open job."""
         async with self._current() as control:
             await control.events(batch)
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One-time token for a long-lived one."""
+        """Exchange a one-time token for a long-lived one."""
         async with self._connected() as control:
             return await control.register(body)
 
     async def rotate(self) -> Mapping[str, Any]:
-        """A new credential."""
+        """Request a new credential."""
         async with self._current() as control:
             return await control.rotate()
 
@@ -138,7 +138,7 @@ class ReloadingControlPlane:
                 await _close(used)
 
     def _for(self, endpoint: ControlPlaneEndpoint) -> tuple[_Connections, _Connections | None]:
-        """The connections for `endpoint`, and those that they replace, if any."""
+        """Return the connections for `endpoint`, and those that they replace, if any."""
         wanted = (endpoint.url, endpoint.ca, endpoint.certificate, endpoint.private_key)
         present = self._connections
         if present is not None and present.made_for == wanted:

@@ -1,4 +1,4 @@
-"""TLS towards the control plane: whom we trust, the certificate we show (PULL-8), and where there has to be TLS."""
+"""TLS with the control plane: its authority, our certificate (PULL-8), and the refusal of plain http://."""
 
 import os
 import ssl
@@ -13,10 +13,10 @@ from vworkspace_core.apimachinery.secret_material import without_user
 
 
 def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext | None:
-    """A context that trusts `ca` beside the system's authorities' place, and shows `certificate`; all PEM.
+    """Return a context that trusts the authority `ca` and shows `certificate`; all PEM, empty for none.
 
-    With `ca` only that authority counts. None where nothing is given: the client's default. Raises Permanent,
-    which names the key of the Secret that is of no use and shows nothing of it.
+    Without `ca` the system's authorities are trusted, with it only that one. None if both are empty: the client's
+    default. Raises Permanent, which names the unusable key of the Secret and reveals nothing of it.
     """
     if bool(certificate) != bool(private_key):
         raise Permanent(
@@ -31,9 +31,9 @@ def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext |
 
 
 def default_verify(url: str) -> ssl.SSLContext | bool:
-    """What httpx is to verify with for `url`, unless told otherwise: the system's authorities.
+    """Return what httpx verifies with for `url` by default: the system's authorities.
 
-    Loading them takes tens of milliseconds. Without TLS there is nothing to verify, hence a context that trusts nobody.
+    Loading them takes tens of milliseconds. Plain HTTP has nothing to verify, hence a context without any authority.
     """
     return url.lower().startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -48,7 +48,7 @@ def _context_for(ca: str) -> ssl.SSLContext:
 def _load_certificate(context: ssl.SSLContext, certificate: str, private_key: str) -> None:
     with _readable_path(f"{certificate}\n{private_key}\n") as path:
         try:
-            # A password is never asked for on a terminal: a key that needs one is of no use here.
+            # With a callback OpenSSL never prompts for a password on a terminal: a key that needs one is unusable here.
             context.load_cert_chain(path, password=lambda: b"")
         except (ssl.SSLError, ValueError, OSError):
             what = "tls.crt and tls.key are no PEM certificate with its private key"
@@ -57,9 +57,10 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, private_key: st
 
 @contextmanager
 def _readable_path(text: str) -> Iterator[str]:
-    """A path that holds `text` while the block runs: OpenSSL reads keys from files only.
+    """Yield a path that holds `text` while the block runs: OpenSSL reads keys from files only.
 
-    In memory where the system can, since a pod's file system is read-only and a key on a disk stays there.
+    It is in memory where the system can do that, since a pod's file system is read-only and a key on a disk would stay
+    there.
     """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("vworkspace-tls")
@@ -76,7 +77,7 @@ def _readable_path(text: str) -> Iterator[str]:
 
 
 def cleartext_problem(base_url: str, *, allow_http: bool) -> str:
-    """What is wrong with a URL that would send the token unencrypted; empty for one that is in order (PULL-9)."""
+    """Return the problem of a URL that would send the token unencrypted; empty if there is none (PULL-9)."""
     parts = urlsplit(base_url.strip())
     if allow_http or parts.scheme != "http" or _is_loopback(parts.hostname or ""):
         return ""
