@@ -2,11 +2,11 @@
 
     python -m bench.apiserver [--crds FOLDER]
 
-What is applied is an ApplicationInstance of the project's own CRD, so every write is decoded, merged, owned,
-defaulted, validated (rules included) and stored. Over HTTP the server is a process of its own on one core, the
-client on another where there is one. Rates and costs are told per second of the server's processor time, which
-neighbours on a shared machine do not stretch, and for HTTP by the clock on the wall as well. `--crds` is a folder
-of further CRDs whose loading is to be timed.
+The applied object is an ApplicationInstance of the project's own CRD, so every write is decoded, merged, owned,
+defaulted, validated (rules included) and stored. Over HTTP the server is a process of its own on one core, the client
+on another if there is one. Rates and costs are per second of the server's processor time, which other load on a shared
+machine does not stretch, and for HTTP by the clock as well. `--crds` is a folder of further CRDs whose loading is
+timed.
 """
 
 import argparse
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 def instance(name: str, version: str = "1.0.0") -> dict[str, Any]:
-    """An ApplicationInstance as the control plane sends it: about 700 bytes."""
+    """Return an ApplicationInstance as the control plane sends it: about 700 bytes."""
     return {
         **APPLICATION_INSTANCE.manifest(name, SPACE),
         "metadata": {
@@ -71,12 +71,12 @@ def instance(name: str, version: str = "1.0.0") -> dict[str, Any]:
 
 
 def documents(folder: Path) -> list[Any]:
-    """Every manifest of a folder."""
+    """Return every manifest of a folder."""
     return list(read_documents([str(path) for path in sorted(folder.glob("*.yaml"))]))
 
 
 def cluster() -> ApiServer:
-    """A server with our CRDs and a namespace."""
+    """Return a server with our CRDs and a namespace."""
     server = EmbeddedCluster.start(documents(OWN)).server
     server.create(RequestTarget(server.resource(NAMESPACE)), NAMESPACE.manifest(SPACE))
     return server
@@ -90,7 +90,7 @@ def target(server: ApiServer, name: str, kind: Kind = APPLICATION_INSTANCE) -> R
 
 
 def applies_in_process(objects: int, applies: int = 2_000) -> Iterator[float]:
-    """Applies per second that change one field, of objects among `objects`."""
+    """Yield the rate of applies that change one field of one of `objects` objects, per second."""
     server = cluster()
     for at in range(objects):
         server.apply(target(server, f"i-{at}"), instance(f"i-{at}"), APPLY, ADMIN)
@@ -105,7 +105,7 @@ def applies_in_process(objects: int, applies: int = 2_000) -> Iterator[float]:
 
 
 def noops_in_process(applies: int = 2_000) -> Iterator[float]:
-    """Applies per second that change nothing."""
+    """Yield the rate of applies that change nothing, per second."""
     server = cluster()
     where, body = target(server, "i"), instance("i")
     while True:
@@ -116,7 +116,7 @@ def noops_in_process(applies: int = 2_000) -> Iterator[float]:
 
 
 def several(measure: Iterator[T], count: int = 5) -> list[T]:
-    """Samples, after one to warm up."""
+    """Return samples of a measurement, after one to warm up."""
     next(measure)
     return [next(measure) for _ in range(count)]
 
@@ -125,7 +125,7 @@ def several(measure: Iterator[T], count: int = 5) -> list[T]:
 
 
 def memory_of_objects(objects: int = 10_000, size: int = 4_096) -> float:
-    """Megabytes that a whole process takes with this many ConfigMaps of `size` bytes in it. Run in its own process."""
+    """Return the megabytes of a whole process with this many ConfigMaps of `size` bytes. Run in its own process."""
     server = ApiServer(now=lambda: datetime.now(UTC))
     server.create(RequestTarget(server.resource(NAMESPACE)), NAMESPACE.manifest(SPACE))
     where = RequestTarget(server.resource(CONFIG_MAP), SPACE)
@@ -139,7 +139,7 @@ def memory_of_objects(objects: int = 10_000, size: int = 4_096) -> float:
 
 
 def in_a_process(what: str) -> float:
-    """A measurement of this module in a fresh interpreter."""
+    """Run a measurement of this module in a new interpreter."""
     code = f"from bench.apiserver import {what}; print({what}())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     return float(done.stdout)
@@ -159,21 +159,21 @@ def apply(client: Client, name: str, version: str) -> None:
 
 @attrs.frozen
 class Served:
-    """The command `cluster` as a process. `started` is milliseconds from exec to its first answer."""
+    """The command `cluster` as a process. `started` is the milliseconds from exec to its first answer."""
 
     url: str
     pid: int
     started: float
 
     def processor_seconds(self) -> float:
-        """What it has used so far."""
+        """Return the processor time that it has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
 def process() -> Iterator[Served]:
-    """The command on a core of its own, until the block is left."""
+    """Run the command on a core of its own while the block runs."""
     command = [sys.executable, "-m", "vworkspace_app", "cluster"]
     cores = sorted(os.sched_getaffinity(0))
     began = time.perf_counter()
@@ -190,7 +190,10 @@ def process() -> Iterator[Served]:
 
 
 def start_in_process() -> float:
-    """Milliseconds from constructing a server to its first answer over HTTP, with the modules loaded. Own process."""
+    """Return the milliseconds from constructing a server to its first answer over HTTP, with loaded modules.
+
+    Own process.
+    """
     began, found = time.perf_counter(), list[float]()
 
     async def main() -> None:
@@ -211,7 +214,7 @@ def start_in_process() -> float:
 
 
 def prepared(url: str) -> Client:
-    """A client of the command, which brings our CRDs, with a namespace to write to."""
+    """Return a client of the command, which has our CRDs, after creating a namespace to write to."""
     client = Client(url)
     client.send("POST", "/api/v1/namespaces", json.dumps(NAMESPACE.manifest(SPACE)).encode())
     return client
@@ -220,7 +223,7 @@ def prepared(url: str) -> Client:
 def applies_over_http(
     served: Served, client: Client, objects: int, applies: int = 1_000
 ) -> Iterator[tuple[float, float]]:
-    """Applies on one connection, of objects among `objects`: per second, and per second of processor time."""
+    """Yield the rates of applies on one connection to `objects` objects: per second and per processor second."""
     for at in range(objects):
         apply(client, f"i-{at}", "0.0.1")
     round_ = 0
@@ -233,7 +236,7 @@ def applies_over_http(
 
 
 def watch_latencies(url: str, client: Client, writes: int = 200) -> list[float]:
-    """Milliseconds from sending a write to reading its event on another connection: the write included."""
+    """Return the milliseconds from sending each write to reading its event on another connection, write included."""
     path = f"{COLLECTION}?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
     seen: list[float] = []
     opened, arrived = threading.Event(), threading.Event()
@@ -299,7 +302,7 @@ def _over_http_among(objects: int) -> list[float]:
 
 
 def by_count(what: str, measure: Callable[[int], list[float]]) -> None:
-    """Cost of one write among 100, 1,000 and 10,000 objects."""
+    """Print the cost of one write among 100, 1,000 and 10,000 objects."""
     for objects in (100, 1_000, 10_000):
         costs = [1e6 / rate for rate in measure(objects)]
         print(line(f"{what} among {objects:,} objects", costs, "microseconds", "flat"))

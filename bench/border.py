@@ -1,4 +1,4 @@
-"""What every watch event of an ApplicationInstance pays at the border, and what a broken object pays.
+"""The cost of decoding: of every watch event of an ApplicationInstance, and of a broken object.
 
 python bench/border.py
 """
@@ -69,7 +69,7 @@ TELLTALE = f"{MESSAGE}: token=abc"
 
 
 def microseconds(call: Callable[[], object], count: int = 7) -> list[float]:
-    """Mean time of one call, several times over, after one to warm up."""
+    """Return mean times of one call, from several runs, after one to warm up."""
     return [_mean(call) for _ in range(count + 1)][1:]
 
 

@@ -1,10 +1,11 @@
-"""Boxes: what a decision, a check, a start and a reaction cost; and the same WebApp by kopf beside it, in one run.
+"""Boxes: the cost of a decision, a check, a start and a reaction, next to the same WebApp by kopf in one run.
 
     python -m bench.boxes [--instances 100] [--parents 1000]
 
-The operators run as processes on the embedded API server over HTTP, or with KUBEBUILDER_ASSETS on a kube-apiserver,
-one after the other. The measurement plays the controllers of Deployments, load balancers and ingresses, and answers at
-once: what is left is the operator. Writes are counted in the audit log, processor time and memory read from `/proc`.
+The operators run as processes on the embedded API server over HTTP, or with KUBEBUILDER_ASSETS on a kube-apiserver, one
+after the other. The measurement plays the controllers of Deployments, load balancers and ingresses, and answers at
+once, so that only the operator takes time. Writes are counted in the audit log, processor time and memory read from
+`/proc`.
 """
 
 import argparse
@@ -53,7 +54,7 @@ PATIENCE: Final = 600.0
 
 
 def settled_world() -> BoxWorld:
-    """A WebApp that has become Ready in memory, on a virtual clock."""
+    """Return a world in memory, on a virtual clock, with a WebApp that has become Ready."""
     (box,) = runnable([load_box(str(FILE))])
     world = BoxWorld(box)
     world.create({**box.kind.manifest("web", SPACE), "spec": SPEC}, box.kind)
@@ -63,7 +64,7 @@ def settled_world() -> BoxWorld:
 
 
 def decisions() -> None:
-    """Decisions about a settled object, by processor time; and what it took to get there."""
+    """Measure decisions about a settled object in processor time, and print how it became settled."""
 
     world = settled_world()
     manifest = world.get(ObjectRef(world.box.kind, SPACE, "web"))
@@ -87,7 +88,7 @@ def decisions() -> None:
 
 
 def check(folder: Path) -> None:
-    """`box check` of 20 resources with 200 expressions: in this process, and as a command."""
+    """Measure `box check` of 20 resources with 200 expressions: in this process, and as a command."""
     file = folder / "large.yaml"
     file.write_text(large_box(20), encoding="utf-8")
     (folder / CRD.name).write_bytes(CRD.read_bytes())
@@ -110,7 +111,7 @@ def processor_time(command: Sequence[str]) -> float:
 
 
 def large_box(count: int) -> str:
-    """Deployments with ten expressions each."""
+    """Return a box with `count` Deployments of ten expressions each."""
     resources = [
         {
             "id": f"web{at}",
@@ -154,7 +155,7 @@ def large_box(count: int) -> str:
 
 @attrs.define
 class Cluster:
-    """A served API server, with its audit log."""
+    """A served API server and its audit log."""
 
     access: Access
     folder: Path
@@ -164,13 +165,16 @@ class Cluster:
         return Client(self.access)
 
     def writes(self) -> int:
-        """Writes so far of whoever is not this measurement, Events and Leases left out."""
+        """Return the number of the operator's writes so far, without Events and Leases."""
         rows = (msgspec.json.decode(row) for row in (self.folder / "audit").read_bytes().splitlines())
         return sum(map(_is_operators, rows))
 
 
 def _is_operators(row: dict[str, Any]) -> bool:
-    """Of either server's audit log: that of a kube-apiserver has writes only."""
+    """Report whether an audit log's entry is a write of the operator.
+
+    It may be from either server's log; kube-apiserver's has writes only.
+    """
     if "auditID" in row:
         path, is_its = row["requestURI"], row["user"]["username"] == OPERATOR_USER
     else:
@@ -180,7 +184,7 @@ def _is_operators(row: dict[str, Any]) -> bool:
 
 @contextmanager
 def cluster(*crds: Path) -> Iterator[Cluster]:
-    """The embedded one, or a kube-apiserver where there is one."""
+    """Run the embedded API server, or a kube-apiserver if there is one."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-bench-")))
         assets = assets_of(os.environ)
@@ -194,7 +198,7 @@ def cluster(*crds: Path) -> Iterator[Cluster]:
 
 
 def _on_real(server: RealServer, folder: Path, crds: Sequence[Path]) -> Cluster:
-    """With the definitions, and every right for the operator: roles are not what is measured."""
+    """Return the cluster with its CRDs, and with every right for the operator, as roles are not measured."""
     access = Access(server.url, server.token, server.operator_token, server.authority.decode())
     (folder / "kc").write_text(json.dumps(access.kubeconfig(access.operator)), encoding="utf-8")
     found = Cluster(access, folder)
@@ -223,7 +227,7 @@ def _until_served(client: Client, spec: dict[str, Any]) -> None:
 
 @contextmanager
 def _embedded(folder: Path, crds: Sequence[Path]) -> Iterator[str]:
-    """Its address."""
+    """Run the embedded API server and yield its address."""
     words = ["cluster", "--bare", "--kubeconfig-out", str(folder / "kc"), "--audit-log", str(folder / "audit")]
     words += [word for crd in crds for word in ("--crds", str(crd))]
     command = [str(BIN / "vworkspace-operator"), *words]
@@ -260,7 +264,7 @@ def kopfs(on: Cluster) -> Any:
     return operator(on, "kopf", str(BIN / "kopf"), *words)
 
 
-# --- beside kopf ------------------------------------------------------------------------------------------------------
+# --- next to kopf -----------------------------------------------------------------------------------------------------
 
 
 STATUSES: Final[dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]]] = {
@@ -277,15 +281,15 @@ STATUSES: Final[dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     SERVICE: lambda live: {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
     INGRESS: lambda live: {"loadBalancer": {"ingress": [{"ip": "192.0.2.2"}]}},
 }
-"""What the controllers of these kinds say once all is well."""
+"""The statuses that the controllers of these kinds write once all is well."""
 
 FOLLOWS: Final = {DEPLOYMENT: SERVICE, SERVICE: INGRESS}
-"""Which kind's gate another opens."""
+"""The kinds by the kind whose gate they open: the follower is created when the first is ready."""
 
 
 @attrs.define
 class Player:
-    """Makes every workload ready as soon as it is there, and notes when what was seen."""
+    """A simulation of the controllers: it makes every workload ready at once, and records when it saw what."""
 
     on: Cluster
     played: dict[tuple[Kind, str], float] = attrs.field(factory=dict)
@@ -329,7 +333,7 @@ class Player:
         assert done, f"{len(set(names) - self.ready)} of {len(names)} never became Ready"
 
     def reactions(self, names: Sequence[str]) -> list[float]:
-        """Milliseconds from a child's report, as it is sent, to the next child being seen."""
+        """Return the milliseconds from sending a child's status to seeing the next child."""
         return [
             1000 * (self.seen[(follower, name)] - self.played[(kind, name)])
             for kind, follower in FOLLOWS.items()
@@ -347,7 +351,7 @@ def webapp(name: str) -> bytes:
 
 
 def beside(name: str, start: Callable[[Cluster], Any], instances: int) -> None:
-    """One operator: alone with one object at a time, then with many at once, then with nothing to do."""
+    """Measure one operator: with one object at a time, then with many at once."""
     path = f"/apis/example.com/v1/namespaces/{SPACE}/webapps"
     with cluster(CRD) as on, start(on) as program:
         player, client = Player(on), on.client
@@ -373,7 +377,7 @@ def beside(name: str, start: Callable[[Cluster], Any], instances: int) -> None:
 
 
 def settled(on: Cluster) -> int:
-    """Writes so far, once there have been none for a second."""
+    """Return the number of writes so far, once there have been none for a second."""
     last, since = on.writes(), time.perf_counter()
     while time.perf_counter() - since < 1.0:
         time.sleep(0.1)
@@ -386,7 +390,7 @@ def settled(on: Cluster) -> int:
 
 
 def plain_box(name: str, resources: int, crd: str) -> str:
-    """ConfigMaps, which are ready at once."""
+    """Return a box of ConfigMaps, which are ready at once."""
     listed = [
         {
             "id": f"part{at}",
@@ -404,7 +408,7 @@ def plain_box(name: str, resources: int, crd: str) -> str:
 
 
 def reconciled(url: str) -> float:
-    """Passes so far, from the metrics."""
+    """Return the number of passes so far, from the metrics."""
     try:
         rows = Client(url).send("GET", "/metrics").decode().splitlines()
     except OSError:
@@ -413,7 +417,7 @@ def reconciled(url: str) -> float:
 
 
 def restart(parents: int, folder: Path) -> None:
-    """Parents with five children each: a start with nothing to do, until each was looked at."""
+    """Measure a start with nothing to do, of parents with five children each, until all have been reconciled."""
     file = folder / "plain.yaml"
     file.write_text(plain_box("plain", 5, CRD.name), encoding="utf-8")
     (folder / CRD.name).write_bytes(CRD.read_bytes())
@@ -443,7 +447,7 @@ def restart(parents: int, folder: Path) -> None:
 
 
 def many_boxes(count: int, folder: Path) -> None:
-    """Boxes of ten resources in one process, from the command to the last that has looked around."""
+    """Measure the start of one process with many boxes of ten resources each, until the last one is ready."""
     text, files, crds = CRD.read_text(encoding="utf-8"), [], []
     for at in range(count):
         crd, file = folder / f"web{at}-crd.yaml", folder / f"web{at}.yaml"

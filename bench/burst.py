@@ -1,11 +1,11 @@
-"""Hundreds of instances at once, with a Flux that answers at once: this operator beside one written with kopf.
+"""Hundreds of instances at once, with a Flux that answers at once: this operator next to one written with kopf.
 
     python -m bench.burst [--instances 500] [--rounds 2] [--only ours]
 
 Each round of each operator runs on a fresh API server: the embedded one, or with KUBEBUILDER_ASSETS a kube-apiserver
-with etcd. This process creates the instances, plays Flux (a source with its artifact, then a release in Helm's
-history, as soon as a HelmRelease is there) and watches, so that what is measured is the operator and what it costs the
-API server. All share the machine: the ratios count, not the figures.
+with etcd. This process creates the instances, plays Flux (a source with its artifact, then a release in Helm's history,
+as soon as a HelmRelease is there) and watches, so that only the operator and its cost for the API server are measured.
+All share the machine: the ratios matter, not the absolute figures.
 """
 
 import argparse
@@ -62,12 +62,12 @@ def instance(name: str) -> dict[str, Any]:
 
 @attrs.frozen
 class ApiClient:
-    """The API server as this process sees it."""
+    """A client of the API server for this process."""
 
     session: aiohttp.ClientSession
 
     async def send(self, method: str, path: str, body: Any, *, media: str = "application/json", who: str) -> Any:
-        """The object that is answered, None for 404 and 409; any other refusal ends the measurement."""
+        """Return the answered object, None for 404 and 409; any other refusal ends the measurement."""
         headers = {"content-type": media}
         query = {"fieldManager": who}
         async with self.session.request(method, path, data=json.dumps(body), headers=headers, params=query) as answer:
@@ -76,24 +76,24 @@ class ApiClient:
             return msgspec.json.decode(text) if answer.status < 300 else None
 
     async def get(self, path: str) -> Any:
-        """The object; empty where there is none."""
+        """Return the object; empty if it does not exist."""
         async with self.session.get(path) as answer:
             return msgspec.json.decode(await answer.read()) if answer.status == 200 else {}
 
     async def watch(self, kind: Kind, seen: Callable[[str, dict[str, Any]], None]) -> None:
-        """Every change of the kind, from the beginning, until cancelled; a stream that ends is resumed."""
+        """Report every change of the kind, from the beginning, until cancelled; a stream that ends is resumed."""
         version = ""
         while True:
             async for change, manifest in self._stream(kind, version):
                 version = manifest.get("metadata", {}).get("resourceVersion", "") if change != "ERROR" else ""
-                if change not in ("ERROR", "BOOKMARK"):  # 410 is an ERROR: everything comes again
+                if change not in ("ERROR", "BOOKMARK"):  # 410 is an ERROR: all objects are sent again
                     seen(change, manifest)
             await asyncio.sleep(0.1)
 
     async def _stream(self, kind: Kind, version: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         query = {"watch": "true", "timeoutSeconds": "3600", "allowWatchBookmarks": "true", "resourceVersion": version}
         limits = aiohttp.ClientTimeout(total=None)
-        with suppress(aiohttp.ClientError):  # a connection that breaks is an end like any other
+        with suppress(aiohttp.ClientError):  # a broken connection is an end like any other
             async with self.session.get(path_of(kind), params=query, timeout=limits) as answer:
                 rest = b""
                 async for chunk in answer.content.iter_any():
@@ -123,7 +123,7 @@ def _true(kind: str, reason: str, now: str, generation: int) -> dict[str, Any]:
 
 
 def source_status(generation: int, now: str) -> dict[str, Any]:
-    """An OCIRepository that has its artifact."""
+    """Return the status of an OCIRepository with its artifact."""
     url = "http://source.flux-system/a.tgz"
     artifact = {"path": "a", "url": url, "revision": f"{VERSION}@{DIGEST}", "digest": DIGEST, "size": 1}
     conditions = [_true(kind, "Succeeded", now, generation) for kind in ("Ready", "ArtifactInStorage")]
@@ -132,7 +132,7 @@ def source_status(generation: int, now: str) -> dict[str, Any]:
 
 
 def release_status(name: str, generation: int, now: str) -> dict[str, Any]:
-    """A HelmRelease after a successful installation: the attempt, and Helm's record of it."""
+    """Return the status of a HelmRelease after a successful installation: the attempt, and Helm's record of it."""
     version = f"{VERSION}+2e830331e011"
     record = {"name": name, "namespace": SPACE, "version": 1, "status": "deployed", "chartName": "nextcloud"}
     record |= {"chartVersion": version, "configDigest": DIGEST, "digest": DIGEST, "ociDigest": DIGEST}
@@ -151,18 +151,18 @@ def release_status(name: str, generation: int, now: str) -> dict[str, Any]:
 
 @attrs.define
 class Play:
-    """What happens in the cluster, as it is seen from here; all times in seconds of one clock."""
+    """The simulated Flux, and the times at which this process saw events, in seconds of one clock."""
 
     api: ApiClient
     releases: "asyncio.Queue[tuple[str, str, int]]" = attrs.field(factory=asyncio.Queue)
     answered: dict[str, float] = attrs.field(factory=dict)
-    """When Flux had said Ready, by instance."""
+    """The time at which Flux had written Ready, by instance."""
     ready: dict[str, float] = attrs.field(factory=dict)
-    """When the instance was first seen Ready."""
+    """The time at which the instance was first seen Ready."""
     changes: dict[str, int] = attrs.field(factory=dict)
-    """How often the instance was seen to change."""
+    """The number of changes of the instance that were seen."""
     _taken: dict[str, int] = attrs.field(factory=dict)
-    """The generation of a HelmRelease that is answered or waits for it."""
+    """The generation of a HelmRelease that has been answered or is queued for it."""
     _seen: dict[str, str] = attrs.field(factory=dict)
 
     def release_seen(self, change: str, manifest: Mapping[str, Any]) -> None:
@@ -177,7 +177,7 @@ class Play:
     def instance_seen(self, change: str, manifest: Mapping[str, Any]) -> None:
         name, version = manifest["metadata"]["name"], manifest["metadata"]["resourceVersion"]
         if self._seen.get(name) == version:
-            return  # a stream that began again
+            return  # a stream that was opened again repeats it
         self._seen[name] = version
         self.changes[name] = self.changes.get(name, 0) + 1
         conditions = (manifest.get("status") or {}).get("conditions") or ()
@@ -197,7 +197,7 @@ class Play:
                 self.answered[name] = time.perf_counter()
 
     async def _status(self, kind: Kind, name: str, body: Mapping[str, Any], who: str) -> int:
-        """The generation of the object whose status was written."""
+        """Write a status and return the object's generation."""
         for _ in range(500):
             written = await self.api.send("PATCH", path_of(kind, name, "status"), body, media=MERGE, who=who)
             if written is not None:
@@ -216,7 +216,7 @@ class Play:
             await asyncio.sleep(pause)
 
     async def held_of(self, names: Sequence[str]) -> str:
-        """What the server holds for instances that never became Ready, and what was seen of them here."""
+        """Describe the stored objects of instances that never became Ready, and what was seen of them here."""
         lines = [f"after {PATIENCE:g} s {len(names)} instances are not Ready; of the first {min(len(names), 10)}:"]
         for name in names[:10]:
             answered = "answered" if name in self.answered else "not answered"
@@ -226,12 +226,12 @@ class Play:
         return "\n".join(lines)
 
     def reactions(self, names: Sequence[str]) -> list[float]:
-        """Milliseconds from a HelmRelease that says Ready to its instance that says so."""
+        """Return the milliseconds from a HelmRelease that reports Ready to its instance that reports Ready."""
         return sorted(1000 * (self.ready[name] - self.answered[name]) for name in names)
 
 
 def told(manifest: Mapping[str, Any]) -> str:
-    """An object as far as it says why it is not Ready."""
+    """Describe an object by what explains why it is not Ready."""
     if not manifest:
         return "not there"
     status, generation = manifest.get("status") or {}, manifest["metadata"].get("generation")
@@ -248,7 +248,7 @@ def told(manifest: Mapping[str, Any]) -> str:
 
 @attrs.frozen
 class Measured:
-    """One round of one operator. Reactions are in milliseconds, processor times in milliseconds an instance."""
+    """One round of one operator. Reactions are in milliseconds, processor times in milliseconds per instance."""
 
     per_second: float
     loaded_median: float
@@ -292,7 +292,7 @@ async def play(on: Stage, program: Program, instances: int, alone: int) -> Measu
 
 
 async def _warm(scene: Play) -> None:
-    """The operator is up, and the first instance has gone the whole way."""
+    """Wait until the operator is up and the first instance is Ready."""
     await scene.create(["warm"])
     await scene.until_ready(["warm"], 0.05)
 
@@ -337,7 +337,7 @@ def measure(start: Start, instances: int, alone: int) -> Measured:
 
 
 def print_table(results: Mapping[str, Sequence[Measured]]) -> None:
-    """A row a figure, each round's value, and how ours stands to the other."""
+    """Print one row per figure, with each round's value and the ratio of ours to kopf's."""
     print(f"| what | {' | '.join(results)} | ours to kopf |\n|---|{'---|' * (len(results) + 1)}")
     for field, what in ROWS:
         values = {name: [getattr(one, field) for one in rounds] for name, rounds in results.items()}
@@ -354,7 +354,7 @@ def main() -> None:
     parser.add_argument("--alone", type=int, default=20, help="how many are made one after the other, last of all")
     parser.add_argument("--only", choices=["ours", "kopf"])
     options = parser.parse_args()
-    os.environ.setdefault("BENCH_EVENTS", "0")  # kopf posts no Events of its own accord
+    os.environ.setdefault("BENCH_EVENTS", "0")  # kopf writes no Events unless a handler does
     print(describe(), flush=True)
     chosen = {name: start for name, start in (("ours", ours), ("kopf", kopfs)) if options.only in (None, name)}
     results: dict[str, list[Measured]] = {name: [] for name in chosen}

@@ -2,8 +2,8 @@
 
     python -m bench.decisions
 
-The same copy again is what a pass meets while Flux reports on one request: what follows from the spec alone is
-remembered. Of many in turn, more than are remembered, each is decided as after a restart.
+The same copy again is what a reconcile gets while Flux reports on one request: results that depend on the spec alone
+are cached. Many in turn are more than the cache holds, so each is decided as after a restart.
 """
 
 import time
@@ -31,7 +31,7 @@ MANY = 2 * REMEMBERED
 
 
 def rate(decide: Callable[[], Decision], seconds: float) -> float:
-    """Calls per second of this process's processor time, over at least `seconds` of it."""
+    """Return the calls per second of this process's processor time, measured over at least `seconds` of it."""
     calls, start = 0, time.process_time()
     while (used := time.process_time() - start) < seconds:
         for _ in range(20):
@@ -41,13 +41,13 @@ def rate(decide: Callable[[], Decision], seconds: float) -> float:
 
 
 def samples(decide: Callable[[], Decision], count: int = 101) -> list[float]:
-    """Many short measurements, after one to warm up: other work on the machine spoils some of them."""
+    """Return many short measurements, after one to warm up: other load on the machine spoils some of them."""
     rate(decide, 0.2)
     return [rate(decide, 0.02) for _ in range(count)]
 
 
 def settled_scene(name: str) -> Scene:
-    """An instance of that name for which there is nothing left to do."""
+    """Return the scene of an instance of that name for which there is nothing left to do."""
     first = scene(deployed(), manifest=with_meta(instance_manifest(), name=name, uid=f"uid-of-{name}"))
     return Scene(written(first.manifest, first.decide()), first.observed)
 

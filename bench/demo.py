@@ -2,9 +2,9 @@
 
     python -m bench.demo
 
-The time is a user's: from starting the command to reading the line of the eighth step, with whatever else the
-machine does. The writes are counted in the API server's audit log, everything the operator sends but Events and the
-agent's own apply of the instance, refused and empty writes included.
+The time is a user's: from starting the command to reading the line of the eighth step, with whatever else the machine
+does. The writes are counted in the API server's audit log: all of the operator's, including refused and empty ones,
+except Events and the agent's own apply of the instance.
 """
 
 import subprocess
@@ -21,7 +21,7 @@ EIGHTH = " ms  8  "
 
 
 def to_the_eighth_step() -> float:
-    """Seconds from starting `demo` to reading its eighth step."""
+    """Return the seconds from starting `demo` to reading its eighth step."""
     began = time.perf_counter()
     with subprocess.Popen([COMMAND, "demo", "--no-payloads"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -33,7 +33,7 @@ def to_the_eighth_step() -> float:
 
 
 def to_ready(face: Face) -> int:
-    """Writes from the instance's creation to its Ready."""
+    """Return the writes from the instance's creation to its Ready."""
     counts = []
 
     async def story(world: World) -> None:
@@ -45,7 +45,7 @@ def to_ready(face: Face) -> int:
 
 
 def when_settled(seconds: float = 3600.0) -> tuple[int, int]:
-    """Writes of the operator and of Flux in an hour of virtual time over a settled instance."""
+    """Return the writes of the operator and of Flux in an hour of virtual time over a settled instance."""
     counts = []
 
     async def story(world: World) -> None:

@@ -1,4 +1,4 @@
-"""How long expressions take: a pass of 33 over six fresh objects, beside Google's C++ library where it is installed.
+"""The cost of expressions: a pass of 33 over six new objects, next to Google's C++ library if it is installed.
 
 python -m bench.expressions
 """
@@ -28,13 +28,13 @@ EXPRESSIONS = [
     "service.status.loadBalancer.ingress[0].ip",
     "job.status.succeeded > 0",
 ] * 3
-"""What gates, status fields and templates of a box of five resources look like."""
+"""Expressions like those in gates, status fields and templates of a box of five resources."""
 
 WORST = "l.all(a, l.all(b, l.all(c, l.all(d, a + b + c + d >= 0))))"
 
 
 def objects() -> dict[str, bytes]:
-    """Six objects as they come off the wire, 13 KB."""
+    """Return six objects as they are received, 13 KB."""
     pad = {"annotations": {"note": "x" * 700}}
     pods = [
         {"metadata": {"name": f"web-{at}", **pad}, "status": {"phase": "Running", "conditions": []}} for at in range(10)
@@ -59,7 +59,7 @@ def objects() -> dict[str, bytes]:
 
 
 def ours(raw: dict[str, bytes]) -> Callable[[], object]:
-    """A pass with our evaluator, decoding included."""
+    """Return a function that runs a pass with our evaluator, decoding included."""
     environment = Environment(dict.fromkeys(raw, DYN))
     programs = [compile_expression(text, environment) for text in EXPRESSIONS]
 
@@ -72,7 +72,7 @@ def ours(raw: dict[str, bytes]) -> Callable[[], object]:
 
 
 def googles(raw: dict[str, bytes]) -> Callable[[], object] | None:
-    """The same with Google's library, None where it is not installed (`pip install cel-expr-python`)."""
+    """Return the same with Google's library, None if it is not installed (`pip install cel-expr-python`)."""
     try:
         cel = importlib.import_module("cel_expr_python.cel")
     except ImportError:
@@ -88,7 +88,7 @@ def googles(raw: dict[str, bytes]) -> Callable[[], object] | None:
 
 
 def timed(run: Callable[[], object], times: int = 500) -> float:
-    """The median of a call, in microseconds."""
+    """Return the median time of a call in microseconds."""
     found = []
     for _ in range(times):
         began = time.perf_counter()
@@ -98,7 +98,7 @@ def timed(run: Callable[[], object], times: int = 500) -> float:
 
 
 def worst() -> float:
-    """How long the dearest expression takes until its limit ends it, in seconds."""
+    """Return the seconds that the most expensive expression takes until its limit ends it."""
     program = compile_expression(WORST, Environment({"l": DYN}))
     began = time.perf_counter()
     try:

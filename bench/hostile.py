@@ -2,8 +2,8 @@
 
     python -m bench.hostile URL STAGE SECONDS CONNECTIONS ADDRESSES [AUTHORITY]
 
-comes from that many addresses of this machine, and says `holding` on a line of its own when all connections were
-opened once. A process of its own: who measures is not to wait for it.
+comes from that many addresses of this machine, and prints a line `holding` when all connections were opened once. It is
+a process of its own, so that the measuring one does not wait for it.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from vworkspace_app.webhooks.answers import GATED_PATH
 from vworkspace_app.webhooks.intake import LARGEST
 
 PAUSE: Final = 5.0
-"""Seconds after which a connection that was closed is opened again."""
+"""The seconds after which a closed connection is opened again."""
 _TOGETHER: Final = 100
-"""Connections that are being opened at one time."""
+"""The number of connections that are opened at one time."""
 
 _HEAD: Final = b"POST %b HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 _SLOW: Final = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"object":[' + (
     b"{}," * 900_000 + b"{}]}}"
 )
-"""A review that takes long to be read: refused in the end."""
+"""A review that takes long to read, and is refused in the end."""
 
 Say: TypeAlias = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 async def _nothing(writer: asyncio.StreamWriter) -> None:
-    """TCP, and TLS where the port speaks it."""
+    """Send nothing: the stage is TCP, or TLS if the port speaks it."""
 
 
 def _saying(*parts: bytes) -> Say:
@@ -56,7 +56,7 @@ STAGES: Final[dict[str, Say]] = {
 
 
 async def hold(url: str, stage: str, trust: ssl.SSLContext | None, source: str, opening: asyncio.Semaphore) -> None:
-    """Open one connection, say what the stage is, and wait for its end; its answers are not read."""
+    """Open one connection, send what the stage sends, and wait for its end; answers are not read."""
     parts = urlsplit(url)
     use = None if stage == "TCP" else trust
     async with opening:

@@ -2,9 +2,8 @@
 
     python -m bench.informer [--events N] [--runs N]
 
-Prints the median of several runs for each stage, the size of the events and the machine: figures without
-those mean nothing. The server writes ready-made bytes from the same process, so the last stage shares one core
-with it.
+Prints the median of several runs for each stage, the size of the events and the machine, since figures mean nothing
+without them. The server writes ready-made bytes from the same process, so the last stage shares one core with it.
 """
 
 import argparse
@@ -36,7 +35,7 @@ ASKED = RequestInfo("watch", HELM_RELEASE)
 
 
 def release(number: int, version: int) -> dict[str, Any]:
-    """A HelmRelease as Flux leaves it, managedFields included: about 4.7 KB of JSON."""
+    """Return a HelmRelease as Flux leaves it, including managedFields: about 4.7 KB of JSON."""
     fields: dict[str, Any] = {f"f:field{field}": {".": {}, "f:value": {}} for field in range(40)}
     manager = {"manager": "helm-controller", "operation": "Update", "apiVersion": "helm.toolkit.fluxcd.io/v2"}
     condition = {
@@ -76,13 +75,13 @@ def release(number: int, version: int) -> dict[str, Any]:
 
 
 def lines(events: int) -> list[bytes]:
-    """Lines of a watch: changes of the objects in turn."""
+    """Return the lines of a watch: changes of the objects in turn."""
     encode = msgspec.json.encode
     return [encode({"type": "MODIFIED", "object": release(at % OBJECTS, at + 2)}) + b"\n" for at in range(events)]
 
 
 def decoding(stream: list[bytes]) -> float:
-    """Events per second of reading lines alone."""
+    """Return the events per second of decoding lines alone."""
     began = time.perf_counter()
     for row in stream:
         decode_line(ASKED, row)
@@ -90,7 +89,7 @@ def decoding(stream: list[bytes]) -> float:
 
 
 def into_store(stream: list[bytes]) -> float:
-    """Events per second of reading lines, stepping the machine and storing."""
+    """Return the events per second of decoding lines, stepping the informer and storing."""
     store, state = ObjectStore(HELM_RELEASE), InformerState(resource_version="1")
     began = time.perf_counter()
     for row in stream:
@@ -102,7 +101,7 @@ def into_store(stream: list[bytes]) -> float:
 
 
 async def over_http(stream: list[bytes]) -> float:
-    """Events per second through a loopback socket, the adapter and the informer."""
+    """Return the events per second through a loopback socket, the adapter and the informer."""
     body, last, done = b"".join(stream), str(len(stream) + 1), asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -138,7 +137,7 @@ async def over_http(stream: list[bytes]) -> float:
 
 
 def awaited(measure: Callable[[list[bytes]], Awaitable[float]]) -> Callable[[list[bytes]], float]:
-    """A measurement of a coroutine, each on a loop of its own."""
+    """Return a measurement that runs a coroutine, each time on a loop of its own."""
 
     async def measured(stream: list[bytes]) -> float:
         return await measure(stream)

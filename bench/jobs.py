@@ -4,8 +4,8 @@
 
 Two processes on one machine: both embedded servers in one, with a stand-in for the reconciler that makes an instance
 Ready as soon as it is there; in the other the agent with its production adapters (lightkube, HTTP, records in Secrets)
-and an informer. What is measured is the agent's own path, not Helm's: record, ack, look, record, apply, record, watch,
-result, tombstone, record away. Times are taken where the servers are.
+and an informer. Only the agent's own path is measured, not Helm's: record, ack, look, record, apply, record, watch,
+result, tombstone, record away. Times are taken in the servers' process.
 """
 
 import argparse
@@ -49,7 +49,7 @@ TOKEN = "token"
 
 
 class Servers:
-    """Both servers, a reconciler that finds everything Ready, and a clock beside them."""
+    """Both servers, a reconciler that finds everything Ready, and the times of applies."""
 
     def __init__(self) -> None:
         self.kube = InProcessKube(ApiServer(now=lambda: datetime.now(UTC), collects=True))
@@ -66,7 +66,7 @@ class Servers:
             await self.kube.create(manifest, kind=NAMESPACE_KIND, field_manager="bench")
 
     async def reconcile(self) -> None:
-        """Note when an instance appeared, and make it Ready."""
+        """Record when an instance appeared, and make it Ready."""
         async for event in self.kube.watch(APPLICATION_INSTANCE, timeout_seconds=10**6):
             if event.type is WatchEventType.ADDED:
                 self.applied[event.object["metadata"]["name"]] = time.perf_counter()
@@ -75,14 +75,14 @@ class Servers:
                 )
 
     def ask(self) -> JobEntry:
-        """One more instance."""
+        """Enqueue a job for one more instance."""
         self._number += 1
         name = f"app-{self._number}"
         key = f"ApplicationInstance/{NAMESPACE}/{name}@1"
         return self.control.enqueue(CLUSTER_ID, kind="apply", payload=instance(name), idempotency_key=key)
 
     async def latency(self) -> float:
-        """Milliseconds from enqueue to apply while a long poll waits."""
+        """Return the milliseconds from enqueue to apply while a long poll waits."""
         while not self.control.waiting:
             await anyio.sleep(0.001)
         began = time.perf_counter()
@@ -91,7 +91,7 @@ class Servers:
         return 1000 * (self.applied[job.raw["payload"]["metadata"]["name"]] - began)
 
     async def throughput(self, jobs: int) -> float:
-        """Jobs per second, from all of them enqueued at once to the last result."""
+        """Return the jobs per second, from enqueuing all of them at once to the last result."""
         began = time.perf_counter()
         await _until_all_answered([self.ask() for _ in range(jobs)])
         return jobs / (time.perf_counter() - began)
@@ -111,7 +111,7 @@ async def _until_all_answered(jobs: list[JobEntry]) -> None:
 
 
 async def serve(jobs: int, runs: int) -> None:
-    """The servers' process: print where they are, measure, print what was measured."""
+    """Run the servers' process: print their addresses, measure, print the measurements."""
     servers = Servers()
     await servers.prepare()
     urls: dict[str, str] = {}
@@ -139,7 +139,7 @@ async def serve(jobs: int, runs: int) -> None:
 
 
 async def operate(urls: dict[str, str], found: Iterator[str]) -> Any:
-    """The agent's process, until the servers have measured."""
+    """Run the agent's process until the servers have measured."""
     clock = SystemClock()
     async with (
         KubeApiClient(config_of(urls["cluster"])) as kube,

@@ -1,9 +1,9 @@
 """The same path with kopf: an ApplicationInstance becomes a source and a HelmRelease, whose report becomes Ready.
 
-What the measurements compare with. Written as kopf's documentation teaches: handlers for the instance, an event
-handler for the release, kopf's own finalizer and bookkeeping, and `kopf.event` for one Event per condition transition
-(REC-1; with BENCH_EVENTS=0 none, which is what kopf posts of its own accord). It does less than the operator: no
-conflicts, no drift, no values, no attempts of another request.
+The measurements compare the operator with it. It is written as kopf's documentation teaches: handlers for the instance,
+an event handler for the release, kopf's own finalizer and bookkeeping, and `kopf.event` for one Event per condition
+transition (REC-1; with BENCH_EVENTS=0 none, as kopf itself writes none). It does less than the operator: no conflicts,
+no drift, no values, no attempts of another request.
 
     kopf run --standalone --all-namespaces bench/kopf_operator.py
 """

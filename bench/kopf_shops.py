@@ -1,7 +1,7 @@
 """The reconciler of `bench/reconciled_shops.py` with kopf, as its documentation teaches.
 
 Handlers for creation, change, restart and deletion, kopf's own finalizer and bookkeeping; one condition, Ready. A
-restart writes nothing where the status says so already.
+restart writes nothing if the status is up to date.
 
     kopf run --standalone --all-namespaces bench/kopf_shops.py
 """
@@ -15,7 +15,7 @@ GROUP = "shops.example.com"
 
 
 def put(uid: str, title: str, shelves: int) -> str:
-    """The service: what it answers depends on what it is sent."""
+    """Imitate the service: its answer depends on what it is sent."""
     return hashlib.sha256(f"{uid}/{title}/{shelves}".encode()).hexdigest()[:16]
 
 
@@ -36,4 +36,4 @@ async def reconcile(
 
 @kopf.on.delete(GROUP, "v1", "shops")
 async def remove(**_: Any) -> None:
-    """The service is asked here."""
+    """Delete the shop from the service."""

@@ -1,6 +1,6 @@
 """The WebApp of `bench/webapp.yaml` with kopf: the same five objects, by hand, in the same three phases.
 
-Written as kopf's documentation teaches: handlers for the object, event handlers for the children that gates look at,
+Written as kopf's documentation teaches: handlers for the object, event handlers for the children that gates depend on,
 kopf's own finalizer and bookkeeping. It does less than a box: no conflicts, no drift, no pruning, no messages.
 
     kopf run --standalone --all-namespaces bench/kopf_webapp.py
@@ -25,7 +25,7 @@ WebApp: Any = create_namespaced_resource(GROUP, "v1", "WebApp", "webapps")
 @kopf.on.startup()
 async def configure(memo: kopf.Memo, **_: Any) -> None:
     memo.client = AsyncClient(field_manager="kopf-operator")
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each request is no part of the work
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line per request is no part of the work
 
 
 def meta(app: str, suffix: str = "") -> dict[str, Any]:
@@ -110,7 +110,7 @@ async def ready(body: kopf.Body, namespace: str | None, labels: Any, memo: kopf.
 
 
 async def tell(client: Any, owner: Any, fields: dict[str, Any], *, ready: bool) -> None:
-    """Write the status where it says something new."""
+    """Write the status if it has changed."""
     generation, before = owner.metadata.generation, owner.get("status") or {}
     condition = {"type": "Ready", "status": str(ready), "reason": "Ready" if ready else "Progressing", "message": ""}
     told = [{k: c.get(k) for k in condition} for c in before.get("conditions", [])]
@@ -126,4 +126,4 @@ async def tell(client: Any, owner: Any, fields: dict[str, Any], *, ready: bool) 
 
 @kopf.on.delete(GROUP, "v1", "webapps")
 async def gone(**_: Any) -> None:
-    """The garbage collector does the rest; kopf's finalizer is what a box has too."""
+    """Leave the rest to the garbage collector; kopf's finalizer corresponds to a box's."""

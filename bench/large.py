@@ -1,7 +1,7 @@
-"""Instances whose values are half a megabyte, through an operator whose memory is looked at: while they are made, and
-at the start of another one. `python -m bench.worst --only large` runs it.
+"""Instances with values of half a megabyte, and the operator's memory with them.
 
-The values are random, so that nothing can be saved by packing them. Their HelmReleases hold the same again.
+It is measured while they are made, and at the start of another operator. `python -m bench.worst --only large` runs it.
+The values are random, so that they cannot be compressed. Their HelmReleases have the same values again.
 """
 
 import base64
@@ -22,14 +22,14 @@ from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 
 INSTANCES: Final = 500
 BYTES: Final = 500_000
-"""Of the values of each, as JSON."""
+"""The size of each instance's values, as JSON."""
 SPACE: Final = SPACES[0]
 _EVERY: Final = 0.5
 
 
 @attrs.frozen
 class Peak:
-    """The most that an operator had resident in a part of its life, in MiB, and how long that took."""
+    """The most resident memory of an operator in a part of its life, in MiB, and how long that part took."""
 
     name: str
     megabytes: float
@@ -57,7 +57,7 @@ def create(client: Client, count: int) -> None:
 
 
 def ready(metrics: str) -> int:
-    """How many instances are Ready, by the operator's own metrics."""
+    """Return how many instances are Ready, by the operator's own metrics."""
     with urllib.request.urlopen(f"{metrics}/metrics", timeout=PATIENCE) as answer:
         rows = answer.read().decode().splitlines()
     return sum(int(float(row.rsplit(" ", 1)[1])) for row in rows if _is_ready(row))

@@ -1,4 +1,4 @@
-"""The machine the numbers were measured on, and how medians are printed."""
+"""The machine of a measurement, and how medians are printed."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ __all__ = ["describe", "line"]
 
 
 def describe() -> str:
-    """One line: processor, cores, Python."""
+    """Return one line: processor, cores, Python."""
     model = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as info:
@@ -21,7 +21,7 @@ def describe() -> str:
 
 
 def line(what: str, samples: Sequence[float], unit: str, aim: str = "") -> str:
-    """`what: median (min to max of n) unit`, with the aim where there is one."""
+    """Return `what: median (min to max of n) unit`, with the aim if there is one."""
     middle, low, high = statistics.median(samples), min(samples), max(samples)
     digits = 0 if middle >= 100 else 2
     told = (

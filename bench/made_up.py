@@ -1,10 +1,10 @@
-"""An API server that makes its answers up: every object is a copy, under other names, of one that came to rest.
+"""An API server with generated answers: every object is a copy, under other names, of one that came to rest.
 
     python -m bench.made_up SIZE [SHARD]
 
-starts an operator on it in this process and prints what that took as a line of JSON; `bench.scale` makes a table of it.
-So sizes can be measured that no machine at hand could hold, and the memory is the operator's alone. A write ends it:
-there is nothing to be written at rest.
+starts an operator on it in this process and prints the measurements as a line of JSON; `bench.scale` makes a table of
+them. Thus sizes can be measured that no machine at hand could hold, and the memory is the operator's alone. A write
+ends the process, because there is nothing to write at rest.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ PILOT = ("pilotname", "pilotspace")
 
 
 def space_of(name: str) -> str:
-    """Where an instance lives: its number spreads them evenly."""
+    """Return an instance's namespace: its number spreads instances evenly."""
     return SPACES[int(name.rpartition("-")[2]) % len(SPACES)]
 
 
@@ -69,7 +69,7 @@ def resident_megabytes(process: "int | str" = "self", field: str = "VmRSS") -> f
 
 @attrs.frozen
 class Template:
-    """An object at rest as JSON; and where the operator stamps what it applies, that, and the stamp."""
+    """An object at rest as JSON; for an object with a stamp (hash) also the applied manifest and the stamp."""
 
     live: str
     applied: str = ""
@@ -78,7 +78,7 @@ class Template:
 
 @attrs.define
 class Recorder:
-    """The API, and what was applied last of each kind."""
+    """The API, and the manifest that was applied last of each kind."""
 
     inner: InProcessKube
     applied: dict[Kind, Manifest] = attrs.field(factory=dict)
@@ -92,7 +92,7 @@ class Recorder:
 
 
 async def pilot() -> dict[str, Template]:
-    """An instance at rest, its source, its release and their namespace, by plural."""
+    """Return an instance at rest, its source, its release and their namespace, by plural."""
     clock, (name, space) = VirtualClock(), PILOT
     server = ApiServer(now=clock.now)
     admin = InProcessKube(server, sleep=clock.sleep)
@@ -119,7 +119,10 @@ async def pilot() -> dict[str, Template]:
 
 
 def _stamped(live: Manifest, applied: Manifest) -> Template:
-    """With what the stamp is the hash of: what was applied, without the stamp and the preconditions."""
+    """Return a template with the text whose hash the stamp is.
+
+    The text is the applied manifest without stamp and preconditions.
+    """
     meta = {name: value for name, value in applied["metadata"].items() if name not in ("uid", "resourceVersion")}
     stamp = meta.pop("annotations")[APPLIED_HASH]
     text = canonical_json({**applied, "metadata": meta})
@@ -132,7 +135,7 @@ def _stamped(live: Manifest, applied: Manifest) -> Template:
 
 @attrs.define
 class MadeUp:
-    """Lists `size` instances and what belongs to them. Counts what it is asked."""
+    """An API with `size` instances and their other objects. It counts the requests."""
 
     size: int
     templates: Mapping[str, Template]
@@ -140,7 +143,7 @@ class MadeUp:
     requests: Counter[str] = attrs.field(factory=Counter)
     bytes: int = 0
     seconds: float = 0.0
-    """Processor time that making answers up took: not the operator's."""
+    """The processor time that generating answers took, which is not the operator's."""
 
     @property
     def _uid(self) -> str:
@@ -188,7 +191,7 @@ class MadeUp:
     async def watch(self, kind: Kind, **_: Any) -> AsyncIterator[WatchEvent]:
         self.requests["watch"] += 1
         await anyio.sleep_forever()
-        yield WatchEvent  # type: ignore[misc]  # never reached: it makes this a generator
+        yield WatchEvent  # never reached: it makes this a generator
 
     async def get(self, ref: ObjectRef) -> Manifest:
         self.requests["get"] += 1
@@ -200,7 +203,7 @@ class MadeUp:
 
 @attrs.frozen
 class Made:
-    """What the operator took of a made-up cluster."""
+    """The cost of a generated cluster for the operator."""
 
     size: int
     shard: str
@@ -214,7 +217,7 @@ class Made:
     megabytes: float
     keys: int
     blocked: float
-    """The longest that a task of the event loop had to wait for its turn, in seconds of processor time."""
+    """The longest wait of a task of the event loop for its turn, in seconds of processor time."""
 
 
 async def measure(size: int, shard: Shard, templates: Mapping[str, Template]) -> Made:
@@ -224,7 +227,7 @@ async def measure(size: int, shard: Shard, templates: Mapping[str, Template]) ->
     latest = LatestStats(ProcessStats(clock.monotonic()))
     telemetry = MetricsTelemetry(clock, latest, Metrics(latest, clock.monotonic))
     manager = Manager(api, clock, settings, telemetry=telemetry, random=lambda: 0.5)
-    manager._cluster = None  # the Cluster's status is a write, and about as large whatever the size
+    manager._cluster = None  # its status is a write, and about as large whatever the size
     empty, began = resident_megabytes(), time.process_time()
     pool = manager.worker_pools["applicationinstance"]
     mine = sum(shard.owns(space_of(f"scale-{number}")) for number in range(size))
@@ -275,7 +278,7 @@ def main() -> None:
         found = anyio.run(pilot, backend_options={"loop_factory": virtual_loop()})
         print(msgspec.json.encode({plural: attrs.asdict(one) for plural, one in found.items()}).decode())
         return
-    # The pilot flies in a process of its own, whose memory is not counted.
+    # The pilot runs in a process of its own, whose memory is not counted.
     command = [sys.executable, "-m", "bench.made_up", "--pilot"]
     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1]
     templates = {plural: Template(**one) for plural, one in json.loads(told).items()}

@@ -1,4 +1,4 @@
-"""Operators that are measured, as processes, and the cluster that each runs on: this one, and one written with kopf."""
+"""The measured operators as processes, this one and one written with kopf, and the cluster that each runs on."""
 
 import json
 import os
@@ -24,7 +24,7 @@ CLUSTER, TOKEN = "cluster-bench", "bench-agent-token-0123456789"
 
 
 def processor_seconds(process: int) -> float:
-    """What a process has used so far, user and system."""
+    """Return the processor time that a process has used, user and system."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -50,25 +50,25 @@ class Program:
 
 @attrs.frozen
 class Stage:
-    """A cluster, and a control plane with nothing to do."""
+    """A cluster, and a control plane without jobs."""
 
     access: Access
     control_url: str
     folder: Path
     process: int
-    """The API server's, or the one that has started it."""
+    """The process id of the API server, or of the process that started it."""
 
     @property
     def audit(self) -> Path:
         return self.folder / "audit"
 
     def server_processor_seconds(self) -> float:
-        """What the API server has used: kube-apiserver without its etcd, or the embedded one."""
+        """Return the processor time of the API server: kube-apiserver without its etcd, or the embedded one."""
         started = [pid for pid in _children(self.process) if _name(pid) == "kube-apiserver"]
         return sum(map(processor_seconds, started or [self.process]))
 
     def writes(self, *, but: str) -> int:
-        """The operator's writes so far; see `bench.writes`."""
+        """Return the number of the operator's writes so far; see `bench.writes`."""
         return writes.count(self.audit.read_bytes(), user=OPERATOR_USER, but=but)
 
 
@@ -83,7 +83,7 @@ def _name(process: int) -> str:
 
 @contextmanager
 def stage(*words: str) -> Iterator[Stage]:
-    """A fresh cluster; `words` are further arguments of `bench.stage`."""
+    """Run a new cluster; `words` are further arguments of `bench.stage`."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-bench-")))
         command = [sys.executable, "-m", "bench.stage", str(folder / "audit"), *words]
@@ -98,7 +98,7 @@ def stage(*words: str) -> Iterator[Stage]:
 
 
 def _started(stack: ExitStack, command: Sequence[str]) -> "tuple[subprocess.Popen[str], str]":
-    """The process, and the first line that it prints."""
+    """Start a process; return it and the first line that it prints."""
     process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT))
     stack.callback(_ended, process)
     assert process.stdout is not None
@@ -106,7 +106,7 @@ def _started(stack: ExitStack, command: Sequence[str]) -> "tuple[subprocess.Pope
 
 
 def _ended(process: "subprocess.Popen[str]") -> None:
-    """Asked first: one that has started others stops them."""
+    """Terminate a process, which lets it stop the processes that it started; kill it after 20 s."""
     process.terminate()
     try:
         process.wait(20)

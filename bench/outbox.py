@@ -3,8 +3,8 @@
     python -m bench.outbox [--events N] [--runs N]
 
 Events are ConditionTransitions as an instance's status makes them. Over HTTP, client and embedded control plane share
-one process and its core. Memory is what Python allocates for a buffer that is full, by tracemalloc; the largest event
-has a message as long as a condition may have.
+one process and its core. Memory is what Python allocates for a full buffer, by tracemalloc; the largest event has a
+message as long as a condition may have.
 """
 
 import argparse
@@ -39,7 +39,7 @@ HOURS = 4
 
 
 def events(count: int, message: str = "Helm upgrade succeeded for release org-myteam/nextcloud.v3 " * 3) -> list[Any]:
-    """Transitions of so many instances."""
+    """Return the transitions of `count` instances."""
     now = SystemClock().now()
     at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     ready = {**condition("Ready", "True", "HelmReleaseReady", message=message), "lastTransitionTime": at}
@@ -51,7 +51,7 @@ def events(count: int, message: str = "Helm upgrade succeeded for release org-my
 
 
 async def drained(control: ControlPlane, batch: Sequence[Any]) -> float:
-    """Events per second of `batch`, in portions that the buffer holds, until the control plane has the last."""
+    """Return the events per second of `batch`, sent in portions that fit the buffer, until all have arrived."""
     clock = SystemClock()
     telling = EventSender(control, Connection(clock), clock, lambda: 0.5, AgentSettings(batch_seconds=0.0), tuple)
     telling.release()
@@ -89,10 +89,10 @@ async def over_http(batch: Sequence[Any]) -> float:
 
 
 def full_buffer(message: str) -> float:
-    """KiB that a full outbox holds."""
+    """Return the KiB that a full outbox takes."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    # Every status is read anew from the API server, so that no text is shared between events.
+    # In production every status is decoded separately, so that events share no text.
     outbox = Outbox().put([one for number in range(CAPACITY) for one in events(1, f"{message}{number}")])
     held = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
@@ -101,7 +101,7 @@ def full_buffer(message: str) -> float:
 
 
 def idle_hour() -> Counter[str]:
-    """Requests per hour of an agent that has nothing to do, by call, in virtual time."""
+    """Return the requests per hour of an idle agent, by call, in virtual time."""
     found: Counter[str] = Counter()
 
     async def main() -> None:

@@ -1,9 +1,9 @@
-"""The page with 2,000 instances: bytes, time to answer and to paint, and what it costs the operator.
+"""The page with 2,000 instances: bytes, time to answer and to paint, and its cost for the operator.
 
 python -m bench.page [--instances 2000]
 
-`run` as a process over HTTP on the embedded API server, standing by with full caches, with the page and without it.
-Memory is what the process has resident; processor time is its own. Times by the clock are medians.
+`run` as a standby process over HTTP on the embedded API server, with full caches, with the page and without it. Memory
+is the process's resident memory; processor time is its own. Times by the clock are medians.
 """
 
 import argparse
@@ -38,7 +38,7 @@ FOLLOWERS: Final = 10
 CHANGES: Final = 200
 NAMESPACES: Final = 20
 LAST_SEEN: Final = 180
-"""The last change that is on the first page: rows stand by namespace."""
+"""The last change that is visible on the first page, whose rows are sorted by namespace."""
 OWN: Final = "vworkspace-system"
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def fleet(instances: int) -> ApiServer:
-    """An API server with so many instances, and a Lease that somebody else holds."""
+    """Return an API server with `instances` instances, and a Lease with another holder."""
     server = ApiServer(now=lambda: datetime.now(UTC))
     install(server, [*crd_manifests(), *flux_crds()])
     api = InProcessKube(server)
@@ -90,7 +90,7 @@ def fleet(instances: int) -> ApiServer:
 
 
 def tell(api: InProcessKube, number: int, status: Any) -> None:
-    """The status of one instance."""
+    """Write the status of one instance."""
     ref = instance_ref(f"app-{number:04}", f"team-{number % NAMESPACES:02}")
     asked = api.patch(
         ref, {"status": status}, patch_type=PatchType.MERGE, field_manager="operator", subresource="status"
@@ -100,14 +100,14 @@ def tell(api: InProcessKube, number: int, status: Any) -> None:
 
 @contextmanager
 def operator(kubeconfig: Path, page: str) -> Iterator[tuple[str, int]]:
-    """`run` as a process that stands by, once its caches are full: its address and its id."""
+    """Run `run` as a standby process; yield its address and id once its caches are full."""
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "vworkspace_app", "run", "--kubeconfig", str(kubeconfig), "--no-agent"]
     command += ["--cluster-id", "c", "--listen", address, "--leader-elect", "--page", page, "--log-level", "error"]
     process = subprocess.Popen(command)
     try:
         wait(lambda: _answers(f"http://{address}"))
-        time.sleep(2.0)  # what a start leaves behind
+        time.sleep(2.0)  # the remaining work of the start
         yield f"http://{address}", process.pid
     finally:
         process.terminate()
@@ -122,26 +122,26 @@ def _answers(url: str) -> bool:
 
 
 def wait(holds: Callable[[], bool]) -> None:
-    """Until it does."""
+    """Wait until `holds` returns true."""
     while not holds():
         time.sleep(0.05)
 
 
 def resident(process: int) -> float:
-    """Megabytes of a process."""
+    """Return the resident megabytes of a process."""
     with open(f"/proc/{process}/statm", encoding="ascii") as pages:
         return int(pages.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def processor(process: int) -> float:
-    """Seconds of processor time of a process so far."""
+    """Return the seconds of processor time of a process so far."""
     with open(f"/proc/{process}/stat", encoding="ascii") as text:
         fields = text.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def answers(url: str, process: int) -> None:
-    """How long the server takes, and what it sends."""
+    """Measure the server's time to answer, and the size of its answers."""
     before, began = processor(process), time.perf_counter()
     page = get(url, "/")
     first = time.perf_counter() - began
@@ -165,7 +165,7 @@ def answers(url: str, process: int) -> None:
 
 
 def follow(url: str, process: int, server: ApiServer) -> None:
-    """What changes cost while ten look."""
+    """Measure the cost of changes while ten clients follow."""
     followers = [Follower(url, "/") for _ in range(FOLLOWERS)]
     received = sum(len(str(one.next().data)) for one in followers)
     before = processor(process)
@@ -183,7 +183,7 @@ def follow(url: str, process: int, server: ApiServer) -> None:
 
 
 def paints(url: str) -> None:
-    """What people see, in Chromium."""
+    """Measure the paint times in Chromium."""
     script = """const [page] = performance.getEntriesByType('navigation');
         const paint = performance.getEntriesByName('first-contentful-paint')[0];
         return [paint ? paint.startTime : 0, page.domContentLoadedEventEnd]"""

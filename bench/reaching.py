@@ -1,4 +1,4 @@
-"""How a measurement reaches an API server, and a client that costs little."""
+"""The access of a measurement to an API server, and a client that costs little."""
 
 import http.client
 import ssl
@@ -17,7 +17,7 @@ AGENT = "bench/1"
 
 @attrs.frozen
 class Access:
-    """An API server's address; the administrator's token, the operator's, and the authority's PEM where it has them."""
+    """An API server's address; the tokens of administrator and operator, and the authority's PEM, if it has them."""
 
     url: str
     admin: str = attrs.field(default="", repr=False)
@@ -25,7 +25,7 @@ class Access:
     authority: str = ""
 
     def kubeconfig(self, token: str) -> dict[str, Any]:
-        """How somebody with that token reaches it."""
+        """Return the kubeconfig of the token's user."""
         return kubeconfig(self.url, token or None, authority=self.authority.encode() or None)
 
 
@@ -45,7 +45,7 @@ class Client:
             self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=240)
 
     def send(self, method: str, path: str, body: bytes | None = None, media: str = "application/json") -> bytes:
-        """A request that must succeed."""
+        """Send a request that must succeed, and return its answer."""
         self._connection.request(method, path, body, {"content-type": media, **self._headers()})
         reply = self._connection.getresponse()
         told = reply.read()
@@ -53,14 +53,14 @@ class Client:
         return told
 
     def stream(self, path: str) -> Iterator[bytes]:
-        """Lines of an answer, as they come."""
+        """Yield the lines of an answer as they arrive."""
         self._connection.request("GET", path, headers=self._headers())
         reply = self._connection.getresponse()
         while row := reply.readline():
             yield row
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def _headers(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What `bench.reconcilers` measures: shops that have an id in a service, which answers at once.
+"""The reconciler that `bench.reconcilers` measures: shops with an id in a service, which answers at once.
 
 vworkspace-operator controllers run bench.reconciled_shops:Shops
 """
@@ -13,7 +13,7 @@ from vworkspace_core.reconcilers import Object, Reconciler, Request, Result, res
 
 @attrs.frozen
 class ShopSpec:
-    """A shop."""
+    """The spec of a shop."""
 
     title: str
     shelves: int = 1
@@ -21,7 +21,7 @@ class ShopSpec:
 
 @attrs.frozen
 class ShopStatus:
-    """What the service said."""
+    """The service's answer."""
 
     remote_id: str = ""
     shelves: int = 0
@@ -32,12 +32,12 @@ SHOP = resource("shops.example.com", "v1", "Shop", ShopSpec, ShopStatus)
 
 
 def put(uid: str, title: str, shelves: int) -> str:
-    """The service: what it answers depends on what it is sent."""
+    """Imitate the service: its answer depends on what it is sent."""
     return hashlib.sha256(f"{uid}/{title}/{shelves}".encode()).hexdigest()[:16]
 
 
 class Shops(Reconciler[Shop, None]):
-    """Finalizer, conditions, retries and the rest are not written here."""
+    """The reconciler. Finalizer, conditions, retries and the rest are the framework's."""
 
     kind = SHOP
 

@@ -3,8 +3,8 @@
     python -m bench.reconcilers [--objects 300] [--rounds 2]
 
 Both are processes on the embedded API server over HTTP, one after the other, each on a fresh one. The service that they
-reconcile answers at once: what is left is the framework. Times are taken at the watch stream of the API server, writes
-are counted in its audit log (Events and Leases left out), processor time and memory are read from `/proc`.
+reconcile answers at once, so that only the framework takes time. Times are taken at the watch stream of the API server,
+writes are counted in its audit log (Events and Leases left out), processor time and memory are read from `/proc`.
 """
 
 import argparse
@@ -33,7 +33,7 @@ MERGE: Final = "application/merge-patch+json"
 
 @attrs.define
 class Observer:
-    """Notes when each shop was Ready at which generation, and when it had gone."""
+    """The times at which each shop was Ready at which generation, and when it was gone."""
 
     on: Cluster
     ready: dict[tuple[str, int], float] = attrs.field(factory=dict)
@@ -66,14 +66,14 @@ class Observer:
             assert self.news.wait_for(holds, PATIENCE), "it never came about"
 
     def reactions(self, sent: dict[str, float], generation: int) -> list[float]:
-        """Milliseconds from a request, as it is sent, to Ready at the generation that it made."""
+        """Return the milliseconds from sending a request to Ready at its generation."""
         self.wait(lambda: all((name, generation) in self.ready for name in sent))
         return [1000 * (self.ready[(name, generation)] - at) for name, at in sent.items()]
 
 
 @attrs.frozen
 class Measured:
-    """What one framework took."""
+    """The measurements of one framework."""
 
     writes: float
     edit_writes: float
@@ -104,7 +104,7 @@ def kopfs(on: Cluster) -> AbstractContextManager[Program]:
 
 
 def measure(start: Start, objects: int) -> Measured:
-    """One framework: one object at a time, many at once, edits, deletions, and a restart with nothing to do."""
+    """Measure one framework: one object at a time, many at once, edits, deletions, and a restart with nothing to do."""
     with served() as on:
         observer, client = Observer(on), on.client
         observer.start()
@@ -153,7 +153,7 @@ def measure(start: Start, objects: int) -> Measured:
 
 @contextmanager
 def served() -> Iterator[Cluster]:
-    """A fresh API server with the kind."""
+    """Run a new API server with the kind."""
     with tempfile.TemporaryDirectory(prefix="vworkspace-bench-crd-") as folder:
         file = Path(folder) / "shops.json"
         file.write_text(json.dumps(SHOP.crd()), encoding="utf-8")

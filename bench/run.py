@@ -14,7 +14,7 @@ HELPERS = frozenset(
 
 
 def main() -> int:
-    """Run what is named, or all; the number of those that failed."""
+    """Run the named measurements, or all; return the number of failed ones."""
     known = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS)
     failed = 0
     for name in sys.argv[1:] or known:

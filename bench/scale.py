@@ -1,4 +1,4 @@
-"""How the operator grows with the number of instances: memory, restart, requests, rate.
+"""Growth of the operator with the number of instances: memory, restart, requests, rate.
 
     python -m bench.scale [--sizes 1000,5000,20000] [--simulated 1000,5000,20000,100000] [--shards 2]
 
@@ -8,10 +8,10 @@ Two measurements, each a table with a column a size.
 that answers at once. The cluster grows from one size to the next; at each the operator is killed and started again, and
 at the last one it is started as shards as well.
 
-`simulated`: the operator alone, in a process of its own, on an API server that makes its answers up: every object of
-its lists is a copy, under other names, of one that a simulated Flux brought to rest. So the API server costs no memory,
-and what the operator asks of one can be counted for sizes that no machine at hand could hold. A write ends it: there
-is nothing to be written at rest.
+`simulated`: the operator alone, in a process of its own, on an API server with generated answers: every object of its
+lists is a copy, under other names, of one that a simulated Flux brought to rest. Thus the API server takes no memory,
+and the operator's requests can be counted for sizes that no machine at hand could hold. A write ends the measurement,
+because there is nothing to write at rest.
 """
 
 import argparse
@@ -48,7 +48,7 @@ PATIENCE: Final = 3600.0
 FLUX_AT_ONCE: Final = 8
 CREATORS: Final = 4
 IN_FLIGHT: Final = 400
-"""Instances that are created ahead of those that are Ready: growth, and no burst."""
+"""The number of instances that are created ahead of the Ready ones, so that there is growth instead of a burst."""
 MARKER: Final = "scale-0"
 Row: TypeAlias = tuple[str, Callable[[Any], str]]
 
@@ -58,12 +58,12 @@ Row: TypeAlias = tuple[str, Callable[[Any], str]]
 
 @attrs.define
 class Growth:
-    """Creates instances in many namespaces, plays Flux for them, and sees them become Ready."""
+    """A growing cluster: it creates instances in many namespaces, plays Flux for them, and sees them become Ready."""
 
     api: ApiClient
     ready: set[str] = attrs.field(factory=set)
     generations: dict[str, int] = attrs.field(factory=dict)
-    """The highest generation that each instance was seen to report on."""
+    """The highest generation for which a status of each instance was seen."""
     made: int = 0
     _releases: "asyncio.Queue[tuple[str, str, int]]" = attrs.field(factory=asyncio.Queue)
     _known: set[tuple[str, int]] = attrs.field(factory=set)
@@ -108,7 +108,7 @@ class Growth:
             await asyncio.sleep(0.05)
 
     async def grow(self, size: int) -> float:
-        """Seconds until there are so many, and all are Ready."""
+        """Create instances until there are `size`, all Ready; return the seconds."""
         began = time.perf_counter()
 
         async def create() -> None:
@@ -130,7 +130,7 @@ class Growth:
         await self.api.send("POST", path, manifest, who="bench")
 
     async def touch(self) -> int:
-        """Change one instance; the generation that it has then."""
+        """Change one instance; return its new generation."""
         kind = APPLICATION_INSTANCE
         path = f"/apis/{kind.api_version}/namespaces/{space_of(MARKER)}/{kind.plural}/{MARKER}"
         values = {"inline": {"touched": time.time()}}
@@ -147,13 +147,13 @@ class Growth:
 
 @attrs.frozen
 class Watched:
-    """A started operator, and where its metrics are."""
+    """A started operator, and the address of its metrics."""
 
     program: Program
     url: str
 
     def metrics(self, name: str) -> dict[str, float]:
-        """Samples of a metric by their labels."""
+        """Return the samples of a metric by their labels."""
         try:
             with urllib.request.urlopen(f"{self.url}/metrics", timeout=30) as answer:
                 rows = answer.read().decode().splitlines()
@@ -197,7 +197,7 @@ def operator(on: Stage, *words: str) -> Iterator[Watched]:
 
 @attrs.frozen
 class Grown:
-    """At one size. Megabytes, seconds, and processor time in milliseconds an instance."""
+    """The measurements at one size: megabytes, seconds, and processor time in milliseconds per instance."""
 
     size: int
     per_second: float
@@ -215,7 +215,7 @@ class Grown:
 
     @property
     def each(self) -> float:
-        """KiB of memory an instance, beside an operator of none."""
+        """KiB of memory per instance, compared with an operator without instances."""
         return 1024 * (self.resident - self.empty) / self.size
 
 
@@ -295,7 +295,7 @@ async def _at(on: Stage, growth: Growth, size: int, empty: float) -> Grown:
 
 
 async def _sharded(on: Stage, growth: Growth, shards: int) -> None:
-    """All shards at once, each with its Lease."""
+    """Measure all shards at once, each with its Lease."""
     began, server = time.perf_counter(), on.server_processor_seconds()
     with ExitStack() as stack:
         each = [
@@ -346,7 +346,7 @@ MADE_ROWS: Final[tuple[Row, ...]] = (
 
 
 def simulated(sizes: Sequence[int], shards: int) -> None:
-    """Each size in a process of its own."""
+    """Measure each size in a process of its own."""
 
     def one(size: int, shard: Shard) -> Made:
         command = [sys.executable, "-m", "bench.made_up", str(size), str(shard)]
@@ -363,7 +363,7 @@ def simulated(sizes: Sequence[int], shards: int) -> None:
     print_table(columns, MADE_ROWS, results)
 
 
-# --- telling ---------------------------------------------------------------------------------------------------------
+# --- printing --------------------------------------------------------------------------------------------------------
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Row], results: Sequence[Any]) -> None:

@@ -3,9 +3,9 @@
     python -m bench.side_by_side [--instances 500] [--pace 0] [--settled 5000]
 
 Each starts on a fresh API server with a quick simulated Flux (`bench.stage`), all over HTTP: the embedded one, or with
-KUBEBUILDER_ASSETS a kube-apiserver. What is measured is seen from outside: the watch streams of the API server for
-times, `/proc` for processor time and memory, the audit log for writes. The server, Flux, the operator and the observer
-share the machine, so the rates compare the two operators and say little about a cluster of your own.
+KUBEBUILDER_ASSETS a kube-apiserver. Everything is measured from outside: the watch streams of the API server for times,
+`/proc` for processor time and memory, the audit log for writes. The server, Flux, the operator and the observer share
+the machine, so the rates compare the two operators and say little about a cluster of your own.
 """
 
 import argparse
@@ -31,7 +31,7 @@ TOUCHED = "idle-0"
 
 
 def space_of(name: str) -> str:
-    """Where an instance lives: its number spreads them evenly."""
+    """Return an instance's namespace: its number spreads instances evenly."""
     return SPACES[int(name.rpartition("-")[2]) % len(SPACES)]
 
 
@@ -51,7 +51,10 @@ def instance(name: str, version: str) -> bytes:
 
 
 def is_ready(manifest: dict[str, Any]) -> bool:
-    """Ready for the object as it is now. Flux writes the condition first, and last that it has observed the object."""
+    """Report whether an object is Ready at its current generation.
+
+    Flux writes the condition first, and observedGeneration last.
+    """
     status = manifest.get("status") or {}
     current = status.get("observedGeneration", 0) == manifest["metadata"]["generation"]
     return current and any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
@@ -59,9 +62,10 @@ def is_ready(manifest: dict[str, Any]) -> bool:
 
 @attrs.define
 class Observer:
-    """When each object of a kind was first seen Ready, on this process's monotonic clock.
+    """The time at which each object of a kind was first seen Ready, on this process's monotonic clock.
 
-    `generations` is when a Ready of any status was first seen at a generation, as `name@generation`.
+    `generations` has the time at which a Ready condition of any status was first seen for a generation, as
+    `name@generation`.
     """
 
     access: Access
@@ -71,11 +75,11 @@ class Observer:
     news: threading.Condition = attrs.field(factory=threading.Condition)
 
     def follow(self) -> None:
-        """Start reading the watch; a thread that ends with the process."""
+        """Start reading the watch in a thread that ends with the process."""
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        """Watch from the beginning, again and again: a stream that ends or is silent for long is opened anew."""
+        """Watch from the beginning, repeatedly: a stream that ends, or is silent for long, is opened again."""
         path = f"/apis/{self.kind.api_version}/{self.kind.plural}?watch=true&timeoutSeconds=3600"
         while True:
             try:
@@ -98,7 +102,7 @@ class Observer:
             self.news.notify_all()
 
     def wait(self, names: Sequence[str]) -> None:
-        """Until each was seen Ready."""
+        """Wait until each instance was seen Ready."""
         with self.news:
             done = self.news.wait_for(lambda: all(name in self.ready for name in names), PATIENCE)
         missing = [name for name in names if name not in self.ready]
@@ -110,7 +114,7 @@ class Observer:
 
 @attrs.define
 class Measured:
-    """What one operator did."""
+    """The measurements of one operator."""
 
     idle: list[float]
     loaded: list[float]
@@ -161,7 +165,7 @@ def _one_by_one(client: Client, seen: Observer, releases: Observer, count: int) 
 
 
 def _all_at_once(client: Client, seen: Observer, names: Sequence[str], pace: float = 0.0) -> float:
-    """Instances per second, from the first create to the last Ready; at most `pace` are created a second."""
+    """Return the instances per second, from the first create to the last Ready, creating at most `pace` per second."""
     began = time.perf_counter()
     for at, name in enumerate(names):
         if pace:
@@ -172,12 +176,12 @@ def _all_at_once(client: Client, seen: Observer, names: Sequence[str], pace: flo
 
 
 def _reactions(seen: Observer, releases: Observer, names: Sequence[str]) -> list[float]:
-    """Milliseconds from a HelmRelease seen Ready to its instance seen Ready."""
+    """Return the milliseconds from a HelmRelease seen Ready to its instance seen Ready."""
     return [1000 * (seen.ready[name] - releases.ready[name]) for name in names]
 
 
 def _restart(on: Stage, client: Client, seen: Observer, start: Start, found: Measured) -> None:
-    """Start again, and ask for a change at once: when it has been seen to, everything else has been read."""
+    """Start the operator again, and make a change at once: when it is handled, everything else has been read."""
     before, began = on.writes(but=TOUCHED), time.perf_counter()
     with started(start, on) as program:
         _apply(client, TOUCHED, "1.0.1")

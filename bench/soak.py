@@ -2,8 +2,8 @@
 
     python -m bench.soak [--seconds 600] [--rate 50] [--instances 60]
 
-Of 50 changes, 40 touch an instance (an event and a reconcile without a write), 8 ask for another version (an apply,
-an upgrade by the simulated Flux, the statuses), one creates an instance and one deletes the oldest. Memory and file
+Of 50 changes, 40 touch an instance (an event and a reconcile without a write), 8 change its version (an apply, an
+upgrade by the simulated Flux, the statuses), one creates an instance and one deletes the oldest. Memory and file
 descriptors of the operator are read from /proc. Exit status 1 when they are not flat, when the rate was not kept, when
 the operator logged an error or ended, or when not every instance is Ready in the end.
 """
@@ -53,7 +53,10 @@ class Sample:
 
 
 def complaints(samples: Sequence[Sample]) -> Iterator[str]:
-    """Why this is not flat. The first third is warming up; the last is held against the second."""
+    """Yield the reasons why the samples are not flat.
+
+    The first third is warming up; the last is compared with the second.
+    """
     third = len(samples) // 3
     second, last = samples[third : 2 * third], samples[2 * third :]
     if not second:
@@ -69,7 +72,7 @@ def complaints(samples: Sequence[Sample]) -> Iterator[str]:
 
 @attrs.define
 class Changes:
-    """Makes one change after the other. `alive` are the instances there are, oldest first."""
+    """A sequence of changes. `alive` are the existing instances, oldest first."""
 
     client: Client
     alive: deque[str] = attrs.field(factory=deque)
@@ -82,7 +85,7 @@ class Changes:
         self.alive.append(name)
 
     def make(self) -> None:
-        """The next change."""
+        """Make the next change."""
         turn, self.made = self.made % 50, self.made + 1
         name = self.alive[self.made * 7 % len(self.alive)]
         if turn == 0:
@@ -103,7 +106,7 @@ class Changes:
         self.client.send("PATCH", _path(APPLICATION_INSTANCE, name), body, "application/merge-patch+json")
 
     def ready(self) -> bool:
-        """Whether all there are, and no others, are Ready at their present generation."""
+        """Report whether exactly the instances in `alive` exist, all Ready at their current generation."""
         kind = APPLICATION_INSTANCE
         items = msgspec.json.decode(self.client.send("GET", f"/apis/{kind.api_version}/{kind.plural}"))["items"]
         current = [
@@ -119,7 +122,7 @@ def _path(kind: Kind, name: str) -> str:
 
 
 def soak(seconds: float, rate: float, instances: int) -> list[str]:
-    """Run it, print the numbers, and return what is wrong."""
+    """Run the changes, print the numbers, and return what is wrong."""
     with stage() as on, started(ours, on) as program:
         changes = Changes(Client(on.access))
         for _ in range(instances):
@@ -136,7 +139,7 @@ def soak(seconds: float, rate: float, instances: int) -> list[str]:
 
 
 def _steadily(changes: Changes, program: Program, seconds: float, rate: float, samples: list[Sample]) -> float:
-    """Change at an even rate; how long it took."""
+    """Make changes at an even rate; return how long it took."""
     began, sampled, every = time.perf_counter(), 0.0, max(seconds / 120, 0.05)
     for number in range(round(seconds * rate)):
         if time.perf_counter() - began > seconds:

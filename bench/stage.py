@@ -2,9 +2,9 @@
 
     python -m bench.stage AUDIT_FILE [--without-flux]
 
-prints how it is reached as a line of JSON when it serves, and writes the audit log to AUDIT_FILE. The API server is
-the embedded one, or where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver, these, with Flux as one
-of their clients. Without Flux somebody else plays it (`bench.burst`).
+prints its address and tokens as a line of JSON when it serves, and writes the audit log to AUDIT_FILE. The API server
+is the embedded one; if KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver, it is these, with Flux as one of
+their clients. Without Flux another process plays it (`bench.burst`).
 """
 
 import os
@@ -35,12 +35,12 @@ from vworkspace_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, ass
 from vworkspace_kube import KubeApiClient
 
 SPACES = tuple(f"bench-{at}" for at in range(20))
-"""Gated namespaces: a cluster has many, and Helm's storage is searched one by one."""
+"""The managed namespaces: a cluster has many, and Helm's storage is searched namespace by namespace."""
 OWN = "vworkspace-system"
 QUICK = FluxBehaviour(source_fetch_seconds=0.02, install_seconds=0.05, upgrade_seconds=0.05, uninstall_seconds=0.05)
-"""A Flux that waits for little, so that the operator is what is measured."""
+"""A Flux with short delays, so that mostly the operator is measured."""
 WORKERS = 16
-"""How many objects Flux works on at once where it is a client of the API server."""
+"""The number of objects on which Flux works at once, if it is a client of the API server."""
 BINDING = Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 
 
@@ -49,7 +49,7 @@ def gated(name: str) -> Manifest:
 
 
 async def prepare(api: KubeApi) -> None:
-    """The namespaces."""
+    """Create the namespaces."""
     for namespace in (*map(gated, SPACES), NAMESPACE.manifest(OWN)):
         await api.create(namespace, kind=NAMESPACE, field_manager="bench")
 
@@ -73,7 +73,7 @@ async def embedded(audit: Path, with_flux: bool) -> None:
 
 
 async def real(server: RealServer, with_flux: bool) -> None:
-    """Definitions, namespaces, every right for the operator (roles are not what is measured), and Flux."""
+    """Create CRDs, namespaces, every right for the operator (roles are not measured), and run Flux."""
     access = Access(server.url, server.token, server.operator_token, server.authority.decode())
     config = KubeConfig.from_dict(access.kubeconfig(access.admin)).get()
     assert config is not None

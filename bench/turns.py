@@ -2,8 +2,8 @@
 
     python -m bench.turns FILE SCRIPT [WORD ...]
 
-runs the console script with these words. The seconds of the longest turn so far stand in FILE, as a double; who
-measures writes zero there. Neighbours on a shared machine stretch what a probe sees, and not this.
+runs the console script with these words. FILE holds the seconds of the longest turn so far, as a double; the measuring
+process resets it to zero. Other load on a shared machine stretches the times that a probe sees, and not this.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ _SECONDS = struct.Struct("d")
 
 @attrs.frozen(eq=False)
 class LongestTurn:
-    """What stands in the file, which both processes see."""
+    """The seconds in the file, which both processes map."""
 
     _cell: mmap.mmap
 
     @classmethod
     def at(cls, file: Path) -> "LongestTurn":
-        """Raises FileNotFoundError where nobody made it."""
+        """Open an existing file. Raises FileNotFoundError if it is missing."""
         with file.open("r+b") as opened:
             return cls(mmap.mmap(opened.fileno(), _SECONDS.size))
 
@@ -51,7 +51,7 @@ class LongestTurn:
 
 
 def clock(longest: LongestTurn) -> None:
-    """From now on every turn of an event loop of this process is timed: what it runs, and nothing that it waits for."""
+    """Time every turn of an event loop of this process from now on: the work in it, without waiting."""
     turn = asyncio.BaseEventLoop._run_once  # type: ignore[attr-defined]
 
     def timed(loop: asyncio.BaseEventLoop) -> None:

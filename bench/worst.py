@@ -1,24 +1,24 @@
-"""The worst objects that an API server takes, through a running operator whose probes are asked all the while (RUN-11).
+"""The worst objects that an API server accepts, sent through a running operator, and its probes' answers (RUN-11).
 
-    python -m bench.worst [--stall 0.25] [--growth 64] [--answer 1.0] [--memory 256] [--only TEXT] [--beside-kopf]
+    python -m bench.worst [--stall 0.25] [--growth 64] [--answer 1.0] [--memory 256] [--only TEXT] …
 
 Each object of the corpus (`tests/support/worst.py`) is written into a cluster that the operator watches, gated and
-labelled as its own, and taken away again; so are the statuses, as Flux and engines would say them. At last a storm of
-admission reviews of the worst objects comes in over several connections at once. Every 100 ms `/healthz` is asked, and
-the webhook port, where the event loop itself answers: both must within `--stall` seconds, memory may grow by
-`--growth` MiB for an object. Seconds depend on the machine and on its load, so this is a measurement and no test; that
-the work has bounds is tested in steps (`test_bounds.py`). The longest turn of the event loop is told in processor time,
-which neighbours do not stretch (`bench.turns`).
+labelled as its own, and removed again; so are the statuses, as Flux and engines would write them. At last a storm of
+admission reviews of the worst objects is sent over several connections at once. Every 100 ms there is a request to
+`/healthz`, and one to the webhook port, where the event loop itself answers: both must be answered within `--stall`
+seconds, and memory may grow by `--growth` MiB per object. Seconds depend on the machine and on its load, so this is a
+measurement and no test; that the work is bounded is tested in steps (`test_bounds.py`). The longest turn of the event
+loop is measured in processor time, which other load does not stretch (`bench.turns`).
 
 A thousand hostile connections then hold each port at each stage (`bench.hostile`), once from one address and once from
-two hundred, beside honest probes and reviews: each of these must be answered within `--answer` seconds. At last 500
-instances whose values are half a megabyte each (`bench.large`) are made by one tenant, and the operator is started
-again beside them: it may never have more than `--memory` MiB resident. `--only hostile` and `--only large` measure
-these alone.
+two hundred, together with honest probes and reviews: each of these must be answered within `--answer` seconds. At last
+one tenant makes 500 instances with values of half a megabyte each (`bench.large`), and the operator is started again
+while they exist: it may never have more than `--memory` MiB resident. `--only hostile` and `--only large` measure these
+alone.
 
-With `--beside-kopf` the same instances and statuses then go through the kopf implementation of the same path
-(`kopf_operator.py`) on a cluster of its own. Its event loop answers its liveness probe, so both columns ask that. It
-has no Operations, engines and reviews. What it does with an object counts for nobody's limits.
+With its option for kopf (see `--help`) the same instances and statuses then go through the kopf implementation of the
+same path (`kopf_operator.py`) on a cluster of its own. Its event loop answers its liveness probe, so both columns
+measure that. It has no Operations, engines and reviews. Its results do not count for the limits.
 """
 
 import argparse
@@ -72,24 +72,24 @@ RELEASE = "steady-0"
 TURN = "turn"
 LARGE = "large"
 STORM = 8
-"""Connections at one time."""
+"""The number of connections at one time."""
 JSON, MERGE = "application/json", "application/merge-patch+json"
 STARTED = frozenset(one.name for one in ENGINES if not template(one.of).needs_approval and one.of != "restore.snapshot")
-"""Growers of engines whose Operations start by themselves here."""
+"""The growers of engines whose Operations start without approval here."""
 EVERY = 0.1
 SETTLES = 0.5
-"""Seconds without a busy moment after which the operator is taken to have dealt with an object."""
+"""The seconds without a busy moment after which the operator is taken to have handled an object."""
 
 
 @attrs.define
 class Probe:
-    """Asks every 100 ms on a thread of its own, and keeps the longest that it waited."""
+    """A thread that sends a request every 100 ms, and records the longest wait."""
 
     url: str
     path: str = "/healthz"
     trust: ssl.SSLContext | None = None
     body: bytes = b""
-    """What is posted; without one it is a GET."""
+    """The body to post; a probe without one sends a GET."""
     longest: float = 0.0
     refused: int = 0
     _over: threading.Event = attrs.field(factory=threading.Event)
@@ -127,7 +127,7 @@ def connected(url: str, trust: ssl.SSLContext | None) -> http.client.HTTPConnect
 
 @attrs.frozen
 class Probes:
-    """One of the probes' port, and one of the event loop, on which the webhook port judges an honest review.
+    """A probe of `/healthz`, and one of the event loop, on which the webhook port judges an honest review.
 
     `turn` is the loop's own clock.
     """
@@ -159,7 +159,7 @@ def probing(health: Probe, loop: Probe, turn: LongestTurn) -> Iterator[Probes]:
 
 @attrs.frozen
 class Row:
-    """What one object did. `turn` is processor time, `stall` and `loop` are by the clock."""
+    """The measurements of one object. `turn` is processor time, `stall` and `loop` are by the clock."""
 
     name: str
     stall: float
@@ -184,12 +184,12 @@ def kopf_operator(on: Stage, liveness: str) -> Program:
 
 
 def timed(on: Stage, script: str, *words: str) -> list[str]:
-    """The command that runs a console script with a clock in its event loop."""
+    """Return the command that runs a console script with a clock in its event loop."""
     return [sys.executable, "-m", "bench.turns", str(on.folder / TURN), str(BIN / script), *words]
 
 
 def served_at(on: Stage, told: str) -> str:
-    """Where the operator's log says that something is served."""
+    """Return the URL in the operator's log line with this message."""
     limit = time.monotonic() + PATIENCE
     while time.monotonic() < limit:
         for row in (on.folder / "ours.log").read_text(encoding="utf-8").splitlines():
@@ -205,7 +205,7 @@ def resident(program: Program) -> float:
 
 
 def settle(program: Program) -> None:
-    """Until the operator has used next to no processor time for a while."""
+    """Wait until the operator has used almost no processor time for a while."""
     limit = time.monotonic() + PATIENCE
     before = program.processor_seconds()
     while time.monotonic() < limit:
@@ -222,7 +222,7 @@ def path_of(kind: Kind, name: str = "", *, status: bool = False, space: str | No
 
 
 def written(client: Client, kind: Kind, grower: Grower, number: int) -> Callable[[], None] | None:
-    """Create the object; how to take it away again, or None where the API server refuses it."""
+    """Create the object; return how to remove it again, or None if the API server refuses it."""
     name = f"worst-{number}"
     body: dict[str, Any] = grower.make(grower.full)
     meta = {key: body["metadata"][key] for key in ("labels", "annotations") if key in body["metadata"]}
@@ -241,11 +241,11 @@ def _remove(client: Client, kind: Kind, name: str) -> None:
     try:
         client.send("PATCH", path_of(kind, name), patch, "application/merge-patch+json")
     except AssertionError:
-        return  # it has gone by itself
+        return  # it has been removed already
 
 
 def said(client: Client, grower: Grower, name: str) -> Callable[[], None] | None:
-    """Flux says this of a release."""
+    """Write this status of a release as Flux."""
     body = json.dumps({"status": grower.make(grower.full)}).encode()
     try:
         client.send("PATCH", path_of(HELM_RELEASE, name, status=True), body, "application/merge-patch+json")
@@ -255,7 +255,7 @@ def said(client: Client, grower: Grower, name: str) -> Callable[[], None] | None
 
 
 def run_of(client: Client, grower: EngineGrower, number: int) -> ObjectRef:
-    """An Operation runs; the object that its engine works on."""
+    """Run an Operation; return the object that its engine works on."""
     prepared(client, grower.of)
     name = f"run-{number}"
     body = operation_manifest(grower.of)
@@ -274,7 +274,7 @@ def run_of(client: Client, grower: EngineGrower, number: int) -> ObjectRef:
 
 
 def engine_said(client: Client, grower: EngineGrower, number: int) -> Callable[[], None] | None:
-    """An engine says this of the object that it works on; Velero has no subresource for that."""
+    """Write this status of an engine's object as the engine; Velero has no subresource for that."""
     ref = run_of(client, grower, number)
     part = "" if ref.kind.group == VELERO_BACKUP.group else "/status"
     path = f"{path_of(ref.kind, ref.name, space=ref.namespace)}{part}"
@@ -288,14 +288,14 @@ def engine_said(client: Client, grower: EngineGrower, number: int) -> Callable[[
 
 
 def storm(url: str, authority: str) -> Callable[[], None] | None:
-    """The storm, in a process of its own: the probes are not to wait for its threads."""
+    """Run the storm in a process of its own, so that the probes do not wait for its threads."""
     code = "import sys; from bench.worst import storm_of; storm_of(*sys.argv[1:])"
     subprocess.run([sys.executable, "-c", code, url, authority], check=True, cwd=ROOT)
     return lambda: None
 
 
 def storm_of(url: str, authority: str) -> None:
-    """Reviews of the worst objects over several connections at once: of updates with and without a new spec."""
+    """Send reviews of the worst objects over several connections at once: updates with and without a new spec."""
     trust = ssl.create_default_context(cadata=authority)
     objects = [one.make(one.full) for one in INSTANCES]
     bodies = [review(one, before) for one in objects for before in (one, {**one, "spec": {"suspend": True}})]
@@ -303,7 +303,7 @@ def storm_of(url: str, authority: str) -> None:
     def ask(number: int) -> None:
         for at in range(len(bodies)):
             connection = connected(url, trust)
-            with suppress(OSError, http.client.HTTPException):  # more than may be read at one time is sent away
+            with suppress(OSError, http.client.HTTPException):  # reviews beyond the limit are refused
                 connection.request("POST", GATED_PATH, bodies[(at + number) % len(bodies)], {"content-type": JSON})
                 connection.getresponse().read()
             connection.close()
@@ -316,7 +316,7 @@ def storm_of(url: str, authority: str) -> None:
 
 
 def crowd(url: str, authority: str, stage: str, addresses: int) -> Callable[[], None] | None:
-    """A thousand hostile connections, for a while, in a process of its own."""
+    """Hold a thousand hostile connections for a while, in a process of its own."""
     words = [url, stage, str(CROWD_SECONDS), str(CROWD), str(addresses), *([authority] if authority else [])]
     subprocess.run([sys.executable, "-m", "bench.hostile", *words], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return lambda: None
@@ -358,7 +358,7 @@ def measured(program: Program, probes: Probes, name: str, act: Callable[[], Call
 
 
 def engines(client: Client) -> None:
-    """Their definitions, and where Velero looks."""
+    """Install the engines' CRDs, and the namespace in which Velero works."""
     for definition in downstream_crds():
         client.send(
             "POST",
@@ -369,7 +369,7 @@ def engines(client: Client) -> None:
     client.send("POST", "/api/v1/namespaces", json.dumps(velero).encode())
     snapshots = {**VOLUME_SNAPSHOT_CLASS.manifest("csi"), "driver": "csi.example.com", "deletionPolicy": "Retain"}
     limit = time.monotonic() + PATIENCE
-    while True:  # a definition is served a moment after it is there
+    while True:  # a CRD is served a moment after it is created
         try:
             path = f"/apis/{VOLUME_SNAPSHOT_CLASS.api_version}/{VOLUME_SNAPSHOT_CLASS.plural}"
             client.send("POST", path, json.dumps(snapshots).encode())
@@ -380,7 +380,7 @@ def engines(client: Client) -> None:
 
 
 def target(client: Client) -> None:
-    """An application that is Ready, and prepared for every engine."""
+    """Create an application, prepared for every engine, and wait until it is Ready."""
     client.send("POST", path_of(APPLICATION_INSTANCE), instance(RELEASE, "1.0.0"))
     limit = time.monotonic() + PATIENCE
     while not is_ready(json.loads(client.send("GET", path_of(APPLICATION_INSTANCE, RELEASE)))):
@@ -389,14 +389,14 @@ def target(client: Client) -> None:
 
 
 def prepared(client: Client, of: str) -> None:
-    """The target says that it is prepared for the engine of that template."""
+    """Mark the target as prepared for the engine of that template."""
     one = template(of)
     mark = {"metadata": {"annotations": {f"ops.vworkspace.io/{one.capability}": one.engine}}}
     client.send("PATCH", path_of(APPLICATION_INSTANCE, RELEASE), json.dumps(mark).encode(), MERGE)
 
 
 Act: TypeAlias = Callable[[], Callable[[], None] | None]
-"""What happens to the cluster. It gives how to undo it, or None where the API server did not take it."""
+"""A change of the cluster. It returns how to undo it, or None if the API server refused it."""
 Acts: TypeAlias = list[tuple[str, Act]]
 
 
@@ -412,7 +412,7 @@ def statuses(client: Client) -> Acts:
 
 
 def measure(only: str) -> list[Row]:
-    """Every object of the corpus whose name holds `only`."""
+    """Measure every object of the corpus whose name contains `only`."""
     with stage() as on:
         client, made = Client(on.access), certificates_for((HOST,), datetime.now(UTC))
         turn = LongestTurn.new(on.folder / TURN)
@@ -444,7 +444,7 @@ def measure(only: str) -> list[Row]:
 
 
 def measure_kopf(only: str) -> list[Row]:
-    """What of the corpus a kopf operator has to do with: instances, and what Flux says of their releases."""
+    """Measure what of the corpus concerns a kopf operator: instances, and Flux's statuses of their releases."""
     with stage() as on, socket.socket() as free:
         free.bind((HOST, 0))
         url, client = f"http://{HOST}:{free.getsockname()[1]}", Client(on.access)
@@ -461,7 +461,7 @@ def measure_kopf(only: str) -> list[Row]:
 
 
 def measure_large() -> list[large.Peak]:
-    """Large instances of one tenant: while they are made, and at the start of an operator that finds them."""
+    """Measure large instances of one tenant: while they are made, and at the start of an operator that finds them."""
     with stage() as on:
         (on.folder / "tls").mkdir()
         made = certificates_for((HOST,), datetime.now(UTC))
@@ -483,7 +483,7 @@ def measure_large() -> list[large.Peak]:
 
 
 def report_large(peaks: Sequence[large.Peak], memory: float) -> list[str]:
-    """Print a line for each, and return what is beyond the limit."""
+    """Print a line for each, and return what exceeds the limit."""
     print(f"{describe()}, load {os.getloadavg()[0]:.1f}")
     told = [f"large: {large.INSTANCES} instances of {large.BYTES / 1e6:g} MB, {peak.name}" for peak in peaks]
     for name, peak in zip(told, peaks, strict=True):
@@ -493,7 +493,7 @@ def report_large(peaks: Sequence[large.Peak], memory: float) -> list[str]:
 
 
 def report(rows: Sequence[Row], stall: float, growth: float, answer: float) -> list[str]:
-    """Print a line for each, the worst first, and return what is beyond the limits."""
+    """Print a line for each, the worst first, and return what exceeds the limits."""
     print(f"{describe()}, load {os.getloadavg()[0]:.1f}")
     print(" healthz       review  longest turn      memory")
     for row in sorted(rows, key=lambda row: -max(row.stall, row.loop)):

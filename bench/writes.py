@@ -1,4 +1,4 @@
-"""Counting an operator's writes in an audit log: the embedded API server's, or that of a kube-apiserver."""
+"""The count of an operator's writes in an audit log of the embedded API server or of a kube-apiserver."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +16,7 @@ kind: Policy
 omitStages: [RequestReceived]
 rules: [{level: Metadata, verbs: [create, update, patch, delete]}]
 """
-"""What a kube-apiserver is to write down."""
+"""The audit policy for a kube-apiserver."""
 
 _NOT_THE_OPERATOR = (AGENT, "flux/")
 _NOT_COUNTED = ("/events", "/leases", "/apis/ops.vworkspace.io/")
@@ -29,9 +29,10 @@ class _Write:
 
 
 def count(log: bytes, *, user: str, but: str) -> int:
-    """Writes of the operator, without its Events, Leases and report on the cluster, and those about the object `but`.
+    """Count the writes of the operator, except of Events, Leases, the Cluster's status and the object `but`.
 
-    In a kube-apiserver's log the operator is `user`; in the embedded one's, who is neither Flux nor the measurement.
+    In a kube-apiserver's log the operator is `user`; in the embedded one's it is any user except Flux and the
+    measurement.
     """
     return sum(one.by_operator and _counts(one.path, but) for one in _writes(log.splitlines(), user))
 
@@ -47,5 +48,5 @@ def _writes(rows: Iterable[bytes], user: str) -> Iterable[_Write]:
 
 def _counts(path: str, but: str) -> bool:
     name = path.removesuffix("/status").rpartition("/")[2]
-    about_it = name == but or name.startswith(f"{but}-")  # a source is named after its release and what it fetches
+    about_it = name == but or name.startswith(f"{but}-")  # a source is named after its release and its content
     return not any(part in path for part in _NOT_COUNTED) and not about_it

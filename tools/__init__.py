@@ -1,1 +1,1 @@
-"""What the repository needs and the product does not: generators of documentation, dashboards and manifests."""
+"""The repository's own tools, no part of the product: generators of documentation, dashboards and manifests."""

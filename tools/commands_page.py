@@ -1,4 +1,4 @@
-"""docs/cli.md: every command with its options, from the signatures that the parser reads."""
+"""The page docs/cli.md: every command with its options, from the signatures that the parser reads."""
 
 import inspect
 from enum import Enum
@@ -34,12 +34,12 @@ _ORDER: Final = (
 
 
 def commands_page() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     return _PAGE + "\n".join(_command(name) for name in _names())
 
 
 def _names() -> list[str]:
-    """The commands in the order in which people need them; a new one comes last."""
+    """Return the commands in the order in which users need them, new ones last."""
     names = [f"{name} {sub}".strip() for name in _of(app) for sub in (_of(app[name]) or [""])]
     return [*(name for name in _ORDER if name in names), *(name for name in names if name not in _ORDER)]
 
@@ -65,7 +65,7 @@ def _command(name: str) -> str:
 
 
 def _text(help_: str) -> tuple[str, list[str]]:
-    """What it says, and the commands below `Examples:`."""
+    """Return a help text without its examples, and the commands below `Examples:`."""
     lines = inspect.cleandoc(help_).splitlines()
     paragraphs = [line for line in lines if not line.startswith("    ")]
     examples = [line[4:] for line in lines if line.startswith("    ")]

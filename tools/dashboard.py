@@ -1,4 +1,4 @@
-"""The Grafana dashboard as JSON: the table of panels, laid out; docs/observability is printed from it."""
+"""The Grafana dashboard as JSON: the table of panels, laid out. docs/observability is generated from it."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def dashboard() -> str:
-    """The dashboard as JSON, for Grafana's import."""
+    """Return the dashboard as JSON, for Grafana's import."""
     document = {
         "title": "vWorkspace operator",
         "uid": "vworkspace-operator",
@@ -47,7 +47,7 @@ def _variable_namespace() -> dict[str, Any]:
 
 
 def _panels() -> Iterator[dict[str, Any]]:
-    """Rows and panels from top to bottom, each line filled from left to right."""
+    """Yield rows and panels from top to bottom, each line filled from left to right."""
     serial, x, y = 0, 0, 0
     for row in ROWS:
         serial += 1

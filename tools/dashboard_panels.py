@@ -1,4 +1,4 @@
-"""What the Grafana dashboard shows, as one table of panels (RUN-5); `dashboard.py` lays it out."""
+"""The content of the Grafana dashboard, as one table of panels (RUN-5); `dashboard.py` lays it out."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ _JOB: Final = 'job=~".*vworkspace-operator.*"'
 _NOT_READY: Final = 'condition="Ready", status="False", reason!~"Uninstalling|WaitingForChildResources"'
 
 Series = tuple[str, str]
-"""A query, and what its series are called."""
+"""A query and the legend of its series."""
 
 
 @attrs.frozen

@@ -1,11 +1,11 @@
-"""Lays out the pages for `make docs-site`: python -m tools.docs_site FOLDER, then mkdocs builds FOLDER/mkdocs.yml.
+"""The pages for `make docs-site`: `python -m tools.docs_site FOLDER`, then mkdocs builds FOLDER/mkdocs.yml.
 
-FOLDER/pages holds those that tools/site_pages.py has generated; they replace the committed ones of the same name.
+FOLDER/pages has the pages that tools/site_pages.py has generated; they replace the committed ones of the same name.
 
-With `--check` it says afterwards whether a page fetches anything from elsewhere.
+With `--check` it reports afterwards whether a page fetches anything from another site.
 
-Pages stand where they stand in the repository, so that their links hold. What the site does not have (sources, tests)
-is named there and not linked. The navigation is the index of docs/README.md.
+Pages have the same paths as in the repository, so that their links work. Files that are not on the site (sources,
+tests) are named instead of linked. The navigation is the index of docs/README.md.
 """
 
 import json
@@ -19,9 +19,9 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 INDEX: Final = Path("docs/README.md")
 _WHOLE: Final = ("docs", "examples")
-"""Folders that are on the site with every file."""
+"""The folders that are copied to the site with every file."""
 _PLACES: Final = (*_WHOLE, "deploy")
-"""Folders whose pages are on the site."""
+"""The folders whose pages are on the site."""
 _LINK: Final = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _ENTRY: Final = re.compile(r"^\* \[([^\]]+)\]\(([^)#]+)(#[^)]*)?\)", re.MULTILINE)
 _FENCED: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
@@ -30,14 +30,14 @@ _ITEM: Final = re.compile(r"(?:[*-]|\d+\.) ")
 
 
 def pages(root: Path) -> Iterator[Path]:
-    """Every page of the site, from the root of the repository."""
+    """Yield the path of every page of the site, relative to the repository."""
     yield from sorted(path.relative_to(root) for path in root.glob("*.md"))
     for place in _PLACES:
         yield from sorted(path.relative_to(root) for path in (root / place).rglob("*.md"))
 
 
 def staged(root: Path, into: Path, generated: Path | None = None) -> None:
-    """Lay out pages, and the files that they link or show; pages below `generated` replace those of their name."""
+    """Copy the pages, and the files that they link or show; pages below `generated` replace those of the same name."""
     for place in _WHOLE:
         shutil.copytree(root / place, into / place, dirs_exist_ok=True)
     for page in pages(root):
@@ -47,7 +47,7 @@ def staged(root: Path, into: Path, generated: Path | None = None) -> None:
 
 
 def page_text(root: Path, page: Path, generated: Path | None = None) -> str:
-    """Return a page as mkdocs reads it, from `generated` where it is there."""
+    """Return a page as mkdocs reads it, from `generated` if it is there."""
     file = generated / page if generated is not None and (generated / page).is_file() else root / page
     there = {str(each) for each in pages(root)}
 
@@ -71,13 +71,16 @@ def page_text(root: Path, page: Path, generated: Path | None = None) -> str:
 
 
 def _titled(match: re.Match[str]) -> str:
-    """What stands behind the language is a file, or what a test calls the block: the generator knows titles alone."""
+    """Turn the word after a code block's language into its title.
+
+    It is a file, or a test's name for the block; mkdocs knows only titles.
+    """
     language, name = match.groups()
     return f'```{language} title="{name}"' if "." in name else f"```{language}"
 
 
 def _spaced(text: str) -> str:
-    """With an empty line before each list: the generator's Markdown begins none in the middle of a paragraph."""
+    """Return the text with an empty line before each list: mkdocs' Markdown starts no list within a paragraph."""
     lines = text.split("\n")
     spaced: list[str] = []
     for before, line in zip(["", *lines], lines, strict=False):
@@ -88,7 +91,7 @@ def _spaced(text: str) -> str:
 
 
 def navigation(root: Path) -> list[dict[str, Any]]:
-    """By task, as the index has it."""
+    """Return the navigation of the site: by task, as in the index."""
     text = (root / INDEX).read_text(encoding="utf-8")
     sections: list[dict[str, Any]] = [{"Home": ["README.md", str(INDEX)]}]
     seen = {"README.md"}
@@ -116,12 +119,12 @@ _FETCHED: Final = re.compile(
 
 
 def fetched(page: str) -> list[str]:
-    """What a page of the site would fetch from elsewhere when it is opened."""
+    """Return what a page of the site would fetch from other sites when it is opened."""
     return _FETCHED.findall(page)
 
 
 def check(folder: Path) -> int:
-    """The exit status: 1 where a page that was built fetches something, which is told."""
+    """Print what the built pages fetch from other sites; return the exit status, 1 if there is anything."""
     found = [
         f"{page.relative_to(folder)} fetches {url}"
         for page in sorted(folder.rglob("*.html"))
@@ -132,7 +135,7 @@ def check(folder: Path) -> int:
 
 
 def main(folder: Path) -> None:
-    """Lay out everything below `folder`, with the configuration for mkdocs."""
+    """Copy everything below `folder`, and write the configuration for mkdocs."""
     source = folder / "source"
     for former in (source, folder / "html"):
         shutil.rmtree(former, ignore_errors=True)

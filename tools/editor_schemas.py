@@ -9,12 +9,15 @@ _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def editor_schemas() -> Mapping[str, dict[str, Any]]:
-    """Each schema by the name of its file."""
+    """Return each schema by the name of its file."""
     return {f"{crd['spec']['names']['singular']}.schema.json": _schema(crd) for crd in crd_manifests()}
 
 
 def _schema(crd: Mapping[str, Any]) -> dict[str, Any]:
-    """What people write: without the status, and a field that the CRD does not know is told."""
+    """Return the schema of what users write.
+
+    It has no status, and admits no unknown fields, so that editors report them.
+    """
     (version,) = crd["spec"]["versions"]
     names, schema = crd["spec"]["names"], version["schema"]["openAPIV3Schema"]
     return {
@@ -35,7 +38,10 @@ def _schema(crd: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _closed(schema: Any) -> Any:
-    """Without the words of Kubernetes; an object with named fields has no others, unless it keeps what it holds."""
+    """Return the schema without Kubernetes' keywords.
+
+    Objects with named fields admit no others, unless the CRD preserves unknown fields.
+    """
     if isinstance(schema, list):
         return [_closed(item) for item in schema]
     if not isinstance(schema, Mapping):

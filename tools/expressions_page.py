@@ -1,4 +1,4 @@
-"""`docs/expressions.md`: the language, its functions as the code knows them, its limits, and examples."""
+"""The page `docs/expressions.md`: the language, its functions as implemented, its limits, and examples."""
 
 from collections.abc import Iterator
 
@@ -48,7 +48,7 @@ _FAILURES = (
 
 
 def expressions_page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join((*_introduction(), *_examples(), *_failures(), *_limits(), *_functions())) + "\n"
 
 

@@ -1,6 +1,6 @@
-"""Files of the repository that are generated: CRDs, kustomize bases, the Helm chart, pages of what the code knows best.
+"""The generated files of the repository: CRDs, kustomize bases, the Helm chart, and pages derived from the code.
 
-`python -m tools.generate ROOT` writes them below ROOT; a test compares (RES-4, RES-6).
+`python -m tools.generate ROOT` writes them below ROOT; a test compares them with the committed ones (RES-4, RES-6).
 """
 
 import sys
@@ -25,7 +25,7 @@ from vworkspace_core.boxes.published import crd_document, json_schema
 
 @cache
 def generated_files() -> Mapping[str, str]:
-    """Text of every generated file by its path in the repository."""
+    """Return the text of every generated file by its path in the repository."""
     crds = {f"manifests/crds/{crd['metadata']['name']}.yaml": dump([crd], Format.YAML) for crd in crd_manifests()}
     return {
         **crds,

@@ -1,4 +1,4 @@
-"""docs/metrics.md: the metrics from their catalogue, the probes with their limits."""
+"""The page docs/metrics.md: the metrics from their catalogue, the probes with their limits."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -21,7 +21,7 @@ _CHECKS: Final = (
 
 
 def metrics_page() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     metrics = (
         (f"`{metric.name}`", metric.type.value, ", ".join(f"`{label}`" for label in metric.labels), metric.about)
         for metric in CATALOGUE

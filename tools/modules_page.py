@@ -1,4 +1,4 @@
-"""docs/modules.md: every module of the product by room, with the first sentence that it says of itself."""
+"""The page docs/modules.md: every module of the product by room, with the first sentence of its docstring."""
 
 import ast
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _PACKAGES: Final = (
 
 
 def modules_page() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     parts = [_HEAD, *(_package(title, _ROOT / folder) for title, folder in _PACKAGES)]
     return "\n\n".join(parts) + "\n"
 
@@ -30,7 +30,7 @@ def _package(title: str, folder: Path) -> str:
 
 
 def _rooms(folder: Path) -> Iterator[Path]:
-    """Every folder with modules in it, the package itself first."""
+    """Yield every folder with modules in it, the package itself first."""
     yield from (path for path in (folder, *sorted(folder.rglob("*/"))) if any(_modules(path)))
 
 
@@ -47,7 +47,7 @@ def _room(room: Path, folder: Path) -> str:
 
 
 def _first_sentence(path: Path) -> str:
-    """The first line of the docstring; empty where there is none."""
+    """Return the first paragraph of a module's docstring; empty without one."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "" if path.exists() else ""
     return text.partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
 

@@ -1,4 +1,4 @@
-"""One small cluster, and an Operation of every template in it: what the page about Operations is made with."""
+"""One small cluster with an Operation of every template, from which the page about Operations is generated."""
 
 import base64
 import gzip
@@ -54,7 +54,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "backup.snapshot": {"pvc": "nextcloud-data", "snapshotClassName": "csi"},
     "restore.snapshot": {"snapshotName": "before-upgrade", "size": "10Gi"},
 }
-"""Good parameters of every built-in template."""
+"""Valid parameters of every built-in template."""
 
 REFUSED: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
     "backup.velero": (
@@ -77,7 +77,7 @@ REFUSED: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
     "backup.snapshot": ({"pvc": "../etc"},),
     "restore.snapshot": ({"snapshotName": "gone"}, {"size": "-1Gi"}),
 }
-"""Changes of the good parameters that are refused."""
+"""Changes of the valid parameters that are refused."""
 
 _TITLES: Final[Mapping[str, str]] = {"Backup": "nightly", "Restore": "bring-back", "Upgrade": "to-6-7"}
 _HOOK: Final = {
@@ -110,7 +110,7 @@ _HOOK: Final = {
 
 
 def example(template: Template, change: Mapping[str, Any] | None = None) -> Operation:
-    """An Operation of that template, approved where that is needed; `change` goes over its parameters."""
+    """Return an Operation of a template, approved if that is required; `change` overrides its parameters."""
     name = _TITLES.get(template.type, template.type.lower())
     spec: dict[str, Any] = {
         "targetRef": {"apiVersion": TARGET.kind.api_version, "kind": TARGET.kind.kind, "name": TARGET.name},
@@ -134,7 +134,7 @@ def _metadata(name: str, uid: str) -> dict[str, Any]:
 
 
 def observed(template: Template) -> OperationObserved:
-    """A cluster in which nothing is in the way of an Operation of that template."""
+    """Return a cluster in which nothing blocks an Operation of the template."""
     labels = {
         "app.vworkspace.io/managed-by": "control-plane",
         "app.vworkspace.io/cluster-id": _CLUSTER,
@@ -173,7 +173,7 @@ def _target(template: Template) -> Manifest:
 
 
 def _release() -> tuple[bytes, Manifest]:
-    """The deployed revision as Flux takes its checksum, and as Helm records it."""
+    """Return the deployed revision in the form of which Flux takes the checksum, and Helm's Secret of it."""
     manifest = dump([_HOOK], Format.YAML)
     hook = {"name": "nextcloud-db-migrate", "kind": "Job", "manifest": manifest, "events": ["pre-upgrade"]}
     parts = {"name": "nextcloud", "version": 1, "info": {}, "chartMetadata": {}, "config": None, "manifest": ""}
@@ -188,7 +188,7 @@ def _compact(value: Any) -> bytes:
 
 
 def _helm_release(observed: bytes) -> Manifest:
-    """With the history in which Flux has that revision."""
+    """Return a HelmRelease whose history has the revision with that checksum."""
     owner = {"apiVersion": TARGET.kind.api_version, "kind": TARGET.kind.kind, "name": TARGET.name, "uid": _TARGET_UID}
     entry = {"name": "nextcloud", "namespace": _NS, "version": 1, "status": "deployed"}
     digest = "sha256:" + hashlib.sha256(observed).hexdigest()

@@ -1,4 +1,4 @@
-"""`docs/operations.md`: every engine and template, from their schemas and tables and by running them (OPS-2, OPS-6)."""
+"""The page `docs/operations.md`: all engines and templates, from their schemas, tables and runs (OPS-2, OPS-6)."""
 
 import inspect
 import json
@@ -78,7 +78,7 @@ cannot be changed; an `approvals.required: true` cannot be taken back.
 
 @cache
 def operations_page() -> str:
-    """The page, whole."""
+    """Return the whole page."""
     engines = (line for engine in ENGINES.values() for line in _engine(engine))
     return "\n".join([_INTRODUCTION, *_conflicts(), *engines]) + "\n"
 
@@ -127,7 +127,7 @@ def _yaml(data: Mapping[str, Any]) -> list[str]:
 
 
 def _started(template: Template) -> tuple[Operation, Start]:
-    """The example, running, and how it was started."""
+    """Return the example as running, and how it was started."""
     operation = example(template)
     start = start_or_unmet(operation, observed(template), CONTEXT)
     if isinstance(start, UnmetPrecondition):
@@ -176,7 +176,7 @@ def _table(engine: Engine, templates: Sequence[Template], names: str, rows: tupl
 
 
 def _status_in(row: Row, engine: Engine, template: Template) -> Mapping[str, Any]:
-    """The Operation's status that is decided on what the row's sample shows."""
+    """Return the Operation's status that is decided for the sample of a row."""
     operation, start = _started(template)
     scheduled = example(template, {"schedule": "0 3 * * *"})
     if row.reason == BETWEEN_SYNCS and engine.recurring(scheduled):
@@ -192,7 +192,7 @@ def _status_in(row: Row, engine: Engine, template: Template) -> Mapping[str, Any
 
 
 def _live(template: Template, start: Start) -> tuple[Kind, Manifest]:
-    """The engine object as it was created; the target for an engine without one."""
+    """Return the engine object as it was created; the target for an engine without one."""
     if not start.objects:
         return APPLICATION_INSTANCE, observed(template).objects[TARGET]
     wanted = start.objects[0]

@@ -1,4 +1,4 @@
-"""A JSON Schema of parameters as rows of a table."""
+"""A JSON Schema of parameters, rendered as rows of a table."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -25,7 +25,7 @@ _BOUNDS: Final = (
 
 
 def parameter_rows(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """One row for each property, nested ones below theirs: name, whether required, values, meaning."""
+    """Yield one row per property, nested ones after their parent: name, whether required, values, meaning."""
     for name, part in schema.get("properties", {}).items():
         required = "yes" if name in schema.get("required", ()) else ""
         values, meaning = ", ".join(_values(part)), part.get("description", "")
@@ -38,7 +38,7 @@ def _cell(text: str) -> str:
 
 
 def _values(schema: Mapping[str, Any]) -> Iterator[str]:
-    """What the schema admits, in words."""
+    """Yield the values that the schema admits, in words."""
     if "enum" in schema:
         yield " or ".join(f"`{value}`" for value in schema["enum"])
         return

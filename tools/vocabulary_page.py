@@ -1,4 +1,4 @@
-"""The vocabulary of conditions as a page for people."""
+"""The page `docs/conditions.md`: the vocabulary of conditions for readers."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from vworkspace_core.api.vocabulary import TABLE
 
 
 def markdown() -> str:
-    """The vocabulary as the page `docs/conditions.md`."""
+    """Return the page as Markdown."""
     return "\n".join(_page()) + "\n"
 
 
@@ -26,7 +26,7 @@ def _page() -> Iterator[str]:
 
 
 def _help(advice: Advice) -> str:
-    """The sentence, and whether there is a command to paste."""
+    """Return the advice, with the command if there is one."""
     if advice.verb:
         return f"`vworkspace-operator {advice.verb} NAME`. {advice.text}"
     return f"The command in the message. {advice.text}" if advice.names_command else advice.text

@@ -321,7 +321,8 @@ class Cluster(ABC):
 
         * `never_ready`, `fails`: pods of a workload do not start, or fail;
         * `refuse`: calls of controllers get this error; `unanswered`, `kill`: they get none, or end the process, before
-          or after they had their effect. `verb` names the calls (`apply`, `apply status`, `write`), `times` how many: a kill occurs once, other faults at each call;
+          or after they had their effect. `verb` names the calls (`apply`, `apply status`, `write`), `times` how many: a
+          kill occurs once, other faults at each call;
         * `stale`: watches of controllers deliver no events about it until it is healed;
         * `lose_events`: watches never deliver the events about it meanwhile; they have to list again afterwards.
         """

@@ -10,7 +10,7 @@ FOLDER: Final = "deploy/chart"
 
 
 def chart() -> Mapping[str, str]:
-    """The chart as text by path."""
+    """Return the text of each file of the chart by its path."""
     files = {
         "Chart.yaml": chart_page(),
         "README.md": readme_page(),

@@ -1,4 +1,4 @@
-"""The chart's other files: its name, its values with what they mean, and what people read."""
+"""The chart's files other than templates: its name, its documented values, and its README."""
 
 import inspect
 import json
@@ -23,11 +23,11 @@ _ITEMS: Final[Mapping[str, str]] = {
     "boxes": "boxes: [{configMap: webapp-box-1, file: webapp.yaml}]",
     "settings": "settings: {allowedImages: [registry.example.com/tools/], logLevel: debug}",
 }
-"""An example where the default shows nothing."""
+"""Examples of items of lists and maps whose default is empty."""
 
 
 def chart_page() -> str:
-    """`Chart.yaml`."""
+    """Return `Chart.yaml`."""
     chart = {
         "apiVersion": "v2",
         "name": NAME,
@@ -41,7 +41,7 @@ def chart_page() -> str:
 
 
 def schema_page() -> str:
-    """`values.schema.json`."""
+    """Return `values.schema.json`."""
     return json.dumps(values_schema(), indent=2) + "\n"
 
 
@@ -49,7 +49,7 @@ def schema_page() -> str:
 
 
 def values_page() -> str:
-    """`values.yaml`: every value with its default and what it means."""
+    """Return `values.yaml`: every value with its default and its meaning."""
     lines = [
         f"# Values of the chart {NAME}. Generated from app/vworkspace_app/install/values.py; do not edit.",
         "# yaml-language-server: $schema=values.schema.json",
@@ -79,7 +79,7 @@ def _values(cls: type[Any], defaults: Mapping[str, Any], depth: int) -> Iterator
 
 
 def _class_of(field: "attrs.Attribute[Any]") -> type[Any] | None:
-    """The class of a value that is an object with named fields."""
+    """Return the class of a value that is an object with named fields, else None."""
     return field.type if isinstance(field.type, type) and attrs.has(field.type) else None
 
 
@@ -101,7 +101,7 @@ def _options(kind: Any) -> str:
 
 
 def readme_page() -> str:
-    """`README.md`."""
+    """Return `README.md`."""
     rows = "\n".join(f"| {' | '.join(row)} |" for row in _rows(Values, default_values(), ""))
     return _README.format(rows=rows)
 

@@ -1,7 +1,8 @@
-"""Manifests with conditions and loops in them, written as a Go template of YAML.
+"""Manifests with conditions and loops, written as a Go template of YAML.
 
-A manifest is plain data, as everywhere; where a part depends on values it has one of the classes below, and a text
-has `⟦an expression⟧`. No other construct of the language is used, so that the templates read alike.
+A manifest is plain data, as everywhere. A part that depends on values is one of the classes below, and a text may
+contain `⟦an expression⟧`. No other construct of the template language is used, so that all templates have the same
+style.
 """
 
 import json
@@ -18,7 +19,7 @@ _EXPRESSION: Final = re.compile(r"⟦([^⟧]*)⟧")
 
 @attrs.frozen
 class When:
-    """A key of a mapping that is there where the condition holds."""
+    """A key of a mapping that is present if the condition holds."""
 
     condition: str
     key: str
@@ -26,14 +27,14 @@ class When:
 
 @attrs.frozen
 class Spread:
-    """In the place of a key: the entries of a mapping among the values, where it has any."""
+    """A placeholder for a key: the entries of a mapping among the values, if it has any."""
 
     expression: str
 
 
 @attrs.frozen
 class Yaml:
-    """A value that is taken as a whole."""
+    """A value that is inserted as a whole, as YAML."""
 
     expression: str
 
@@ -47,7 +48,7 @@ class Number:
 
 @attrs.frozen
 class Guard:
-    """Items of a list, or whole documents, that are there where the condition holds."""
+    """Items of a list, or whole documents, that are present if the condition holds."""
 
     condition: str
     items: Sequence[Any]
@@ -55,14 +56,17 @@ class Guard:
 
 @attrs.frozen
 class Rest:
-    """In the place of an item: the items of a list among the values."""
+    """A placeholder for an item: the items of a list among the values."""
 
     expression: str
 
 
 @attrs.frozen
 class Each:
-    """Items of a list, or whole documents, for each of several values. `begin` sets variables in each round."""
+    """Items of a list, or whole documents, repeated for each of several values.
+
+    `begin` sets variables in each round.
+    """
 
     head: str
     items: Sequence[Any]
@@ -70,7 +74,7 @@ class Each:
 
 
 def template(documents: Iterable[Any], begin: Sequence[str] = ()) -> str:
-    """The documents as the text of a template."""
+    """Return the documents as the text of a template."""
     return "\n".join([*(f"{{{{- {line} }}}}" for line in begin), *_documents(documents)]) + "\n"
 
 
@@ -155,17 +159,17 @@ def _scalar(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A value as YAML on one line, as short as it may be."""
+    """Return a value as YAML on one line, in its shortest form."""
     text = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True).strip()
     text = text.removesuffix("...").strip()
     if "\n" in text:
         text = json.dumps(value, ensure_ascii=False)
-    # Braces of somebody else's language are a text of ours.
+    # Double braces in a manifest's own text must not be evaluated as a template: they are quoted.
     return f"{{{{ {json.dumps(value, ensure_ascii=False)} | quote }}}}" if "{{" in text else text
 
 
 def with_texts(document: Any, texts: Mapping[str, str]) -> Any:
-    """The document with some of its texts as others."""
+    """Return the document with some of its texts replaced."""
     match document:
         case Mapping():
             return {key: with_texts(value, texts) for key, value in document.items()}
@@ -181,7 +185,7 @@ def with_texts(document: Any, texts: Mapping[str, str]) -> Any:
 
 
 def either(condition: str, positive: Any, negative: Any) -> Any:
-    """One manifest that is `positive` where the condition holds, and else `negative`."""
+    """Return one manifest that is `positive` if the condition holds, else `negative`."""
     match positive, negative:
         case Mapping(), Mapping():
             return {

@@ -1,7 +1,7 @@
-"""The templates of the chart: what `manifests` prints, with what depends on values taken from them.
+"""The templates of the chart: the manifests of `manifests`, with the parts that depend on values.
 
-The manifests come from the same functions; here stands only which value decides on which part. A test compares what
-Helm makes of the templates with what `manifests --values` prints.
+The manifests come from the same functions; this module only decides which value determines which part. A test compares
+what Helm renders from the templates with what `manifests --values` prints.
 """
 
 from base64 import b64encode
@@ -27,8 +27,11 @@ from vworkspace_core.controller.shard import Shard
 from vworkspace_core.install import access
 
 KEEP: Final = {"helm.sh/resource-policy": "keep"}
-"""On the CRDs, since whoever deletes one deletes every object of its kind (U3), and on the accounts that Flux installs
-releases as: applications run on."""
+"""The annotation that makes Helm keep an object.
+
+It is on the CRDs, since deleting a CRD deletes every object of its kind, and on the accounts that Flux installs
+releases as, so that applications continue to run.
+"""
 
 _V: Final = "$.Values."
 _NAMESPACE: Final = "⟦$.Release.Namespace⟧"
@@ -40,7 +43,7 @@ _WITH_HOOKS: Final = attrs.evolve(_PLAIN, cert_manager=True)
 
 
 def templates() -> Mapping[str, str]:
-    """Text by path below `templates/`."""
+    """Return the text of each template by its path below `templates/`."""
     return {
         "_helpers.tpl": _HELPERS,
         "crds.yaml": template([Guard(f"{_V}crds.install", list(_crds()))]),
@@ -57,7 +60,7 @@ def _crds() -> Iterator[Any]:
 
 
 def _kept(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Helm leaves it where it is when it is no longer asked for."""
+    """Return the manifest with the annotation that makes Helm keep it when it is no longer rendered."""
     metadata = manifest["metadata"]
     return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **KEEP}}}
 
@@ -82,7 +85,7 @@ def _rbac() -> Iterator[Any]:
 
 
 def _each_either(condition: str, positive: Iterable[Any], negative: Iterable[Any]) -> Iterator[Any]:
-    """The same documents, whose parts differ."""
+    """Return the documents with both variants of the parts that differ."""
     return (either(condition, one, other) for one, other in zip(positive, negative, strict=True))
 
 
@@ -93,7 +96,7 @@ def _tenants() -> Iterator[Any]:
     count = len(list(accounts(name, options)))
     own, local = (list(tenant(name, attrs.evolve(options, agent=agent)))[:-count] for agent in (True, False))
     documents = [*_each_either(_AGENT, own, local)]
-    # The account, its Role and its binding; and what Operations run as.
+    # The account, its Role and its binding, then the account that Operations run as.
     account, of_role, binding, runner = accounts(name, options)
     _, other_binding, _ = accounts(name, role)
     *_, working, role_of_workflows, binding_of_workflows = accounts(name, attrs.evolve(options, workflows=True))
@@ -140,7 +143,8 @@ _OF_EACH_SHARD: Final = (
 
 
 def _workload() -> Iterator[Any]:
-    # Of several shards, so that its names and labels are there; they become those of any.
+    # Rendered with several shards, so that their names and labels are present; these become the names and labels of any
+    # shard.
     options = attrs.evolve(_WITH_HOOKS, image=f'⟦include "{NAME}.image" $⟧', shards=2)
     account, *of_shard = list(workload(options))[:3]
     annotations = f"{_V}serviceAccount.annotations"
@@ -151,7 +155,7 @@ def _workload() -> Iterator[Any]:
 
 
 def _labelled(document: Any) -> Any:
-    """With the label of a shard where there are several."""
+    """Return the document with a shard's label only if there are several shards."""
     match document:
         case Mapping():
             plain = {key: _labelled(value) for key, value in document.items() if key != SHARD_LABEL}
@@ -216,7 +220,7 @@ def _container(container: Mapping[str, Any]) -> dict[Any, Any]:
 
 
 def _of_hooks(items: Iterable[Any], of_a_box: Any) -> list[Any]:
-    """Those of the webhooks where there are any, and one of each box."""
+    """Return the items, with the webhooks' one only if they are enabled, and one for each box."""
     *others, last = items
     return [*others, Guard(_HOOKS, [last]), Each(f"$index, $box := {_V}boxes", [of_a_box])]
 
@@ -240,7 +244,7 @@ def _arguments() -> Iterator[Any]:
 
 
 def _profile(profile: Profile, *, agent: bool) -> str:
-    """The settings of a profile as they stand among the values."""
+    """Return the settings of a profile in the form of the chart's values."""
     values = {camel(name): value for name, value in profile_settings(profile, agent=agent).items()}
     return "\n".join(
         f"{name}: {value if value in ('true', 'false') else _quoted(value)}" for name, value in values.items()

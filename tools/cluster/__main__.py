@@ -16,11 +16,11 @@ from tools.cluster.up import VARIABLE, pins_of, running
 
 _BARE = ("tests/e2e", "tests/conformance")
 _WHOLE = ("tests/cluster", "tests/e2e/test_pull_sequence.py", "-k", "cluster")
-"""Stories of the whole operator, too: those that are played in a cluster, and not in process."""
+"""Tests of the whole operator, too: those whose world is a cluster, instead of in process."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the arguments say; return the exit status."""
+    """Execute the command in the arguments; return the exit status."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     if not has_go():
@@ -78,7 +78,7 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _test(options: argparse.Namespace) -> int:
-    """Run e2e and conformance on bare kube-apiservers, one a worker, then tests/cluster on a whole cluster."""
+    """Run e2e and conformance tests on one kube-apiserver per worker, then tests/cluster on a whole cluster."""
     programs = build(pins_of(_wanted(options)), _say)
     if not options.rest and (status := _pytest({"KUBEBUILDER_ASSETS": str(programs)}, _BARE)):
         return status

@@ -1,4 +1,4 @@
-"""Building the pinned programs with the ordinary go client, into a cache outside the checkout."""
+"""The build of the pinned programs with the ordinary go client, into a cache outside the checkout."""
 
 import fcntl
 import json
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from tools.cluster.pins import FLAGS, Pin, hash_of, read_pins
 
 Say: TypeAlias = Callable[[str], None]
-"""Takes a line about progress."""
+"""A function that prints a line about progress."""
 
 WITHOUT_GO: Final = (
     "Go is not installed: no cluster of real controllers can be built; make test and make demo need none (the embedded "
@@ -24,26 +24,26 @@ WITHOUT_GO: Final = (
 
 
 _AT_ONCE: Final = 2
-"""How many pins are built at once: the linker of one uses a single core, and the compiler of another has the rest."""
+"""The number of pins that are built at once: while one is linked on a single core, another is compiled on the rest."""
 
 
 class CannotBuild(Exception):
-    """A program that cannot be built; the message is one line for a person, then what Go says."""
+    """A program cannot be built; the message is one line for users, then Go's output."""
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder that holds what was built, outside the checkout."""
+    """Return the folder of the cached builds, outside the checkout."""
     base = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".cache"
     return Path(base) / "vworkspace-operator" / "cluster"
 
 
 def has_go() -> bool:
-    """Say whether the go client is on the PATH."""
+    """Report whether the go client is on the PATH."""
     return shutil.which("go") is not None
 
 
 def build(names: Iterable[str], say: Say) -> Path:
-    """Build what the cache lacks of these pins; return a folder with all their programs. Raises CannotBuild."""
+    """Build the programs of these pins that the cache lacks; return a folder with all of them. Raises CannotBuild."""
     pins = [read_pins()[name] for name in names]
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def build(names: Iterable[str], say: Say) -> Path:
 
 
 def _build(pin: Pin, home: Path, say: Say) -> None:
-    """Build the programs of a pin into a folder that is there when all of them are."""
+    """Build the programs of a pin into a folder that appears only when all of them are built."""
     if not has_go():
         raise CannotBuild(WITHOUT_GO)
     began = time.monotonic()
@@ -77,14 +77,14 @@ def _build(pin: Pin, home: Path, say: Say) -> None:
 
 
 def module_folder(pin: Pin, module: str) -> Path:
-    """Return where the module cache holds a module that a pin requires: definitions of kinds are read there."""
+    """Return the folder of a required module in the module cache, for reading its CRDs."""
     _go(["mod", "download", module], pin)
     listed = json.loads(_go(["list", "-m", "-json", module], pin))
     return Path(listed["Dir"])
 
 
 def _go(arguments: list[str], pin: Pin) -> str:
-    """Run the go client in the folder of a pin. Raises CannotBuild with the end of what it says."""
+    """Run the go client in the folder of a pin. Raises CannotBuild with the end of its output."""
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
     ended = subprocess.run(
         ["go", *arguments], cwd=pin.folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
@@ -97,7 +97,7 @@ def _go(arguments: list[str], pin: Pin) -> str:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep a second build of the same programs waiting."""
+    """Hold a lock while the block runs, so that a second build of the same programs waits."""
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

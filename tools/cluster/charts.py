@@ -1,7 +1,7 @@
-"""Charts of our own making, in the folder `charts`: each is as small as the point that it makes.
+"""Our own charts, in the folder `charts`: each as small as its purpose allows.
 
-`web` is an application, `settings` one ConfigMap without pods, `hooked` has a hook, `defining` a definition of a kind,
-`broken` a bad template, `large` is 1 MB. `pod` and `hook` of the values say what becomes of their pods (stages.yaml).
+`web` is an application, `settings` one ConfigMap without pods, `hooked` has a hook, `defining` a CRD, `broken` a faulty
+template, `large` is 1 MB. The values `pod` and `hook` set what becomes of their pods (stages.yaml).
 """
 
 import base64
@@ -28,7 +28,10 @@ _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 
 
 def packaged(name: str, version: str, values: Mapping[str, object] | None = None, like: str = "") -> bytes:
-    """Return a chart as `helm package` writes it, the same bytes for the same arguments; `like` has its templates."""
+    """Return a chart as `helm package` writes it, the same bytes for the same arguments.
+
+    `like` is the chart whose templates it has.
+    """
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for path, content in _files(name, version, values or {}, like or name):
@@ -53,7 +56,7 @@ def _metadata(name: str, version: str) -> dict[str, str]:
 
 
 class Repository:
-    """Where charts are pushed: one listener of `front`, a place of its own for each user of the cluster."""
+    """The registry to which a test pushes charts: one listener of `front`, and a path of its own."""
 
     def __init__(self, address: str, place: str, authority: str = "", basic: str = "") -> None:
         self.address = address
@@ -64,16 +67,16 @@ class Repository:
 
     @property
     def oci(self) -> str:
-        """Return what `chart.url` of an application says for OCI."""
+        """Return the `chart.url` of an application for the OCI registry."""
         return f"oci://{self.address}/{self.place}"
 
     @property
     def http(self) -> str:
-        """Return what `chart.url` of an application says for an HTTP repository."""
+        """Return the `chart.url` of an application for the HTTP repository."""
         return f"{self._scheme}://{self.address}/charts/{self.place}"
 
     def push(self, name: str, version: str, values: Mapping[str, object] | None = None, like: str = "") -> str:
-        """Push a chart to the OCI registry under its version as the tag; return its digest."""
+        """Push a chart to the OCI registry, with its version as the tag; return its digest."""
         content, config = packaged(name, version, values, like), json.dumps(_metadata(name, version)).encode()
         layers = [self._blob(name, content, _CONTENT)]
         manifest = {
@@ -87,7 +90,7 @@ class Repository:
         return _digest(body)
 
     def publish(self, *charts: tuple[str, str]) -> None:
-        """Put charts (name and version each) into the HTTP repository; its index then has these and no others."""
+        """Publish charts (name and version each) in the HTTP repository, whose index then has only these."""
         entries: dict[str, list[dict[str, Any]]] = {}
         for name, version in charts:
             content, file = packaged(name, version), f"{name}-{version}.tgz"
@@ -98,7 +101,7 @@ class Repository:
         self._call("PUT", f"/charts/{self.place}/index.yaml", index.encode())
 
     def fail(self, status: int) -> None:
-        """Answer everything of this place with an HTTP status from now on; 0 ends it."""
+        """Answer every request to this path with an HTTP status from now on; 0 ends it."""
         self._call("PUT", f"/-/faults/{self.place}", str(status).encode())
 
     def _blob(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
@@ -108,7 +111,7 @@ class Repository:
         return {"mediaType": media_type, "digest": digest, "size": len(content)}
 
     def _call(self, verb: str, path: str, body: bytes = b"", content_type: str = "") -> str:
-        """Return the Location that the answer names, a path."""
+        """Send a request and return the path of the answer's Location."""
         request = urllib.request.Request(f"{self._scheme}://{self.address}{path}", body, method=verb)
         if self._basic:
             request.add_header("authorization", "Basic " + base64.b64encode(self._basic.encode()).decode())

@@ -1,4 +1,4 @@
-"""What a cluster consists of: each component with its programs, its kinds, its commands."""
+"""The components of a cluster, each with its programs, kinds and commands."""
 
 import ssl
 import urllib.error
@@ -17,22 +17,22 @@ STAGES: Final = Path(__file__).resolve().parent / "stages.yaml"
 
 @attrs.frozen
 class Site:
-    """What a component's commands are made of: programs, a folder for its files, the kubeconfig, free ports."""
+    """The context of a component's commands: programs, a folder for its files, the kubeconfig, free ports."""
 
     programs: Path
     folder: Path
     kubeconfig: Path
     port: Callable[[], int]
     trusted: Path
-    """Authorities that controllers trust, the registries' own among them."""
+    """The certificate authorities that controllers trust, including the registries' own."""
 
 
 @attrs.frozen
 class Component:
-    """Something that can be asked for by name.
+    """A component of a cluster that can be chosen by its name.
 
-    `crds` are files of definitions, as (pin, module, pattern in its folder); `namespaces` and `objects` have to
-    be there.
+    `crds` are files of CRDs, as (pin, module, pattern in its folder); `namespaces` and `objects` are created before it
+    starts.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Component:
 
 
 def answers(url: str, *, authority: str = "", token: str = "") -> bool:
-    """Say whether an address answers 200; without its authority any certificate will do."""
+    """Report whether an address answers 200; without an authority any certificate is accepted."""
     trust = ssl.create_default_context(cadata=authority) if authority else ssl._create_unverified_context()
     request = urllib.request.Request(url, headers={"authorization": f"Bearer {token}"} if token else {})
     try:

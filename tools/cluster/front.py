@@ -1,7 +1,7 @@
-"""Registries as applications meet them: TLS, credentials, an authority that is not trusted, faults on demand.
+"""Registries as applications meet them: with TLS, credentials, an untrusted authority, and faults on demand.
 
-`/v2/` is the pinned OCI registry, which has none of that; `/charts/` is an HTTP chart repository of this process.
-Four listeners share both. A fault is asked for by the first part of a path, which a test takes for itself.
+`/v2/` is the pinned OCI registry, which has none of these; `/charts/` is an HTTP chart repository in this process. Four
+listeners share both. A fault is set for the first segment of a path, which each test chooses for itself.
 """
 
 import base64
@@ -20,7 +20,7 @@ from vworkspace_apiserver.http.authority import certificates_for
 from vworkspace_apiserver.http.certificates import Certificates
 
 HOST: Final = "127.0.0.2"
-"""Loopback, and yet no address for which registry clients fall back to HTTP."""
+"""A loopback address for which registry clients do not fall back to HTTP, as they do for 127.0.0.1."""
 USER: Final = "puller"
 PASSWORD: Final = "correct-horse"
 _BASIC: Final = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
@@ -29,7 +29,7 @@ _DROPPED: Final = frozenset({"connection", "host", "keep-alive", "transfer-encod
 
 @attrs.define
 class Shared:
-    """What the listeners share: the registry behind, files by path, faults by the first part of a path."""
+    """The state that the listeners share: the OCI registry's port, files by path, faults by first path segment."""
 
     registry: int
     files: dict[str, bytes] = attrs.field(factory=dict)
@@ -38,7 +38,7 @@ class Shared:
 
 @attrs.frozen
 class Addresses:
-    """Host and port of each listener, and the authority (PEM) that signed the trusted ones."""
+    """The host and port of each listener, and the authority (PEM) that signed the trusted ones."""
 
     plain: str
     trusted: str
@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
     scheme: str
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep quiet."""
+        """Log nothing."""
 
     def do_any(self) -> None:
         """Answer any request."""
@@ -119,7 +119,7 @@ class _Server(ThreadingHTTPServer):
 
     @classmethod
     def listening(cls, shared: Shared, certificates: Certificates | None, *, asks: bool) -> Self:
-        """Return a listener of its own, at work."""
+        """Return a new listener that already serves."""
         handler = type("Handler", (_Handler,), {"shared": shared, "asks": asks})
         server = cls((HOST, 0), handler)
         if certificates is not None:
@@ -129,7 +129,7 @@ class _Server(ThreadingHTTPServer):
         return server
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep quiet: a client that does not trust the certificate hangs up."""
+        """Report nothing: clients that do not trust the certificate break the connection."""
 
     @property
     def address(self) -> str:
@@ -138,7 +138,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def serving(registry: int) -> Iterator[Addresses]:
-    """Serve the registry on that port of 127.0.0.1 with its four faces until the block is left."""
+    """Serve the registry on that port of 127.0.0.1 through four listeners while the block runs."""
     shared = Shared(registry)
     ours, theirs = (certificates_for((HOST,), datetime.now(UTC)) for _ in range(2))
     servers = [

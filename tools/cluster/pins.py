@@ -1,4 +1,4 @@
-"""Which versions of the real programs are built: one small Go module a tool, `go.mod` with its `tool` lines."""
+"""The versions of the real programs: one small Go module per tool, a `go.mod` with its `tool` lines."""
 
 import hashlib
 import re
@@ -23,7 +23,7 @@ class Program:
 
 @attrs.frozen
 class Pin:
-    """One Go module of ours: its folder, what it builds, and the version of the module that holds that."""
+    """One Go module of ours: its folder, its programs, and the version of the module that has their packages."""
 
     folder: Path
     programs: tuple[Program, ...]
@@ -32,7 +32,7 @@ class Pin:
 
     @property
     def linker_flags(self) -> str:
-        """Return what the linker is to write into the programs: Kubernetes takes its version from there."""
+        """Return the linker's flags; Kubernetes' programs get their version from them."""
         if self.module != "k8s.io/kubernetes":
             return "-s -w"
         major, minor, _ = self.version.removeprefix("v").split(".")
@@ -44,7 +44,7 @@ class Pin:
 
 
 def read_pin(folder: Path) -> Pin:
-    """Return what a folder with a `go.mod` pins. Raises ValueError where it names no tool, or not its module."""
+    """Return the pin in a folder with a `go.mod`. Raises ValueError if it has no tool, or not the tool's module."""
     text = (folder / "go.mod").read_text(encoding="utf-8")
     packages = [package for block, single in _BLOCK.findall(text) for package in (block.split() or [single])]
     if not packages:
@@ -69,7 +69,7 @@ def read_pins(folder: Path = FOLDER) -> dict[str, Pin]:
 
 
 def hash_of(*pins: Pin) -> str:
-    """Return what changes whenever something else would be built."""
+    """Return a hash of everything that determines the build."""
     digest = hashlib.sha256(" ".join(FLAGS).encode())
     for pin in sorted(pins, key=lambda pin: pin.folder):
         digest.update(pin.linker_flags.encode())

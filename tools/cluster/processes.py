@@ -1,4 +1,4 @@
-"""Processes of a cluster: started in order, started again when they die as a kubelet would, ended by their ids."""
+"""The processes of a cluster: started in order, restarted when they die, as by a kubelet, ended by their ids."""
 
 import json
 import os
@@ -13,20 +13,20 @@ from typing import Final
 import attrs
 
 GRACE: Final = 10.0
-"""Seconds that a process gets to end after SIGTERM."""
+"""The seconds that a process gets to end after SIGTERM."""
 AGAIN: Final = 1.0
-"""Seconds until a process that died starts again."""
+"""The seconds until a process that died is started again."""
 PATIENCE: Final = 240.0
-"""Seconds that a process gets to answer: far more than it needs, on a machine that is busy too."""
+"""The seconds that a process gets to answer: far more than it needs, even on a busy machine."""
 
 
 class CannotStart(Exception):
-    """A process that does not come up; the message says which, and shows the end of its log."""
+    """The failure of a process to start; the message has its name and the end of its log."""
 
 
 @attrs.frozen
 class Command:
-    """What is run under a name; `is_ready` says whether it answers."""
+    """A named command; `is_ready` reports whether the process answers."""
 
     name: str
     arguments: Sequence[str]
@@ -69,11 +69,11 @@ class Processes:
             time.sleep(0.1)
 
     def tail(self, command: Command) -> str:
-        """Return the end of a log."""
+        """Return the end of a process's log."""
         return "\n".join(self._log(command).read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
 
     def end(self) -> None:
-        """End all, the last one first, each by its id."""
+        """End all processes, the last one first, each by its id."""
         self._ending.set()
         self._watch.join()
         for running in reversed(self._running):
@@ -90,7 +90,7 @@ class Processes:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **command.environment},
-                start_new_session=True,  # Ctrl-C reaches us alone: they end in order
+                start_new_session=True,  # Ctrl-C must reach only this process, which ends the others in order
             )
 
     def _revive(self) -> None:
@@ -101,7 +101,7 @@ class Processes:
                     self._write()
 
     def _revive_one(self, running: _Running) -> bool:
-        """Start a process again a while after it died; say whether it was."""
+        """Restart a process some time after it died; return whether it was restarted."""
         if running.process.poll() is None:
             return False
         running.died = running.died or time.monotonic()

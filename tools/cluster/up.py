@@ -1,4 +1,4 @@
-"""A cluster of real controllers, up while a block lasts."""
+"""A cluster of real controllers that runs for the duration of a `with` block."""
 
 import json
 import secrets
@@ -31,15 +31,15 @@ from vworkspace_kit.kube_apiserver import (
 )
 
 VARIABLE: Final = "VWORKSPACE_CLUSTER"
-"""The environment variable that names the folder of a running cluster, for tests."""
+"""The environment variable with the folder of a running cluster, for tests."""
 NODES: Final = 2
 _SERVED: Final = 120.0
-"""Seconds until definitions are served."""
+"""The seconds until CRDs are served."""
 
 
 @attrs.frozen
 class Cluster:
-    """What a user of a running cluster needs; `cluster.json` of its folder holds the same."""
+    """The paths and addresses of a running cluster, also stored in `cluster.json` of its folder."""
 
     folder: Path
     kubeconfig: Path
@@ -56,11 +56,11 @@ class Cluster:
         return cls(*places, registries, tuple(held["components"]))
 
     def process(self, name: str) -> int:
-        """Return the id that a process has now: one that is killed starts again with another."""
+        """Return the current id of a process: a killed process is restarted with another."""
         return int(json.loads((self.folder / "processes.json").read_text(encoding="utf-8"))[name])
 
     def log(self, name: str) -> str:
-        """Return everything that a process has logged."""
+        """Return the whole log of a process."""
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
 
@@ -71,9 +71,11 @@ def pins_of(wanted: Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def running(wanted: Sequence[str], say: Say, *, keep: bool = False, audit: str = "") -> Iterator[Cluster]:
-    """Bring a cluster up with what is wanted of `CHOICE`, and take it down. Raises CannotBuild, CannotStart.
+    """Start a cluster with the chosen components of `CHOICE`, and stop it after the block.
 
-    `keep` leaves its folder, with data and logs; `audit` is a policy by which kube-apiserver writes `audit.log`.
+    Raises CannotBuild, CannotStart.
+
+    `keep` preserves its folder, with data and logs; `audit` is kube-apiserver's policy for `audit.log`.
     """
     components = [COMPONENTS[name] for name in (*ALWAYS, *wanted)]
     programs = build(pins_of(wanted), say)
@@ -145,7 +147,7 @@ def _registries(stack: ExitStack, processes: Processes, site: Site) -> Addresses
 
 
 def _install(components: Iterable[Component], programs: Path, folder: Path) -> None:
-    """Apply namespaces, definitions and nodes."""
+    """Apply the components' namespaces, CRDs and objects, and the nodes."""
     pins, kubectl = read_pins(), [str(programs / "kubectl"), f"--kubeconfig={folder / 'kubeconfig'}"]
     files = [
         file

@@ -3,7 +3,7 @@
 A set is a tree of dicts, exactly the JSON of `fieldsV1`: each key is a path element, its value the subtree
 below it. An element belongs to the set itself when its subtree is empty or holds the key `.`:
 
-{"f:spec": {"f:size": {}, "f:tags": {".": {}, 'v:"a"': {}}}}
+    {"f:spec": {"f:size": {}, "f:tags": {".": {}, 'v:"a"': {}}}}
 
 holds `.spec.size`, `.spec.tags` and `.spec.tags[="a"]`, but not `.spec`. Sets are values: no function here
 changes its arguments, and results may share subtrees with them.
