@@ -247,7 +247,7 @@ def _prunes(
 ) -> tuple[Delete, ...]:
     """Return deletes of objects that we control and no longer want, once the new ones are in use (REC-14, PH-3).
 
-    Until then a few stay for a return to them; a number that limits an instance that changes often and is never ready.
+    Until then a few stay, to return to. Their number is limited, since an instance may change often and never be ready.
     """
     if not (unwanted := _unwanted(source, desired, observed)):
         return ()

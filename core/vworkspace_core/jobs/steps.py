@@ -19,7 +19,7 @@ from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, tombstone_of
 
 _BACKOFF: Final = Backoff(0.25, LONGEST_RETRY)
-"""From a quarter of a second, doubling to a minute."""
+"""At first a quarter to half of a second, doubling up to a minute."""
 
 
 @attrs.frozen
