@@ -6,7 +6,7 @@ from vworkspace_core.ports import KubernetesEvent
 
 
 def unmanaged(ref: ObjectRef, manifest: Manifest) -> KubernetesEvent | None:
-    """Return the Event that says so; None for an object that the operator acts on, or that is being deleted."""
+    """Return the Event that the operator ignores the object; None if it acts on it, or if it is being deleted."""
     if get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE or metadata(manifest).get(
         "deletionTimestamp"
     ):

@@ -35,7 +35,7 @@ _REFUSED: Final = re.compile(
 class Right:
     """A verb on a resource (`helmreleases`, `operations/status`). `namespace` is empty at cluster scope.
 
-    `user` is the API server's name for the one who lacks it; it is not part of the right's identity.
+    `user` is the user who lacks the right, as the API server names it; it is not part of the right's identity.
     """
 
     verb: str

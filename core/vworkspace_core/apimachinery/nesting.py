@@ -68,7 +68,7 @@ def decode_answer(raw: bytes, *path: str | tuple[str, ...]) -> Any:
 
 
 def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str, ...]) -> T:
-    """Do the same as `decode_answer` with a decoder of a type that leaves the objects of `path` as they are."""
+    """Decode as `decode_answer` does, with a decoder whose type keeps the objects at `path` as plain mappings."""
     try:
         return _calmly(decode, raw)
     except RecursionError:

@@ -84,7 +84,7 @@ def _plain(text: str) -> str:
 
 
 def find_secret_material(values: Any, path: str = "") -> tuple[str, ...]:
-    """Return the paths of leaves of `values` (JSON) that are secret material, in document order, after `path`.
+    """Return the paths of leaves of `values` (JSON) that are secret material, in document order, each after `path`.
 
     Searches objects and lists at any depth, and stops when it has found as many as are reported (RUN-11). Texts and
     numbers in a list count under the key of the list, and `{name: DB_PASSWORD, value: …}` under that name. Empty texts

@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.meta import ConditionStatus
 
 IN_A_ROW: Final = 6
-"""The failures of an informer after which they are not passing: with its backoff, at least half a minute."""
+"""The failures in a row that show a lasting problem of an informer: with its backoff, at least half a minute."""
 
 
 @attrs.frozen

@@ -10,8 +10,8 @@ class Backoff:
     """Delays between `base` and `cap` seconds, doubling with every attempt.
 
     Attempt n waits between half of `base * 2**n` and all of it, kept inside the two bounds; `jitter` in [0, 1) chooses
-    where, and 1 gives all of it. So the first attempt waits between `base` and twice `base`, and even at the cap clients that failed together
-    come back at different times.
+    where, and 1 gives all of it. So the first attempt waits between `base` and twice `base`, and even at the cap
+    clients that failed together come back at different times.
     """
 
     base: float = 1.0

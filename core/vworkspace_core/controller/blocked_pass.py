@@ -34,7 +34,7 @@ class BlockedCause(StrEnum):
     TOO_DEEP = "ValidationFailed"
     """The object is nested so deeply that it cannot be judged."""
     TRANSIENT = "Transient"
-    """Retried; reported only while the status does not cover this generation."""
+    """A passing error, which is retried; reported only while the status does not cover this generation."""
 
 
 @attrs.frozen

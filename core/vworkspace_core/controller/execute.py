@@ -29,7 +29,7 @@ STATUS: Final = "status"
 """The verb recorded for a write of the source's status."""
 
 OnWrite: TypeAlias = Callable[[tuple[ObjectRef, str]], None]
-"""Called with an object and the resourceVersion that the server answered to a write of it."""
+"""A function to call with each written object and the resourceVersion that the server answered."""
 
 
 class StructuredObject(Protocol):

@@ -67,7 +67,7 @@ class Bounds:
     loop: float = 10.0
     """Silence of the event loop: a kubelet probes every ten seconds, and a garbage collection takes less."""
     slack: float = 30.0
-    """Added to the time limit of an informer or a reconcile: cancelling and cleaning up take a moment."""
+    """Time added to the limit of an informer or a reconcile: cancelling and cleaning up take a moment."""
     idle: float = 60.0
     """The longest time for which keys may wait while a worker is free."""
     stale: float = 900.0

@@ -125,7 +125,7 @@ def with_written_annotations(manifest: Manifest, live: Manifest, annotations: It
 
 @attrs.frozen
 class StatusHolder:
-    """Another field manager that holds a field of the status, and the command that takes it from it."""
+    """Another field manager that holds a field of the status, and the command that takes the field back."""
 
     manager: str
     field: str

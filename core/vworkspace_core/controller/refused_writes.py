@@ -34,7 +34,7 @@ def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
 
 
 def _listed(fields: Sequence[str]) -> str:
-    """List the paths, only so many that the command, which matters more, stays in the message."""
+    """List the first paths; not all, since the command after them is the more important part of the message."""
     named = ", ".join(fields[:_MOST_FIELDS])
     return named if len(fields) <= _MOST_FIELDS else f"{named} and {len(fields) - _MOST_FIELDS} more"
 

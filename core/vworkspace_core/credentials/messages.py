@@ -129,7 +129,7 @@ CredentialEvent: TypeAlias = (
 
 @attrs.frozen
 class WriteSecret:
-    """Write `stored` into the Secret if its token is still `expected` (empty: or if there is no Secret).
+    """A write of `stored` into the Secret if its token is still `expected` (empty: or if there is no Secret).
 
     Answered by SecretWritten, WriteFailed or SecretChanged.
     """
@@ -141,14 +141,14 @@ class WriteSecret:
 
 @attrs.frozen
 class RequestRotation:
-    """Request a new credential with the one in use; answered by Issued, RequestUnanswered or RequestRefused."""
+    """A request for a new credential with the one in use; answered by Issued, RequestUnanswered or RequestRefused."""
 
     number: int
 
 
 @attrs.frozen
 class RequestRegistration:
-    """Request a credential with a one-time token; answered as RequestRotation is."""
+    """A request for a credential with a one-time token; answered as RequestRotation is."""
 
     number: int
     token: str = attrs.field(repr=False)
@@ -160,7 +160,7 @@ TokenRequest: TypeAlias = RequestRotation | RequestRegistration
 
 @attrs.frozen
 class UseToken:
-    """Use this token from now on."""
+    """The token to use from now on."""
 
     token: str = attrs.field(repr=False)
 

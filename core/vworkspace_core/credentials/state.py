@@ -97,6 +97,6 @@ def retry(
 
 
 def given_up(state: CredentialState, message: str, now: datetime) -> CredentialStep:
-    """Report that the pending requests will get no new credential; remaining reasons are tried again later."""
+    """Fail the pending requests; a request of the Cluster object, or an expiry, is tried again later."""
     failed = (r.RequestsFailed(state.requests, message),) if state.requests else ()
     return attrs.evolve(state, requests=(), not_before=shifted(now, SLOW)), failed

@@ -33,7 +33,7 @@ class Settings:
     message_interval_seconds: float = 60.0
     """A status that differs only in what Flux is busy with is written at most this often."""
     source_grace_seconds: float = 60.0
-    """A settled release is called degraded only after its source has been in trouble this long."""
+    """The time for which a source must fail before a settled release counts as degraded."""
     source_wait_seconds: float = 15.0
     """The time for which Flux's bare SourceNotReady counts as progress before it counts as unreachable."""
     stuck_ready_seconds: float = 60.0

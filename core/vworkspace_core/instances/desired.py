@@ -35,8 +35,10 @@ from vworkspace_core.instances.service_accounts import release_account
 DOWNSTREAM_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
 """Every kind that an instance may own, in the order of deletion: the release goes before what it reads."""
 
+# Flux watches a ConfigMap or Secret of `valuesFrom` only if it has this label.
 _WATCH = "reconcile.fluxcd.io/watch"
 _VALUES_KEY = "values.yaml"
+# The layer of an OCI artifact that is the chart's archive (source-controller: OCIRepository `layerSelector`).
 _CHART_LAYER = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "operation": "copy"}
 
 

@@ -108,6 +108,7 @@ def classify(
         return ClassifiedRelease(
             ReleaseState.SUSPENDED, "the HelmRelease is suspended", released_before=was_released(status)
         )
+    # The CRD of HelmRelease sets observedGeneration to -1 on a new object (helm-controller: helmrelease_types.go).
     if not status.get("conditions") and status.get("observedGeneration", -1) == -1:
         return ClassifiedRelease(ReleaseState.PENDING, WAITING)
     conditions = {
@@ -143,6 +144,7 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
     early = condition.get("reason") in _NEVER_ATTEMPTED and condition.get("observedGeneration") == observed.generation
     if not ours and not early:
         return None
+    # A successful rollback leaves Ready=False too: only Remediated shows it (helm-controller: reconcile/release.go).
     back = observed.condition("Remediated").get("reason") == "RollbackSucceeded"
     return ClassifiedRelease(
         ReleaseState.ROLLED_BACK if back else ReleaseState.STALLED,

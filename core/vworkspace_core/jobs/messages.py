@@ -198,7 +198,7 @@ JobEvent: TypeAlias = (
 
 @attrs.frozen
 class PutRecord:
-    """Write the record; answered by Recorded, RecordRefused or StepFailed."""
+    """A write of the record; answered by Recorded, RecordRefused or StepFailed."""
 
     job_id: str
     record: JobRecord = attrs.field(repr=False)
@@ -206,14 +206,14 @@ class PutRecord:
 
 @attrs.frozen
 class SendAck:
-    """Ack until there is an answer: Acked or JobGone, with AckLost for every try without one."""
+    """An ack, sent until there is an answer: Acked or JobGone, with AckLost for every try without one."""
 
     job_id: str
 
 
 @attrs.frozen
 class Inspect:
-    """Read the live object, its namespace and the tombstones; answered by Inspected or StepFailed.
+    """A read of the live object, its namespace and the tombstones; answered by Inspected or StepFailed.
 
     `ref` is None for a job about no object; `object_key` is the argument of `JobStore.newest`.
     """
@@ -226,7 +226,7 @@ class Inspect:
 
 @attrs.frozen
 class ApplyForJob:
-    """Server-side apply; answered by Applied, Conflicted, PreconditionFailed, EffectRefused or StepFailed."""
+    """A server-side apply; answered by Applied, Conflicted, PreconditionFailed, EffectRefused or StepFailed."""
 
     job_id: str
     ref: ObjectRef
@@ -236,7 +236,7 @@ class ApplyForJob:
 
 @attrs.frozen
 class CancelOperation:
-    """Request the cancellation of exactly this version of an Operation.
+    """A request to cancel exactly this version of an Operation.
 
     Answered by Applied, PreconditionFailed, EffectRefused or StepFailed. An Operation that has started meanwhile has
     another version and is left alone.
@@ -250,9 +250,9 @@ class CancelOperation:
 
 @attrs.frozen
 class DeleteForJob:
-    """Delete the object with this uid; answered by DeleteSent (for NotFound too), PreconditionFailed, EffectRefused or
+    """A delete of the object with this uid.
 
-    StepFailed.
+    Answered by DeleteSent (for NotFound too), PreconditionFailed, EffectRefused or StepFailed.
     """
 
     job_id: str
@@ -262,7 +262,7 @@ class DeleteForJob:
 
 @attrs.frozen
 class RotateCredential:
-    """Rotate the credential, once for `key`; answered by Rotated, EffectRefused or StepFailed."""
+    """A rotation of the credential, once for `key`; answered by Rotated, EffectRefused or StepFailed."""
 
     job_id: str
     key: str = ""
@@ -270,7 +270,7 @@ class RotateCredential:
 
 @attrs.frozen
 class PostStatus:
-    """Post progress, best effort: a newer status of the same job replaces it."""
+    """Progress to post, best effort: a newer status of the same job replaces it."""
 
     job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
@@ -278,7 +278,7 @@ class PostStatus:
 
 @attrs.frozen
 class PostResult:
-    """Post the result until there is an answer: ResultAccepted."""
+    """The result to post until there is an answer: ResultAccepted."""
 
     job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
@@ -286,7 +286,7 @@ class PostResult:
 
 @attrs.frozen
 class CloseRecord:
-    """Remove the record and keep the tombstone; answered by RecordClosed or StepFailed."""
+    """The removal of the record, with the tombstone to keep; answered by RecordClosed or StepFailed."""
 
     job_id: str
     tombstone: Tombstone | None

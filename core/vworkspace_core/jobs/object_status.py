@@ -85,7 +85,7 @@ def ended_at(live: Manifest | None) -> str:
 
 
 def is_called_off(live: Manifest) -> bool:
-    """Report whether its cancellation was requested; before its start that is final (OPS-11)."""
+    """Report whether the Operation's cancellation was requested; before its start that is final (OPS-11)."""
     return bool(get_path(live, "metadata", "annotations", CANCEL) == "true")
 
 

@@ -29,7 +29,10 @@ ClusterEffect = (
 )
 
 RotateCredential = Callable[[str], Awaitable[None]]
-"""Gets a new credential for a request, once, stores it durably, then uses it (PULL-8). Raises the ports' errors."""
+"""A function that gets a new credential for a request, once, stores it durably, then uses it (PULL-8).
+
+Raises the ports' errors.
+"""
 
 
 class JobPerformer:

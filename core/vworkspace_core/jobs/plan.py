@@ -83,7 +83,7 @@ class SlotHolder:
 
 @attrs.frozen
 class PlanApply:
-    """Apply exactly `manifest`."""
+    """An apply of exactly `manifest`."""
 
     manifest: Manifest
     uid: str
@@ -91,7 +91,7 @@ class PlanApply:
 
 @attrs.frozen
 class PlanDelete:
-    """Delete the object with this uid."""
+    """A delete of the object with this uid."""
 
     uid: str
     generation: int
@@ -99,7 +99,7 @@ class PlanDelete:
 
 @attrs.frozen
 class PlanRotate:
-    """Request a new credential."""
+    """A request for a new credential."""
 
 
 @attrs.frozen

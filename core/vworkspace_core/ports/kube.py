@@ -117,13 +117,13 @@ class KubeApi(Protocol):
         force: bool = False,
         dry_run: bool = False,
     ) -> Manifest:
-        """Apply on the server side. Raises Conflict, Stale (uid or resourceVersion), Invalid, NotFound (namespace)."""
+        """Send a server-side apply. Raises Conflict, Stale (uid or resourceVersion), Invalid, NotFound (namespace)."""
         ...
 
     async def apply_status(
         self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False
     ) -> Manifest:
-        """Apply `/status` on the server side. Raises NotFound, Conflict, Stale, Invalid."""
+        """Send a server-side apply to `/status`. Raises NotFound, Conflict, Stale, Invalid."""
         ...
 
     async def patch(

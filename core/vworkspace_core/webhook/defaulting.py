@@ -17,6 +17,7 @@ from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest
 
+# The longest `spec.releaseName` of a HelmRelease.
 _LONGEST_RELEASE: Final = 53
 
 Patch = list[dict[str, Any]]

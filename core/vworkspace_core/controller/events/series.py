@@ -1,4 +1,4 @@
-"""Kubernetes Events that are written: repeats grow a series, and no object floods its namespace (RUN-5).
+"""The choice of Kubernetes Events to write: repeats grow a series, and no object floods its namespace (RUN-5).
 
 A deterministic data structure; time is an argument. Expected flow: `observe` each event; `take` the next write; report
 its result with `wrote` or `failed`.
@@ -41,7 +41,7 @@ class Observed(StrEnum):
 
 @attrs.frozen
 class CreateEvent:
-    """POST this Event."""
+    """A POST of this Event."""
 
     event: KubernetesEvent
     manifest: dict[str, Any]
@@ -49,7 +49,7 @@ class CreateEvent:
 
 @attrs.frozen
 class UpdateSeries:
-    """Merge this into the Event."""
+    """A merge patch of this Event."""
 
     event: KubernetesEvent
     ref: ObjectRef
@@ -100,9 +100,10 @@ _Object: TypeAlias = tuple[ObjectRef, str]
 
 
 class EventSeries:
-    """The structure that the module describes. `instance` names the process in each Event; `waiting` limits the Events
+    """Events and their series, as the module describes. `instance` names the process in each Event; `waiting` limits
+    the
 
-    that are due.
+    Events that are due.
     """
 
     def __init__(self, instance: str, *, most: int = 4096, waiting: int = 1000) -> None:

@@ -289,8 +289,7 @@ def _stream_failed(state: InformerState, error: OperatorError, moment: InformerC
 
 
 def _went_quiet(state: InformerState, moment: InformerContext) -> InformerStep:
-    """List again: the peer or the network path may be dead, or the storage restored; or the server sends no
-    bookmarks."""
+    """List again: the connection may be dead (RUN-1), or the storage restored; or the server sends no bookmarks."""
     silences = state.silences + 1
     expected = state.bookmarked or silences < moment.policy.believe_silence
     quiet = attrs.evolve(state, silences=silences, bookmarks=expected)

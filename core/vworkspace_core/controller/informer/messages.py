@@ -27,7 +27,7 @@ class RelistCause(StrEnum):
     UNREADABLE = "unreadable"
     """The position itself was refused."""
     PERIODIC = "periodic"
-    """Done regularly, so that even an event that the server failed to send is noticed."""
+    """A regular relist, so that even an event that the server failed to send is noticed."""
 
 
 @attrs.frozen
@@ -96,7 +96,7 @@ def is_answer(event: InformerEvent) -> bool:
 
 @attrs.frozen
 class ReadPage:
-    """Read a page, the first one with an empty token; `limit` objects, 0 for as many as fit."""
+    """A request for a page, the first one with an empty token; `limit` objects, 0 for as many as fit."""
 
     continue_token: str = ""
     limit: int = 0
@@ -104,7 +104,7 @@ class ReadPage:
 
 @attrs.frozen
 class OpenStream:
-    """Close the stream, if one is open, and watch from `resource_version`.
+    """A request to close the stream, if one is open, and to watch from `resource_version`.
 
     The server is requested to end it after `timeout_seconds`; silence of `quiet_limit` seconds is `WentQuiet`.
     """
@@ -116,61 +116,61 @@ class OpenStream:
 
 @attrs.frozen
 class Wait:
-    """Close the stream, if one is open, and wait so many seconds or for a request to wake."""
+    """A wait of so many seconds or until a request to wake; an open stream is closed first."""
 
     seconds: float
 
 
 @attrs.frozen
 class BufferPage:
-    """Buffer a page outside the store's content."""
+    """A page to buffer outside the store's content."""
 
     items: Sequence[Manifest]
 
 
 @attrs.frozen
 class DiscardPages:
-    """Forget the buffered pages."""
+    """The end of an unfinished list: the buffered pages are forgotten."""
 
 
 @attrs.frozen
 class Replace:
-    """Make the buffered pages the content of the store."""
+    """The end of a list: the buffered pages become the content of the store."""
 
     resource_version: str
 
 
 @attrs.frozen
 class PutObject:
-    """Put an object into the store."""
+    """An object to put into the store."""
 
     object: Manifest
 
 
 @attrs.frozen
 class RemoveObject:
-    """Remove an object from the store; `object` is its last state."""
+    """An object to remove from the store, in its last state."""
 
     object: Manifest
 
 
 @attrs.frozen
 class Advance:
-    """Record that the store has seen everything up to this version."""
+    """The version up to which the store has seen everything."""
 
     resource_version: str
 
 
 @attrs.frozen
 class Relist:
-    """Count a relist in the statistics."""
+    """The start of a relist, for the statistics."""
 
     cause: RelistCause
 
 
 @attrs.frozen
 class ReportWatchError:
-    """Report a failure that will be retried, for the statistics and the log.
+    """A failure that will be retried, for the statistics and the log.
 
     `is_usual`: it also happens on a cluster where nothing changes, and indicates no problem.
     """

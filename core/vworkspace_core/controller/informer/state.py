@@ -49,7 +49,7 @@ class InformerPolicy:
     quiet_grace: float = 20.0
     """Silence after its timeout for which a stream is kept; above the adapter's own limit."""
     bookmark_silence: float = 85.0
-    """The same while bookmarks are expected: a kube-apiserver sends them every 60 to 75 s."""
+    """The quiet limit while bookmarks are expected: a kube-apiserver sends them every 60 to 75 s."""
     believe_silence: int = 3
     """After so many silent streams without any bookmark, the server is taken for one that sends none."""
     relist_after: float = 3600.0

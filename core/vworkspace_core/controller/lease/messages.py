@@ -61,14 +61,14 @@ LeaseEvent: TypeAlias = (
 
 @attrs.frozen
 class ReadLease:
-    """Read the lease; answered by LeaseRead, or LeaseRequestFailed after `timeout` seconds at the latest."""
+    """A read of the lease; answered by LeaseRead, or LeaseRequestFailed after `timeout` seconds at the latest."""
 
     timeout: float
 
 
 @attrs.frozen
 class CreateLease:
-    """Create the lease; answered by LeaseWritten, or LeaseRequestFailed after `timeout` seconds at the latest."""
+    """A create of the lease; answered by LeaseWritten, or LeaseRequestFailed after `timeout` seconds at the latest."""
 
     lease: Manifest
     timeout: float
@@ -76,7 +76,7 @@ class CreateLease:
 
 @attrs.frozen
 class UpdateLease:
-    """Replace the lease of this resourceVersion; answered by LeaseWritten, or LeaseRequestFailed after `timeout`
+    """An update of the lease at its resourceVersion; answered by LeaseWritten, or LeaseRequestFailed after `timeout`
     seconds."""
 
     lease: Manifest
@@ -85,14 +85,14 @@ class UpdateLease:
 
 @attrs.frozen
 class ReadPeers:
-    """List the Leases of the namespace; answered by PeersRead, or PeersUnread after `timeout` seconds."""
+    """A list of the Leases in the namespace; answered by PeersRead, or PeersUnread after `timeout` seconds."""
 
     timeout: float
 
 
 @attrs.frozen
 class SetTimer:
-    """Wait so many seconds, or for a ReleaseRequested."""
+    """A wait of so many seconds, or until ReleaseRequested."""
 
     seconds: float
 

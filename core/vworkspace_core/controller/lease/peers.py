@@ -70,7 +70,7 @@ class Peers:
     leases: Mapping[str, _Seen] = attrs.field(factory=dict)
 
     def observed(self, leases: Iterable[Manifest], *, base: str, own: str, now: float) -> "Peers":
-        """Return the peers after a list that has just arrived."""
+        """Return the peers updated by a list that has just arrived."""
         seen = dict(self.leases)
         for lease in leases:
             name, spec = str(metadata(lease).get("name")), get_path(lease, "spec")
