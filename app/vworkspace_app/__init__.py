@@ -13,4 +13,4 @@ def _version() -> str:
 
 
 VERSION = _version()
-"""Of the installed distribution, as its wheel says."""
+"""The version of the installed distribution, from its wheel."""

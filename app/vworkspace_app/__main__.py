@@ -1,6 +1,6 @@
-"""The command line's entry: one line on standard error for every error, exit status 2 for usage, 1 for failure.
+"""The entry of the command line: one line on standard error for every error, exit status 2 for usage, 1 for failure.
 
-Nothing here needs more than the core's packages: where the others are missing, that is what there is to say.
+This module needs no packages except the core's, so that it can report that others are missing.
 """
 
 import codecs
@@ -26,15 +26,15 @@ def main() -> None:
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
-    """What a terminal cannot show as JSON escapes it, so that JSON stays JSON: no reason to fail."""
+    """Escape characters that the terminal cannot show as JSON does, so that JSON stays JSON and printing works."""
     assert isinstance(error, UnicodeEncodeError)
     text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{text[i : i + 2].hex()}" for i in range(0, len(text), 2)), error.end
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit status; problems are told in one line on standard error."""
-    # The parser takes a lone `-` for an option; the readers know standard input by this name too.
+    """Run one command and return its exit status; problems are printed in one line on standard error."""
+    # The parser reads a lone `-` as an option; the readers know standard input by this name too.
     words = ["/dev/stdin" if word == "-" else word for word in arguments]
     try:
         status = _parser()(words, exit_on_error=False, print_error=False, result_action="return_value")
@@ -47,14 +47,14 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Callable[..., Any]:
-    """The commands; importing them takes packages that may not be there."""
+    """Return the commands; importing them needs packages that may be missing."""
     from vworkspace_app.cli import app
 
     return app
 
 
 def _ended_by(error: BaseException, arguments: Sequence[str]) -> int | None:
-    """The exit status, once the error is told; None for a defect, which shows its traceback."""
+    """Print the error and return the exit status; None for a defect, which shows its traceback."""
     match error:
         case CommandError():
             return _told(error.message, error.status)
@@ -63,7 +63,7 @@ def _ended_by(error: BaseException, arguments: Sequence[str]) -> int | None:
         case KeyboardInterrupt():
             return _told("interrupted", INTERRUPTED)
         case BrokenPipeError():
-            # The reader has gone (`… | head`): say nothing more, not even at interpreter exit.
+            # The reader has gone (`… | head`): print nothing more, not even at interpreter exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILURE
         case _:
@@ -82,7 +82,7 @@ def _without_packages(error: ModuleNotFoundError, arguments: Sequence[str]) -> i
 
 
 def _misused(error: BaseException) -> int | None:
-    """The exit status of words that are no command, once that is told."""
+    """Print the error of a misused command line and return the exit status; None for other errors."""
     from vworkspace_app.cli.misuse import misuse
 
     problem = misuse(error)

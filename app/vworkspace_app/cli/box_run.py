@@ -24,7 +24,7 @@ NAMES: Final = (
     "log_format",
     "log_level",
 )
-"""The settings of `run` that are of use to boxes alone."""
+"""The settings of `run` that apply to boxes alone."""
 
 
 WatchNamespaces: TypeAlias = Annotated[
@@ -47,7 +47,7 @@ def run(
     watch_namespace: WatchNamespaces = None,
     **flags: Any,
 ) -> None:
-    """Run the operators of some files. What `--help` says of it is told where the command is registered."""
+    """Run the operators of some files. Its text for `--help` is given at registration."""
     from vworkspace_app.boxes.load import load_boxes, runnable
     from vworkspace_app.commands.box_run import run_boxes
 

@@ -1,4 +1,4 @@
-"""The commands that examine a server of somebody else's."""
+"""The commands that examine another party's server."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The commands about controllers in Python: reconcilers and watchers of packages that are installed beside."""
+"""The commands about controllers in Python: reconcilers and watchers of installed packages."""
 
 from pathlib import Path
 from typing import Annotated

@@ -18,7 +18,7 @@ def run(
     watch_namespace: WatchNamespaces = None,
     **flags: Any,
 ) -> None:
-    """Run controllers alone. What `--help` says of it is told where the command is registered."""
+    """Run controllers alone. Its text for `--help` is given at registration."""
     from vworkspace_app.commands.controllers import run_by_name
 
     if not names:

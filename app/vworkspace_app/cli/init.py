@@ -1,4 +1,4 @@
-"""The commands that write files to begin with."""
+"""The commands that write the first files of a project."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What is wrong with the words of a command, as a person reads it: one line for each way to misuse the parser."""
+"""Errors of the command line for people: one line for each way to misuse the parser."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _PROGRAM: Final = "vworkspace-operator"
 
 
 def misuse(error: BaseException) -> str | None:
-    """One line with the help to look at; None for what is no misuse."""
+    """Return one line that names the help to read; None for other errors."""
     if not isinstance(error, CycloptsError):
         return None
     chain = " ".join((_PROGRAM, *(error.command_chain or ())))
@@ -17,7 +17,7 @@ def misuse(error: BaseException) -> str | None:
 
 
 def _named(argument: Argument) -> str:
-    """Return an argument as the help has it: what is given by its place is no option."""
+    """Return an argument as the help names it: a positional one without dashes, in capitals."""
     return argument.name if argument.index is None else argument.name.lstrip("-").replace("-", "_").upper()
 
 

@@ -1,6 +1,6 @@
 """The command line: every command by its name.
 
-`run` with its many flags is loaded where it is asked for only: `manifests` must not wait for a web server to load. For
+`run` with its many flags is imported only when called, since `manifests` must not wait for a web server to load. For
 the same reason a command imports its work when it is called.
 """
 

@@ -22,7 +22,7 @@ def run(
     ] = False,
     **flags: Any,
 ) -> None:
-    """Run the operator. What `--help` says of it is told where the command is registered."""
+    """Run the operator. Its text for `--help` is given at registration."""
     loaded = load(flags, os.environ, config)
     if print_config:
         print(shown.print_config(loaded), end="")

@@ -1,4 +1,4 @@
-"""The commands that serve what is embedded: `cluster`, `control-plane`."""
+"""The commands that run embedded servers: `cluster`, `control-plane`."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,7 @@
 """The Cluster controller: writes what the operator knows of itself to the Cluster object of its id (RES-3, PULL-5).
 
-The object is made at the start when there is none and the control plane's URL is known, or there is no agent to need
-one (SEE-4); one that somebody deletes afterwards stays away until the next start.
+The object is created at the start if there is none and either the control plane's URL is known or no agent needs one
+(SEE-4). If a user deletes it afterwards, it is not created again before the next start.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -37,12 +37,14 @@ from vworkspace_core.ports import Clock, EventSink, KubeApi
 _log = structlog.get_logger("operator")
 POD_SECURITY = "pod-security.kubernetes.io/enforce"
 _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
-"""Groups that every API server serves."""
+"""API groups that every API server serves."""
 
 
 @attrs.frozen
 class ClusterSettings:
-    """What the process knows of itself from the start; `window` and `damping` in seconds, as in `ClusterInventory`."""
+    """The facts that the process knows of itself from the start; `window` and `damping` are those of
+    `ClusterInventory`.
+    """
 
     cluster_id: str
     operator_version: str = ""
@@ -56,7 +58,7 @@ class ClusterSettings:
 
 
 class ClusterController:
-    """Reports through `api` what the caches of `informers` know, and what the agent says, where there is one."""
+    """A controller that reports the state of `informers` and of the agent, if there is one, through `api`."""
 
     def __init__(
         self,
@@ -91,12 +93,12 @@ class ClusterController:
         await self.driver.run()
 
     def look(self) -> None:
-        """Something may have changed that the status tells."""
+        """Enqueue the Cluster objects, since something in their status may have changed."""
         for key in self._keys():
             self.driver.enqueue(key)
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Observe, decide, carry out, once. Raises errors of the port when the object cannot be made."""
+        """Observe, decide, execute, once. Raises errors of the port when the object cannot be created."""
         manifest = self._informers.store(CLUSTER).get(None, key.name)
         if manifest is None:
             return await self._offer(key)
@@ -112,7 +114,7 @@ class ClusterController:
         return result
 
     async def _offer(self, key: ObjectRef) -> ReconcileResult:
-        """Make the object, once in the life of this process."""
+        """Create the object, once in the life of this process."""
         endpoint = self._credentials.current.url
         served = self._served(CLUSTER)
         known = bool(endpoint) or self._report is None
@@ -122,7 +124,7 @@ class ClusterController:
         try:
             live = await self._api.create(manifest, kind=CLUSTER, field_manager=FIELD_MANAGER)
         except AlreadyExists:
-            # Its informer is a moment behind, or somebody gave the name to a Cluster of another id.
+            # Its informer has not seen it yet, or the name belongs to a Cluster of another id.
             self._offered = True
             _log.warning("a Cluster object of this name was there already", object=str(key))
             return ReconcileResult()
@@ -149,7 +151,7 @@ class ClusterController:
         )
 
     def _exposure(self) -> Exposure:
-        """What stands open at the moment: by settings, by the policy of the Cluster objects, by namespaces."""
+        """Return the present weak points: of settings, of the policy of the Cluster objects, of namespaces."""
         settings, clusters = self._settings, self._informers.store(CLUSTER)
         raw = filter(None, (clusters.raw(namespace, name) for namespace, name in clusters.names()))
         policy = strictest_policy(settings.policy, raw, settings.cluster_id)
@@ -169,7 +171,7 @@ class ClusterController:
             yield runner.kind, Watched(self._served(runner.kind), failures, trouble)
 
     def _served(self, kind: Kind) -> bool:
-        """By its definition; where definitions cannot be seen, by what its own informer is told."""
+        """Return whether a kind is served, by its definition; if definitions cannot be listed, by its own informer."""
         definitions, runner = self._informers.find(CUSTOM_RESOURCE_DEFINITION), self._informers.find(kind)
         if definitions is None or not definitions.has_synced:
             return runner is not None and not runner.missing
@@ -184,7 +186,7 @@ class ClusterController:
         return of_cluster(self._informers.store(CLUSTER).objects(), self._settings.cluster_id)
 
     def _keys(self) -> Iterable[ObjectRef]:
-        """Every Cluster object of our id; the one that is to be made where there is none."""
+        """Return every Cluster object of our id; the one to create if there is none."""
         wanted = ref_of(cluster_manifest(self._settings.cluster_id, ""), CLUSTER)
         return [ref_of(cluster, CLUSTER) for cluster in self._ours()] or [wanted]
 
@@ -202,17 +204,17 @@ class ClusterController:
 
 
 def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
-    """What of a namespace the status tells."""
+    """Return the parts of a namespace that the status reports."""
     return namespace_is_gated(namespace), bool(get_path(namespace, "metadata", "labels", POD_SECURITY))
 
 
 def of_cluster(clusters: Iterable[Manifest], cluster_id: str) -> Iterator[Manifest]:
-    """Those that are about this cluster."""
+    """Yield the Cluster objects of this cluster."""
     return (cluster for cluster in clusters if get_path(cluster, "spec", "clusterId") == cluster_id)
 
 
 def by_spec(keys_of: Callable[[CacheChange], Iterator[ObjectRef]]) -> Callable[[CacheChange], Iterator[ObjectRef]]:
-    """`keys_of` a change that says something new beside its status: the heartbeat wakes nobody."""
+    """Return `keys_of` restricted to changes beyond the status: the heartbeat wakes no object."""
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
         before = change.old_object

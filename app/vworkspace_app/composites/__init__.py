@@ -1,1 +1,1 @@
-"""How kinds whose objects have children are run: boxes, and pure reconcilers (PH-6, PH-7)."""
+"""The runtime of kinds whose objects have children: boxes, and pure reconcilers (PH-6, PH-7)."""

@@ -1,4 +1,4 @@
-"""What a composite watches: its own kind whole, children by their label, externals as far as they are read (RUN-1)."""
+"""The caches of a composite: its own kind whole, children by their label, externals as far as they are read (RUN-1)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -14,23 +14,23 @@ from vworkspace_core.controller.informer.store import ObjectStore, without_manag
 from vworkspace_core.ports import Clock, KubeApi
 
 OWNER: Final = "composite-owner"
-"""Index of children by the uid of their parent."""
+"""The index of children by the uid of their parent."""
 UID: Final = "composite-uid"
-"""Index of parents by their uid."""
+"""The index of parents by their uid."""
 READS: Final = "composite-reads"
-"""Index of parents by the externals that they name."""
+"""The index of parents by the externals that they name."""
 
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def own_uid(manifest: Manifest) -> Iterator[str]:
-    """Index of a parent by itself: a child names it by its uid."""
+    """Yield the uid of a parent, by which its children name it."""
     yield str(metadata(manifest).get("uid", ""))
 
 
 def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
-    """Index of a child by its parent."""
+    """Return the index function of children by their parent."""
     label = composite.marks.owner_uid
 
     def keys(manifest: Manifest) -> Iterator[str]:
@@ -42,7 +42,7 @@ def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
 
 
 def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
-    """Index of a parent by its externals: a name follows from the parent alone, so it is known at ingest."""
+    """Return the index function of parents by their externals, whose names follow from the parent alone."""
 
     def keys(manifest: Manifest) -> Iterator[str]:
         if not composite.externals:
@@ -54,12 +54,12 @@ def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
 
 
 def read_key(kind: Kind, namespace: str | None, name: str) -> str:
-    """An external as the index of parents has it."""
+    """Return the key of an external in the index of parents."""
     return f"{kind.crd_name}/{namespace or ''}/{name}"
 
 
 def slim_child(manifest: Manifest) -> Manifest:
-    """A child without what nothing reads: managedFields, and kubectl's copy of the whole."""
+    """Return a child without fields that are never read: managedFields, and kubectl's copy of the whole object."""
     plain = without_managed_fields(manifest)
     annotations = metadata(plain).get("annotations") or {}
     if _LAST_APPLIED not in annotations:
@@ -69,16 +69,16 @@ def slim_child(manifest: Manifest) -> Manifest:
 
 
 def slim_secret(manifest: Manifest) -> Manifest:
-    """A Secret of which nothing is read but that it is there: its data stays out of memory."""
+    """Return a Secret without its data, if only its existence matters: so the data stays out of memory."""
     return {key: value for key, value in slim_child(manifest).items() if key not in ("data", "stringData")}
 
 
 def informers_of(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
 ) -> Iterator[InformerRunner]:
-    """Yield one informer a kind, or one a kind and namespace where only these `namespaces` are watched.
+    """Yield one informer per kind, or per kind and namespace if only these `namespaces` are watched.
 
-    Nothing is added while they run, since the kinds are known before.
+    None is added later, since the kinds are known from the start.
     """
 
     def informer(store: ObjectStore, label_selector: str = "", namespace: str | None = None) -> InformerRunner:
@@ -105,14 +105,14 @@ def informers_of(
 
 
 def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
-    """Return the namespaces that a kind is watched in; None is all of them."""
+    """Return the namespaces that a kind is watched in; None means all of them."""
     return namespaces if namespaces and near else (None,)
 
 
 def shared_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], *, namespaces: bool
 ) -> Iterator[InformerRunner]:
-    """What all composites of a process look at together: which kinds are served, and labels of `namespaces`."""
+    """Yield the informers that all composites of a process share: definitions, and Namespaces if `namespaces`."""
     definitions = ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition)
     yield InformerRunner(api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=random, store=definitions)
     if namespaces:
@@ -122,7 +122,7 @@ def shared_informers(
 def external_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
 ) -> Iterator[InformerRunner]:
-    """The externals that are watched: several of one kind share an informer, which then sees what each of them asks."""
+    """Yield informers of watched externals: those of one kind share an informer that covers them all."""
     watched: dict[Kind, list[External]] = {}
     for external in composite.externals:
         if external.watch:

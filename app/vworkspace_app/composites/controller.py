@@ -1,4 +1,4 @@
-"""The controller of a composite: from a key to a snapshot, a decision, and what came of it (PH-6)."""
+"""The controller of a composite: from a key to a snapshot, a decision, and its execution (PH-6)."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -32,7 +32,7 @@ from vworkspace_core.ports import Clock, Entropy, EventSink, KubeApi
 
 @attrs.define
 class CompositeController:
-    """Reconciles the objects of one composite's kind from caches, writing through `api`.
+    """A controller that reconciles the objects of one composite's kind from caches, writing through `api`.
 
     `informers` are of its own kind and of its children, `externals` of what it reads, `shared` of definitions and
     namespaces.
@@ -60,7 +60,7 @@ class CompositeController:
         self._reconciler = self.composite.pass_rules(self.clock.now, self.entropy)
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
+        """Observe, decide, execute, once. Raises errors of the port from live reads only."""
         raw = self.informers.store(self.composite.kind, key.namespace).raw(key.namespace, key.name)
         if raw is None:
             self.net.forget(key)
@@ -84,10 +84,12 @@ class CompositeController:
         yield key
         yield from self._children(parent)
 
-    # --- what is observed ----------------------------------------------------------------------------------------
+    # --- observation ---------------------------------------------------------------------------------------------
 
     async def _observe(self, parent: Parent) -> Snapshot:
-        """From the caches; what is being taken down is not judged by a cache that may be behind."""
+        """Return the snapshot from the caches; for a parent being deleted from live reads, since a cache may be
+        outdated.
+        """
         reading = LiveReads(self.api)
         going = parent.metadata.deletion_timestamp is not None
         for kind in self.composite.observed_kinds(parent):
@@ -126,30 +128,30 @@ class CompositeController:
         return self.shared.store(NAMESPACE).get(None, parent.namespace)
 
     def peers(self, parent: Parent) -> frozenset[str]:
-        """Return the namespaces that let a parent's in, where that is asked."""
+        """Return the namespaces that let a parent's namespace in, if the composite uses that."""
         asks = self.composite.asks_namespaces
         return self.composite.peers(self.shared.store(NAMESPACE).objects(), parent) if asks else frozenset()
 
     def _is_missing(self, kind: Kind, namespace: str | None) -> bool:
-        """By its definition it is served at once; its informer starts a moment after that appears (REC-12)."""
+        """Return whether a kind is not served, by its definition: its informer starts a moment later (REC-12)."""
         runner = self.informers.find(kind, namespace)
         assert runner is not None
         return runner.missing and not is_served(kind, self.shared.store(CUSTOM_RESOURCE_DEFINITION))
 
-    # --- what wakes ------------------------------------------------------------------------------------------------
+    # --- wake-ups --------------------------------------------------------------------------------------------------
 
     def keys_of_child(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """The parent of a child, before and after the change."""
+        """Yield the parent of a child, before and after the change."""
         for uid in dict.fromkeys((self._owner_uid(change.object), self._owner_uid(change.old_object))):
             yield from self._parents(UID, uid)
 
     def keys_of_external(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Every parent that names it."""
+        """Yield every parent that names the external."""
         key = read_key(change.ref.kind, change.ref.namespace, change.ref.name)
         yield from self._parents(READS, key)
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Every parent in a namespace whose labels may have changed, or that another lets in, or did."""
+        """Yield every parent in a namespace whose labels may have changed, or that another one lets in or did."""
         woken = {change.ref.name} if self.composite.namespaces else set()
         if self.composite.asks_namespaces:
             for manifest in (change.object, change.old_object):
@@ -158,12 +160,12 @@ class CompositeController:
             yield from self._parents("namespace", one)
 
     def keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Every parent, where the kind of a child came or went."""
+        """Yield every parent, if the kind of a child appeared or disappeared."""
         if any(kind.crd_name == change.ref.name for kind in self.composite.child_kinds):
             yield from self.keys()
 
     def keys(self) -> Iterator[ObjectRef]:
-        """Every parent."""
+        """Yield every parent."""
         for store in self.informers.stores(self.composite.kind):
             for namespace, name in store.names():
                 yield ObjectRef(self.composite.kind, namespace or None, name)

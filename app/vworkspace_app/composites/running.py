@@ -1,6 +1,6 @@
 """The controllers of all composites of a process: caches, queues and workers, one set for each (PH-6, PH-7).
 
-Each waits for its own caches only: one whose kind is not installed, or that may not be looked at, holds up no other.
+Each waits for its own caches only: one whose kind is not installed, or may not be listed, delays no other.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,10 +39,10 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class CompositeOptions:
-    """How composites are run. `random` gives numbers in [0, 1) for jitter, `observer` is told of a controller's work,
-    `entropy` draws what is generated.
+    """Options of all composites. `random` gives numbers in [0, 1) for jitter, `observer` makes the observer of each
+    controller, `entropy` generates secrets.
 
-    Of several shards each reconciles what is in its own namespaces. With `namespaces` these alone are watched.
+    Each of several shards reconciles the objects in its own namespaces. With `namespaces` only these are watched.
     """
 
     random: Callable[[], float]
@@ -64,17 +64,17 @@ class RunningComposite:
 
     @property
     def name(self) -> str:
-        """Of its controller, as metrics and logs have it."""
+        """The name of its controller in metrics and logs."""
         return self.controller.composite.controller
 
     @property
     def informers(self) -> Iterator[InformerRunner]:
-        """Its own; not those that it shares with others."""
+        """The informers of this composite alone, without shared ones."""
         return chain(self.controller.informers, self.controller.externals)
 
     @property
     def parents(self) -> tuple[InformerRunner, ...]:
-        """The informers of the kind that it is for."""
+        """The informers of its own kind."""
         return tuple(one for one in self.controller.informers if one.kind == self.controller.composite.kind)
 
     async def run(self, clock: Clock, elected: Callable[[], Awaitable[None]]) -> None:
@@ -95,7 +95,7 @@ class RunningComposite:
             group.start_soon(partial(resync, self.pool, keys, clock=clock, every=self.controller.composite.resync))
 
     def subscribe(self) -> None:
-        """What wakes what."""
+        """Subscribe to the changes that wake parents."""
         controller = self.controller
         for runner in controller.informers:
             if runner in self.parents:
@@ -123,8 +123,8 @@ class RunningComposite:
 class Composites:
     """The composites of one process on `api`.
 
-    `shared` watches definitions and namespaces; the caller runs it, where it is given. Construct it in the event loop
-    that runs it.
+    `shared` watches definitions and namespaces; if it is given, the caller runs it. Construct it in the event loop that
+    runs it.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Composites:
 
     @property
     def informers(self) -> Iterable[InformerRunner]:
-        """The informers of all of them."""
+        """The informers of all composites."""
         shared = self.shared if self._runs_shared else ()
         return (*shared, *(runner for one in self.running for runner in one.informers))
 
@@ -172,14 +172,14 @@ class Composites:
                 group.start_soon(one.run, self._clock, elected, name=one.name)
 
     async def finish(self) -> None:
-        """Begin nothing more, and wait for the reconciles in hand."""
+        """Begin no further reconcile, and wait for the running ones."""
         async with anyio.create_task_group() as group:
             for one in self.running:
                 group.start_soon(one.pool.finish)
 
 
 def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[StatusWriter] = ()) -> None:
-    """Raise CommandError where two would write the statuses of one kind; `others` write some too."""
+    """Raise CommandError if two would write the statuses of one kind; `others` write some too."""
     if told := list(shared_statuses((*map(status_writer, composites), *others))):
         raise CommandError("\n".join(told))
 

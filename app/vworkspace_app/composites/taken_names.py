@@ -1,7 +1,7 @@
-"""Watches objects that have a name which a composite wants, and are not its own: no cache of labels shows them (PH-2).
+"""Watches on foreign objects with a name that a composite wants: no cache by label holds them (PH-2).
 
-A parent that is told `NameTaken` waits for what somebody does to the other object: it is deleted, or labelled to be
-taken over. Each such object has a watch of its own, as many as `most`; other parents wait for their resync.
+A parent with `NameTaken` waits until the other object is deleted, or labelled to be adopted. Each such object has a
+watch of its own, as many as `most`; other parents wait for their resync.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ from vworkspace_core.ports import Clock, KubeApi
 
 @attrs.define(eq=False)
 class TakenNames:
-    """Which parents wait for which object; `wake` is called with each of them when it changes or goes."""
+    """The parents that wait for each object; `wake` is called with each of them when it changes or is deleted."""
 
     api: KubeApi
     clock: Clock
@@ -39,7 +39,7 @@ class TakenNames:
             await anyio.sleep_forever()
 
     def heard(self, parent: ObjectRef, taken: Iterable[ObjectRef]) -> None:
-        """Take note of what a parent waits for after a pass."""
+        """Record the objects that a parent waits for after a pass."""
         now = set(taken)
         for ref in [ref for ref, parents in self._parents.items() if parent in parents and ref not in now]:
             self._parents[ref].discard(parent)
@@ -72,7 +72,7 @@ class TakenNames:
             async with anyio.create_task_group() as group:
                 group.start_soon(runner.run)
                 await runner.wait_for_sync()
-                if store.get(ref.namespace, ref.name) is None:  # it went before anybody looked
+                if store.get(ref.namespace, ref.name) is None:  # it was deleted before the watch began
                     self._wake(ref)
 
     def _changed(self, ref: ObjectRef, change: CacheChange) -> None:

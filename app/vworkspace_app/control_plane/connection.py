@@ -1,4 +1,4 @@
-"""The one view of the control plane that all queues share: is it there, does it take our token (PULL-5, PULL-7)."""
+"""The view of the control plane that all queues share: whether it answers, and accepts our token (PULL-5, PULL-7)."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -16,13 +16,12 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class Connection:
-    """Owner of the connection state, which follows the poll alone.
+    """The owner of the connection state, which follows the poll alone.
 
-    Queues that fail for reasons of their own do not make it flap.
-
-    Logs each change once, however many tries it takes. `on_change` is called at each, `on_lost` when the poll fails
-    after it worked, `on_sign_of_life` when another call works while it does not. `reread` reads the credential again
-    and tells whether it changed; it is asked once per rejection.
+    Queues that fail for reasons of their own do not make it flap. Logs each change once, however many tries it takes.
+    `on_change` is called at each, `on_lost` when the poll fails after it worked, `on_sign_of_life` when another call
+    works while it does not. `reread` reads the credential again and returns whether it changed; it is called once per
+    rejection.
     """
 
     def __init__(
@@ -44,11 +43,11 @@ class Connection:
 
     @property
     def is_up(self) -> bool:
-        """Whether the last poll came through."""
+        """Report whether the last poll succeeded."""
         return self.state.connectivity is Connectivity.CONNECTED
 
     async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Perform the poll, whose answer is what the Link says. Raises errors of the port, nothing else."""
+        """Perform the poll, whose outcome sets the state. Raises errors of the port, nothing else."""
         try:
             answer = await self.call(request)
         except OperatorError as error:
@@ -60,9 +59,9 @@ class Connection:
         return answer
 
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Perform `request`, once more when a rejected credential turns out to be an old one.
+        """Perform `request`, once more if a rejected credential turns out to be outdated.
 
-        Raises errors of the port, and Unavailable for one that no port should raise.
+        Raises errors of the port, and Unavailable for an exception that no port should raise.
         """
         try:
             return await self._once(request)
@@ -80,7 +79,7 @@ class Connection:
         except OperatorError:
             raise
         except Exception as error:
-            # A defect of an adapter must not stop the loop; with its traceback it can be mended.
+            # A defect of an adapter must not stop the loop; its traceback is logged.
             log.exception("the control plane adapter failed")
             raise Unavailable(f"unexpected {type(error).__name__}") from error
         self._answered()
@@ -102,7 +101,7 @@ class Connection:
         try:
             return await self._reread()
         except Exception as error:
-            # A Secret or file that cannot be read now is the next rejection's business, never the loop's end.
+            # A Secret or file that cannot be read now is read at the next rejection; it must not end the loop.
             log.warning("the credential cannot be read again", error=str(redact(str(error))))
             return False
 
@@ -125,5 +124,5 @@ class Connection:
 
 
 def _seconds_of(state: ConnectionState, now: Instant) -> int:
-    """Seconds that the connectivity of `state` has lasted; 0 for the one before the first answer."""
+    """Return the seconds that the connectivity of `state` has lasted; 0 for the one before the first answer."""
     return 0 if state.since is None else round(now.since(state.since))

@@ -1,4 +1,4 @@
-"""The events queue: what belongs to no open job, batched, in order, bounded (PULL-5, PULL-6)."""
+"""The queue of events that belong to no open job: batched, in order, bounded (PULL-5, PULL-6)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -33,7 +33,7 @@ log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class _Reported:
-    """What was last seen of an object; nothing of one that is new."""
+    """The last seen state of an object; empty for a new one."""
 
     uid: str
     conditions: ReportedConditions | None
@@ -44,11 +44,11 @@ _NEVER_REPORTED = _Reported("", None, None)
 
 
 class EventSender:
-    """Owner of the outbox and of what was last told of each object.
+    """The owner of the outbox and of the last reported state of each object.
 
-    `objects` gives every owned object as it is now: the snapshot that makes up for events that were dropped. `cluster`
-    gives the Cluster object that reports this operator, where there is one. It begins held, like every queue.
-    `on_overflow` is called when events begin and cease to be dropped.
+    `objects` yields every owned object as it is now: the snapshot that makes up for dropped events. `cluster` returns
+    the Cluster object that reports this operator, if there is one. It begins held, like every queue. `on_overflow` is
+    called when events begin and cease to be dropped.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class EventSender:
         self.outbox = Outbox()
 
     def object_changed(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
-        """An object changed: tell its transitions, unless an open job's status posts do."""
+        """Report the transitions of a changed object, unless an open job's status posts do."""
         if live is None:
             self._reported.pop(ref, None)
             return
@@ -98,7 +98,7 @@ class EventSender:
             self.put((*condition_events(before.conditions, live, now), *life_events(before.phase, live, now)))
 
     def known(self, ref: ObjectRef, live: Manifest) -> None:
-        """An object as it is when this process begins: the first snapshot tells of it."""
+        """Record an object that exists when this process begins: the first snapshot reports it."""
         self._reported[ref] = _Reported(str(metadata(live).get("uid", "")), reported_conditions(live), phase_in(live))
 
     def put(self, events: Iterable[Mapping[str, Any]]) -> None:
@@ -116,7 +116,7 @@ class EventSender:
         self._wake()
 
     def credential_rotated(self, cluster_id: str, request: str) -> None:
-        """A new credential has served `request` (PULL-6)."""
+        """Queue the event that a new credential has served `request` (PULL-6)."""
         self.put([credential_rotated(cluster_id, self._cluster(), request, self._clock.now())])
 
     def retry_now(self) -> None:
@@ -126,9 +126,9 @@ class EventSender:
         self._wake()
 
     def release_snapshot(self) -> None:
-        """The control plane is there: first what makes up for what was not told, and nothing else yet.
+        """Send only the snapshot, now that the control plane is back: it makes up for what was not reported.
 
-        That is what was dropped, and what a process before this one may not have come to tell (PULL-5).
+        That is dropped events, and those that an earlier process may have failed to send (PULL-5).
         """
         self._snapshot_only = True
         if self.outbox.owes_snapshot or not self._has_sent_snapshot:
@@ -138,14 +138,14 @@ class EventSender:
         self.gate.release()
 
     def release(self) -> None:
-        """Send everything that waits, without waiting for more of it."""
+        """Send everything that waits, without waiting for more."""
         self._snapshot_only = False
         self._first_waits_since = float("-inf")
         self.retry_now()
         self.gate.release()
 
     def try_one(self) -> bool:
-        """Let one batch through although the queue is held; False when none is due."""
+        """Let one batch through although the queue is held; return False if none is due."""
         if not self.outbox or self._clock.monotonic() < self._not_before:
             return False
         self.gate.allow_one()
@@ -185,7 +185,7 @@ class EventSender:
         return bool(self.outbox.ahead if self._snapshot_only else self.outbox)
 
     async def _gather(self) -> None:
-        """Wait for something that may be sent, then for more of it, until the oldest has waited a moment."""
+        """Wait for an event that may be sent, then for more of them, until the oldest has waited a moment."""
         while True:
             left = self._first_waits_since + self._settings.batch_seconds - self._clock.monotonic()
             may_send = self._sendable() and self.gate.is_open
@@ -227,20 +227,22 @@ class EventSender:
             self._on_overflow()
 
     def _snapshot(self) -> None:
-        """Every condition of every owned object as it is now, and what Operations went through meanwhile."""
+        """Begin a snapshot: every condition of every owned object now, and missed transitions of Operations."""
         self._rest = self._conditions_now()
         self.outbox = self.outbox.with_snapshot((), goes_on=True)
         self._continue()
 
     def _conditions_now(self) -> Iterator[Mapping[str, Any]]:
-        """Read as they are sent, a batch at a time: together they are as large as what is owned."""
+        """Yield the events of a snapshot as they are sent, a batch at a time: all at once would be as large as the
+        objects.
+        """
         for live in self._objects():
             now = self._clock.now()
             yield from condition_events({}, live, now)
             yield from life_events(None, live, now, self._unreported_since)
 
     def _continue(self) -> None:
-        """Have the next batch of the snapshot ready."""
+        """Prepare the next batch of the snapshot."""
         wanted = BATCH - len(self.outbox.ahead)
         if self.outbox.goes_on and wanted > 0:
             part = tuple(islice(self._rest, wanted))

@@ -1,12 +1,12 @@
-"""Holding a queue while the control plane is away, so that what waits goes out in order afterwards (PULL-5)."""
+"""A gate that holds a queue while the control plane is away, so that it is sent in order afterwards (PULL-5)."""
 
 from collections.abc import Callable
 
 
 class SendGate:
-    """Whether a queue may send: freely, or one try at a time while it is held. `wake` is told when more is allowed.
+    """The permission of a queue to send: freely, or one try at a time while it is held.
 
-    The single tries are for the day on which only the poll is broken: one that works allows the next.
+    `wake` is called when more is allowed. Single tries help if only the poll is broken: one that works allows the next.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -16,15 +16,15 @@ class SendGate:
 
     @property
     def is_open(self) -> bool:
-        """Whether something may be sent now."""
+        """Report whether a message may be sent now."""
         return not self.is_held or self._one_allowed
 
     def hold(self) -> None:
-        """From now on nothing but single tries."""
+        """Allow only single tries from now on."""
         self.is_held, self._one_allowed = True, False
 
     def release(self) -> None:
-        """Send freely."""
+        """Allow sending freely."""
         self.is_held = False
         self._wake()
 
@@ -34,9 +34,9 @@ class SendGate:
         self._wake()
 
     def began(self) -> None:
-        """A try is under way, and uses up what was allowed."""
+        """Note that a try began, which uses up the permission."""
         self._one_allowed = False
 
     def succeeded(self) -> None:
-        """It got an answer."""
+        """Note that a try got an answer."""
         self._one_allowed = self.is_held

@@ -1,4 +1,4 @@
-"""What can be tuned about the agent, in seconds unless said otherwise."""
+"""The settings of the agent, in seconds unless stated otherwise."""
 
 from datetime import timedelta
 
@@ -9,11 +9,11 @@ from vworkspace_core.jobs.payload_security import Signatures
 
 @attrs.frozen
 class AgentSettings:
-    """Settings of one agent. `parallel` bounds what it asks of the cluster at once.
+    """Settings of one agent. `parallel` limits its concurrent requests to the cluster.
 
-    When the control plane is back, each of snapshot and statuses, results, and events is given `head_start_seconds`
-    at most before the next begins too (PULL-5). `signatures` is what is asked of jobs beside what the Cluster object
-    requires.
+    When the control plane is back, each of snapshot and statuses, results, and events has `head_start_seconds` at most
+    before the next begins too (PULL-5). `signatures` is required of jobs in addition to the requirements of the Cluster
+    object.
     """
 
     wait_seconds: int = 30

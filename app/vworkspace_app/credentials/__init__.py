@@ -1,1 +1,1 @@
-"""The credential of the control plane: where it is read, how it is renewed, how a cluster gets its first."""
+"""The credential of the control plane: how it is read and renewed, and how a cluster gets its first."""

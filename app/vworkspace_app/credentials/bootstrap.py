@@ -1,4 +1,4 @@
-"""A cluster without a credential becomes one with: the one-time token that the Cluster object names (PULL-8, RES-3)."""
+"""The first credential of a cluster: by the one-time token that the Cluster object names (PULL-8, RES-3)."""
 
 import base64
 import binascii
@@ -17,14 +17,14 @@ from vworkspace_core.credentials.messages import BootstrapToken
 from vworkspace_core.ports import KubeApi
 
 REGISTRATION_TOKEN_TYPE: Final = "vworkspace.io/registration-token"
-"""Type of a Secret that holds a one-time token; the API server never changes it."""
+"""The type of a Secret that holds a one-time token; the API server never changes a type."""
 
 _log = structlog.get_logger("operator")
 
 
 @attrs.frozen
 class Bootstrap:
-    """Where a cluster can register, and as whom."""
+    """The control plane to register at, the cluster id, and the token."""
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))
     cluster_id: str
@@ -32,15 +32,15 @@ class Bootstrap:
 
     @property
     def bootstrap_token(self) -> BootstrapToken:
-        """For the credential machine."""
+        """The token as the credential machine takes it."""
         return BootstrapToken(self.token, self.cluster_id)
 
 
 async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Bootstrap | None:
-    """The first Cluster that names a control plane and a registration token that is there; None where there is none.
+    """Return the first Cluster that names a control plane and an existing registration token; None if there is none.
 
-    `cluster_id` and `url` narrow and replace what the object says. Raises what `KubeApi.list` and `get` raise, but
-    for what is not there.
+    `cluster_id` selects and `url` replaces what the object says. Raises what `KubeApi.list` and `get` raise, except
+    NotFound.
     """
     try:
         page = await api.list(CLUSTER)
@@ -57,9 +57,9 @@ async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", 
 
 
 async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
-    """The registration token; empty where the object names none, or one that is not there.
+    """Return the registration token; empty if the object names none, or one that does not exist.
 
-    Only a Secret that was made for it is one: whoever may write Clusters must not have any other Secret of the
+    Only a Secret made for this purpose counts: a user who may write Clusters must not have another Secret of the
     operator's namespace sent to an address of their choice.
     """
     name, key = (get_path(cluster, "spec", "registrationTokenSecretRef", field) for field in ("name", "key"))
@@ -77,7 +77,7 @@ async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
 
 @lru_cache(maxsize=64)
 def _warn_wrong_type(cluster: str, namespace: str, name: str, key: str, secret_type: str) -> None:
-    """Once for each: it is looked at again and again until there is one."""
+    """Warn once for each: the Secret is read again and again until it is right."""
     made = f"kubectl -n {namespace} create secret generic {name} --type={REGISTRATION_TOKEN_TYPE} --from-file=./{key}"
     _log.warning(
         "a Secret that a Cluster names is not of the type that registration takes",
@@ -97,9 +97,9 @@ def _decoded(text: Any) -> str:
 
 
 def rotation_requests(clusters: Iterable[Manifest], cluster_id: str) -> tuple[str, ...]:
-    """What the Cluster objects of this cluster ask for: `cluster/<uid>/<generation>` each.
+    """Return the rotation requests of this cluster's Cluster objects: `cluster/<uid>/<generation>` each.
 
-    Once for every generation with `spec.rotateCredentials`: the field is the user's, and is not taken back.
+    One for every generation with `spec.rotateCredentials`: the field is the user's, and the operator does not reset it.
     """
     return tuple(
         f"cluster/{metadata(cluster).get('uid')}/{metadata(cluster).get('generation')}"

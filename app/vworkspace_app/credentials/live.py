@@ -1,4 +1,4 @@
-"""A value that changes while the process runs, and who is told of it."""
+"""A value that changes at run time, and its subscribers."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -25,11 +25,14 @@ class Live(Generic[T]):
         return self._current
 
     def subscribe(self, handler: Callable[[T], None]) -> None:
-        """Tell `handler` every new value from now on, synchronously. One that raises does not harm the others."""
+        """Call `handler` with every new value from now on, synchronously.
+
+        One that raises does not affect the others.
+        """
         self._handlers.append(handler)
 
     def set(self, value: T) -> bool:
-        """Have `value` from now on; tells whether that is news."""
+        """Replace the value; return whether it changed."""
         if value == self._current:
             return False
         self._current = value
@@ -37,6 +40,6 @@ class Live(Generic[T]):
             try:
                 handler(value)
             except Exception as error:
-                # Only the type: the value may be a credential, and so may be what the error says of it.
+                # Only the type: the value may be a credential, and the error may quote it.
                 _log.error("a listener failed on a new value", kind=type(value).__name__, error=type(error).__name__)
         return True

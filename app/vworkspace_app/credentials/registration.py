@@ -24,13 +24,13 @@ from vworkspace_core.ports import Clock, ControlPlane, KubeApi
 from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane
 
 TRIES: Final = 5
-"""How often a command asks before it gives up; the operator itself never does."""
+"""The number of requests before a command gives up; the operator itself never does."""
 
 _log = structlog.get_logger("operator")
 
 
 async def can_bootstrap(api: KubeApi, source: CredentialsSource) -> bool:
-    """Whether a Cluster names a registration token that is there. Raises what `find_bootstrap` raises."""
+    """Return whether a Cluster names an existing registration token. Raises what `find_bootstrap` raises."""
     return await _bootstrap(api, source) is not None
 
 
@@ -39,9 +39,10 @@ async def _bootstrap(api: KubeApi, source: CredentialsSource) -> Bootstrap | Non
 
 
 async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
-    """Register this cluster with the token that a Cluster object names, as often as it takes. For the leader only.
+    """Register this cluster with the token that a Cluster object names, however many tries it takes.
 
-    Does nothing when no Cluster names one. Raises what `find_bootstrap` raises, CommandError for what cannot be read.
+    For the leader only. Does nothing if no Cluster names a token. Raises what `find_bootstrap` raises, and CommandError
+    for a credential that cannot be read.
     """
     registration = await _bootstrap(api, source)
     if registration is None:
@@ -65,20 +66,20 @@ async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> No
 
 @attrs.frozen
 class Registered:
-    """A credential that was just issued, and for which cluster."""
+    """A credential that was just issued, and its cluster."""
 
     cluster_id: str
     stored: StoredCredential
 
     def secret(self, namespace: str, url: str, ca: str = "") -> Manifest:
-        """The Secret to keep it in. `ca` is the authority to trust at `url`, PEM."""
+        """Return the Secret that holds it. `ca` is the authority to trust at `url`, PEM."""
         return new_secret(namespace, url, self.cluster_id, self.stored, ca)
 
 
 async def register(
     control: ControlPlane, clock: Clock, token: str, *, cluster_id: str = "", display_name: str = ""
 ) -> Registered:
-    """Ask for a credential, again when an answer is lost. Raises CommandError that says why there is none."""
+    """Request a credential, again if an answer is lost. Raises CommandError that says why there is none."""
     pace, body = RetryPace(), registration_body(token, cluster_id, display_name)
     for left in reversed(range(TRIES)):
         try:
@@ -104,7 +105,7 @@ async def register(
 async def store_credential(
     api: KubeApi, control: ControlPlane, namespace: str, url: str, new: Registered, ca: str = ""
 ) -> None:
-    """Write the Secret, or the credential into the one that is there. Raises CommandError."""
+    """Create the Secret, or write the credential into the existing one. Raises CommandError."""
     performer = CredentialPerformer(api, control, namespace, url, new.cluster_id, ca=ca, names=True)
     expected = await _present(api, namespace)
     for _ in range(TRIES):
@@ -124,7 +125,7 @@ async def store_credential(
 
 
 async def _present(api: KubeApi, namespace: str) -> str:
-    """The token in the Secret now; empty where there is none."""
+    """Return the token in the Secret now; empty if there is none."""
     try:
         return credentials_of(await api.get(secret_ref(namespace))).token
     except NotFound:

@@ -25,10 +25,10 @@ _log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class RotationHooks:
-    """What a running rotation manager asks and tells.
+    """Callbacks of a running rotation manager.
 
-    `skew` is what the control plane's clock is ahead of ours; `on_rotated` is called with the request that a new
-    credential has served.
+    `skew` returns how far the control plane's clock is ahead of ours; `on_rotated` is called with the request that a
+    new credential has served.
     """
 
     skew: Callable[[], timedelta] = timedelta
@@ -36,9 +36,9 @@ class RotationHooks:
 
 
 class RotationManager:
-    """Owner of the token that is spoken with. `secret` is what the Secret says, `live` that with the token in use.
+    """The owner of the token in use. `secret` is the content of the Secret, `live` the same with the token in use.
 
-    `on_locked_out` is called after each rejection when no token is accepted. `jitter` in [0, 1) spreads renewals.
+    `on_locked_out` is called after each rejection while no token is accepted. `jitter` in [0, 1) spreads renewals.
     """
 
     def __init__(
@@ -63,33 +63,33 @@ class RotationManager:
         self._changed = anyio.Event()
         self._rejected = ""
         self.is_falling_back = False
-        """Whether the token changes because the one before was rejected: that is no reason to try sooner (PULL-7)."""
+        """True while the token changes because the previous one was rejected: no reason to try sooner (PULL-7)."""
         self._before_start: list[r.CredentialEvent] = []
         secret.subscribe(self._secret_changed)
 
     @property
     def state(self) -> CredentialState:
-        """The machine's state: stage, requests, whether we are locked out."""
+        """The machine's state: stage, requests, whether no token is accepted."""
         return self._state
 
     @property
     def age(self) -> timedelta | None:
-        """How old the credential is; None where nobody wrote down when it was issued."""
+        """The age of the credential; None if its issue was not recorded."""
         issued = self._state.stored.issued_at
         return None if issued is None else self._now() - issued
 
     @property
     def expires_at(self) -> datetime | None:
-        """When the credential ends, by the control plane's clock; None for never or not known."""
+        """The expiry of the credential, by the control plane's clock; None for never or unknown."""
         return self._state.stored.expires_at
 
     @property
     def renews_at(self) -> datetime | None:
-        """When the credential is renewed by itself."""
+        """The time of the next automatic renewal."""
         return renewal_of(self._state.stored, self._jitter)
 
     def token_used(self, token: str, accepted: bool) -> None:
-        """A request with `token` was accepted, or answered 401 or 403."""
+        """Note that a request with `token` was accepted, or answered 401 or 403."""
         if accepted:
             self._feed(r.TokenAccepted(token))
             return
@@ -100,21 +100,21 @@ class RotationManager:
             self.is_falling_back = False
 
     def has_other_token(self) -> bool:
-        """Whether the token in use is another than the one rejected last."""
+        """Return whether the token in use differs from the one rejected last."""
         return self.live.current.token != self._rejected
 
     def set_cluster_requests(self, requests: tuple[str, ...]) -> None:
-        """What the Cluster object asks for now."""
+        """Set the present requests of the Cluster object."""
         if requests != self._state.cluster_requests:
             self._feed(r.ClusterRequests(requests))
 
     def set_bootstrap_token(self, token: r.BootstrapToken) -> None:
-        """The one-time token that there is, for a cluster that has no credential or is locked out."""
+        """Set the available one-time token, for a cluster without a credential or with a rejected one."""
         if token != self._state.bootstrap:
             self._feed(token)
 
     async def rotate(self, request: str) -> None:
-        """Return when a new credential is kept, used and has worked. Raises Permanent when there will be none."""
+        """Rotate; return once a new credential is stored, used and accepted. Raises Permanent if there will be none."""
         waiter = _Waiter()
         self._waiting.setdefault(request, []).append(waiter)
         self._feed(r.RotationRequested(request))
@@ -123,7 +123,7 @@ class RotationManager:
             raise Permanent(waiter.failure)
 
     async def run(self, hooks: RotationHooks | None = None) -> None:
-        """Keep the credential until cancelled; goes on with what an earlier process began."""
+        """Maintain the credential until cancelled, continuing what an earlier process began."""
         self._hooks = hooks or self._hooks
         try:
             async with anyio.create_task_group() as tasks:
@@ -145,7 +145,7 @@ class RotationManager:
                 self._feed(Tick())
                 await self._clock.sleep(0.01)
                 continue
-            # A deadline may be months away, and the other side's clock be set meanwhile.
+            # A deadline may be months away, and the other side's clock may be set meanwhile.
             with anyio.move_on_after(3600 if left is None else min(left, 3600)):
                 await self._changed.wait()
 
@@ -160,7 +160,7 @@ class RotationManager:
             self._before_start += (
                 [event] if isinstance(event, r.RotationRequested | r.ClusterRequests | r.BootstrapToken) else []
             )
-            return  # `run` begins with what the Secret says then
+            return  # `run` begins with the Secret's content at that time
         self._advance(*step(self._state, event, self._now()))
         if isinstance(event, r.TokenRejected) and self._state.locked_out:
             self._on_locked_out()
@@ -196,7 +196,7 @@ class RotationManager:
         try:
             answer = await self._performer.perform(effect)
         except Exception as error:
-            # A defect must not end the operator. Only its type is told: what it says may hold a token.
+            # A defect must not end the operator. Only its type is logged: its message may hold a token.
             _log.error("an effect on the credential failed unexpectedly", error=type(error).__name__)
             message = f"unexpected {type(error).__name__}"
             lost = r.WriteFailed(message) if isinstance(effect, r.WriteSecret) else r.RequestUnanswered(message)
@@ -204,7 +204,7 @@ class RotationManager:
         self._feed(answer)
 
     def _publish(self) -> None:
-        """Let everybody speak with the token in use, and have whatever else the Secret gives."""
+        """Publish the token in use, with all else that the Secret holds."""
         credentials = self._secret.current
         token = self._state.in_use if credentials.stored.token or self._state.in_use else credentials.token
         self.live.set(attrs.evolve(credentials, token=token))

@@ -1,7 +1,6 @@
-"""Where the agent's credential comes from: options, a token file, and the Secret in the operator's namespace (PULL-8).
+"""The sources of the agent's credential: options, a token file, and the Secret in the operator's namespace (PULL-8).
 
-What is given by option wins over the Secret; with a token file the Secret need not exist, and still gives the other
-keys where it does.
+Options win over the Secret; with a token file the Secret need not exist, but still gives the other keys if it does.
 """
 
 from datetime import UTC, datetime
@@ -25,10 +24,10 @@ from vworkspace_core.ports import KubeApi
 
 @attrs.frozen
 class CredentialsSource:
-    """Reads the credential, as often as it may have changed.
+    """A reader of the credential, to be called whenever it may have changed.
 
-    Without an `agent` nothing has to be there: of the Secret only the approval secret is of use then (SEE-4).
-    `allow_http`: the token may go to another machine over plain http:// (PULL-9).
+    Without an `agent` nothing is required: only the approval secret of the Secret is used then (SEE-4). `allow_http`:
+    the token may go to another machine over plain http:// (PULL-9).
     """
 
     api: KubeApi
@@ -40,7 +39,7 @@ class CredentialsSource:
     allow_http: bool = False
 
     async def read(self) -> Credentials:
-        """The credential as it is now.
+        """Return the credential as it is now.
 
         Raises CommandError for one that is missing or incomplete, Unavailable, Unauthorized.
         """
@@ -56,16 +55,16 @@ class CredentialsSource:
         return credentials
 
     async def look(self) -> Credentials | None:
-        """What there is of the credential, however little; None without Secret and token file.
+        """Return the credential as far as it exists; None without Secret and token file.
 
-        Raises CommandError for what cannot be read and for a cluster id that no object could be labelled with,
-        Unavailable, Unauthorized.
+        Raises CommandError for one that cannot be read and for a cluster id that is no valid label, Unavailable,
+        Unauthorized.
         """
         token = None if self.token_file is None else read_text("--token-file", self.token_file)
         stored = await self._stored()
         if token is None:
             return None if stored is None else self._with_options(stored)
-        # What the Secret says of tokens is about the token there, not about the file's.
+        # The Secret's notes about tokens concern its own token, not the file's.
         since = _since(self.token_file) if self.token_file else None
         return self._with_options(
             attrs.evolve(stored or Credentials(), token=token, since=since, stored=StoredCredential())
@@ -79,7 +78,7 @@ class CredentialsSource:
         return attrs.evolve(stored, url=self.url or stored.url, cluster_id=cluster_id)
 
     async def _stored(self) -> Credentials | None:
-        """What the Secret says; None where there is none."""
+        """Return the content of the Secret; None if it does not exist."""
         ref = secret_ref(self.namespace)
         try:
             return credentials_of(await self.api.get(ref))
@@ -89,12 +88,12 @@ class CredentialsSource:
             raise
         except OperatorError as error:
             if isinstance(error, Forbidden) and (self.token_file is not None or not self.agent):
-                return None  # it is not needed
+                return None  # the Secret is not needed
             raise CommandError(f"{ref} cannot be read: {error.message}") from error
 
 
 def _needed(credentials: Credentials) -> dict[str, str]:
-    """What a connection needs, by its key in the Secret."""
+    """Return the values that a connection needs, by their keys in the Secret."""
     return {
         CredentialKey.URL.value: credentials.url,
         CredentialKey.CLUSTER_ID.value: credentials.cluster_id,
@@ -103,7 +102,7 @@ def _needed(credentials: Credentials) -> dict[str, str]:
 
 
 def _since(file: Path) -> datetime | None:
-    """When the file was written; None where nobody can tell."""
+    """Return when the file was written; None if that is unknown."""
     try:
         return datetime.fromtimestamp(file.stat().st_mtime, UTC)
     except (OSError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Keeps the live credential true to the Secret and the token file, so that a change needs no restart (PULL-8)."""
+"""Updates of the live credential from the Secret and the token file, so that a change needs no restart (PULL-8)."""
 
 import random as random_source
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.ports import Clock
 
 FILE_SECONDS: Final = 2.0
-"""How often a token file is looked at: files tell nobody when they change."""
+"""The interval at which a token file is checked: a file sends no notification."""
 RETRY_SECONDS: Final = 5.0
 
 _log = structlog.get_logger("operator")
@@ -28,9 +28,9 @@ _log = structlog.get_logger("operator")
 
 @attrs.define
 class CredentialWatch:
-    """Owner of `live`, which it reads anew whenever the Secret or the token file may have changed.
+    """The owner of `live`, which it reads again whenever the Secret or the token file may have changed.
 
-    What cannot be read or is incomplete changes nothing: the last credential stays in use, and the log says so,
+    A credential that cannot be read or is incomplete changes nothing: the last one stays in use, and that is logged,
     once. `random` gives numbers in [0, 1).
     """
 
@@ -63,13 +63,13 @@ class CredentialWatch:
                     group.start_soon(self._read_later)
 
     async def refresh(self) -> bool:
-        """Read the credential now, as after a rejection; tells whether the token is another one."""
+        """Read the credential now, as after a rejection; return whether the token changed."""
         before = self.live.current.token
         await self._read()
         return self.live.current.token != before
 
     async def _read(self) -> bool:
-        """Whether the answer is final until the next change."""
+        """Read the credential; return whether the result is final until the next change."""
         try:
             fresh = await self.source.read()
         except (CommandError, OperatorError) as error:
@@ -107,7 +107,7 @@ class CredentialWatch:
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
-    """What is different of a file that was written or, as kubelet does with mounted Secrets, replaced."""
+    """Return a value that differs after the file was written or, as kubelet does with mounted Secrets, replaced."""
     try:
         stamp = file.stat()
     except OSError:
@@ -116,6 +116,6 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def _differences(before: Credentials, after: Credentials) -> list[str]:
-    """Names of what is different, never values; our own notes about rotations are no news."""
+    """Return the names of changed fields, never values; our own notes about rotations do not count."""
     names = (field.name for field in attrs.fields(Credentials) if field.name != "stored")
     return [name for name in names if getattr(before, name) != getattr(after, name)]

@@ -1,1 +1,1 @@
-"""The embedded servers as processes: the API server with who may reach it, and simulated controllers beside it."""
+"""The embedded servers as processes: the API server with its access rules, and simulated controllers."""

@@ -1,4 +1,4 @@
-"""Who may call the embedded API server, how it proves itself to them, and what is written down of their requests."""
+"""Access to the embedded API server: its callers, its certificate, and the audit log of requests."""
 
 import csv
 import errno
@@ -26,14 +26,16 @@ _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 @attrs.frozen
 class ClusterAccess:
-    """Callers by bearer token, the first of which the kubeconfig starts with; None takes every caller for the
-    administrator. `tls` is the certificate to show; None serves plain HTTP."""
+    """Callers by bearer token, the first being the kubeconfig's default; None makes every caller the administrator.
+
+    `tls` is the certificate to show; None serves plain HTTP.
+    """
 
     tokens: Mapping[str, Caller] | None = attrs.field(default=None, repr=False)
     tls: Certificates | None = None
 
     def kubeconfig(self, url: str) -> dict[str, Any]:
-        """How to reach the server at `url`: a context for every user, named as the user is."""
+        """Return the kubeconfig for the server at `url`: a context for every user, named like the user."""
         authority = None if self.tls is None else self.tls.authority
         first, *others = [*(self.tokens or {}).items()] or [("", ADMIN)]
         config = kubeconfig(url, first[0] or None, authority=authority)
@@ -45,11 +47,14 @@ class ClusterAccess:
 
 
 OPEN: Final = ClusterAccess()
-"""Plain HTTP, and everybody is the administrator."""
+"""Plain HTTP, where every caller is the administrator."""
 
 
 def access_for(host: str, *, tls: bool, token: str, tokens: Path | None, rbac: bool) -> ClusterAccess:
-    """What the options say. Raises CommandError for a token file that is none, and for roles that bind nobody."""
+    """Return the access that the options describe.
+
+    Raises CommandError for a bad token file, and for rights without tokens.
+    """
     known = ({token: ADMIN} if token else {}) | ({} if tokens is None else _read_tokens(tokens))
     if rbac and not known:
         message = "--rbac needs --token or --tokens: without them every caller is the administrator"
@@ -70,13 +75,13 @@ def _certificates(host: str) -> Certificates:
 
 
 def write_kubeconfig(path: Path, url: str, access: ClusterAccess = OPEN) -> None:
-    """Write a kubeconfig for `url`, readable by its owner only. Raises CommandError when that fails."""
+    """Write a kubeconfig for `url`, readable by its owner only. Raises CommandError if that fails."""
     text = yaml.safe_dump(access.kubeconfig(url), sort_keys=False)
     try:
-        # Not through a symbolic link: in a folder that others may write to it would choose what is overwritten.
+        # No symbolic links: in a folder that others may write to, a link would choose which file is overwritten.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o600)  # one that was there may have let others read
+            os.fchmod(file.fileno(), 0o600)  # an existing file may have been readable by others
             file.write(text)
     except OSError as error:
         why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
@@ -106,7 +111,7 @@ def audited(log: AuditLog, path: Path | None) -> Iterator[None]:
 
 
 def _read_tokens(path: Path) -> dict[str, Caller]:
-    """The callers of a file like kube-apiserver's `--token-auth-file`: token,user,uid,"group,group"."""
+    """Return the callers of a file like kube-apiserver's `--token-auth-file`: token,user,uid,"group,group"."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))
@@ -130,7 +135,7 @@ def _read_tokens(path: Path) -> dict[str, Caller]:
 
 
 def _groups(user: str, named: str) -> tuple[str, ...]:
-    """The groups of a user: those that are named, and those that the server itself gives."""
+    """Return the groups of a user: those in the file, and those that the server itself adds."""
     given = tuple(group for group in (part.strip() for part in named.split(",")) if group)
     if not user.startswith(_SERVICE_ACCOUNT):
         return (*given, "system:authenticated")

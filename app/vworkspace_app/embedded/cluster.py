@@ -1,6 +1,6 @@
-"""The embedded API server, with simulated downstream controllers when asked.
+"""The embedded API server, with simulated downstream controllers if requested.
 
-A server without them does not wait for them to load: people start it often.
+Without them they are not imported: so it starts faster, and people start it often.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @attrs.define
 class EmbeddedCluster:
-    """An API server in memory and what is simulated in it."""
+    """An API server in memory and the simulators in it."""
 
     server: ApiServer
     flux: "FluxSimulator | None" = None
@@ -35,9 +35,9 @@ class EmbeddedCluster:
 
     @classmethod
     def start(cls, crds: Sequence[Manifest], simulate: Sequence[str] = (), *, rbac: bool = False) -> "EmbeddedCluster":
-        """With these CRDs installed, and those of the simulated controllers where `crds` does not bring them.
+        """Return a cluster with these CRDs installed, and those of the simulated controllers that `crds` lacks.
 
-        With `rbac` the roles and bindings in it decide who may do what.
+        With `rbac`, its roles and bindings are enforced.
         """
         server = ApiServer(now=lambda: datetime.now(UTC), rbac=rbac)
         if not simulate:
@@ -51,7 +51,7 @@ class EmbeddedCluster:
     async def run(
         self, host: str, port: int, ready: anyio.Event, urls: list[str], access: ClusterAccess = OPEN
     ) -> None:
-        """Serve and simulate until cancelled; sets `ready` and puts the URL into `urls`."""
+        """Serve and simulate until cancelled; set `ready` and append the URL to `urls`."""
 
         def announce(url: str) -> None:
             urls.append(url)

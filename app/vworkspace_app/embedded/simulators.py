@@ -1,4 +1,4 @@
-"""The simulated downstream controllers beside an embedded API server: which there are, their CRDs, running them."""
+"""The simulated downstream controllers of an embedded API server: their names, their CRDs, running them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -25,11 +25,11 @@ _CALLERS: dict[type, Caller] = {
     FluxSimulator: Caller("system:serviceaccount:flux-system:flux", agent="flux/v2"),
     DownstreamSimulator: Caller("system:serviceaccount:kube-system:downstream", agent="downstream-controllers/v1"),
 }
-"""As whom simulated controllers write: administrators, whose roles nobody has to install first."""
+"""The callers as which simulated controllers write: administrators, so that no roles need to be installed for them."""
 
 
 def chosen_simulators(names: str) -> tuple[str, ...]:
-    """The simulators of a comma-separated list. Raises CommandError for one that does not exist."""
+    """Return the simulators of a comma-separated list. Raises CommandError for one that does not exist."""
     wanted = tuple(name.strip() for name in names.split(",") if name.strip())
     if "all" in wanted:
         return SIMULATORS
@@ -41,14 +41,14 @@ def chosen_simulators(names: str) -> tuple[str, ...]:
 
 
 def missing_crds(crds: Sequence[Manifest], names: Sequence[str]) -> Iterator[Manifest]:
-    """The simulators' own CRDs, where the real ones were not given."""
+    """Yield the simulators' CRDs that are not among the real ones given."""
     present = {crd["metadata"]["name"] for crd in crds}
     ours = (*(flux_crds() if _FLUX in names else ()), *downstream_crds(name for name in names if name != _FLUX))
     yield from (crd for crd in ours if crd["metadata"]["name"] not in present)
 
 
 def simulators(server: ApiServer, names: Sequence[str]) -> tuple[FluxSimulator | None, DownstreamSimulator | None]:
-    """What is to run for these names, not running yet."""
+    """Return the simulators of these names, not running yet."""
     others = [name for name in names if name != _FLUX]
     return (
         FluxSimulator(_api_for(server, FluxSimulator)) if _FLUX in names else None,
@@ -57,13 +57,13 @@ def simulators(server: ApiServer, names: Sequence[str]) -> tuple[FluxSimulator |
 
 
 async def simulate(server: ApiServer, simulator: Simulator) -> None:
-    """Run until cancelled: no object ends the process, as controller-runtime recovers what panics."""
+    """Run until cancelled: no object ends the process, as controller-runtime recovers from panics."""
     simulator.recovers = True
     await run_simulator(_api_for(server, type(simulator)), SystemClock(), simulator)
 
 
 class _TakingTurns(InProcessKube):
-    """Answers in process would keep the event loop from every other client while there is work to do."""
+    """A client that yields to the event loop: in-process answers would otherwise starve all other clients."""
 
     async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
         await anyio.lowlevel.checkpoint()
@@ -79,5 +79,5 @@ class _TakingTurns(InProcessKube):
 
 
 def _api_for(server: ApiServer, simulator: type) -> InProcessKube:
-    """The server as one set of simulated controllers sees it, under a name of its own in the audit log."""
+    """Return the client of one set of simulated controllers, with a name of its own in the audit log."""
     return _TakingTurns(server, caller=_CALLERS[simulator])

@@ -1,1 +1,1 @@
-"""What people do to an object without knowing its annotations: retry, suspend, resume, cancel, approve, logs."""
+"""The verbs for objects, without knowledge of their annotations: retry, suspend, resume, cancel, approve, logs."""

@@ -1,4 +1,4 @@
-"""One act on one object: read it, decide, patch it, tell it."""
+"""One verb on one object: read it, decide, patch it, return what was done."""
 
 import base64
 from collections.abc import Callable
@@ -19,13 +19,16 @@ from vworkspace_core.ports import KubeApi, PatchType
 
 
 async def act(api: KubeApi, name: str, namespace: str | None, decide: Callable[[Kind, Manifest], Act | Refusal]) -> str:
-    """Do it, and say what was done. Raises CommandError where it cannot be done, and what `KubeApi.patch` raises."""
+    """Carry out a verb, and return what was done.
+
+    Raises CommandError if it is refused, and what `KubeApi.patch` raises.
+    """
     kind, manifest = await the_one(api, name, namespace)
     return await carry_out(api, kind, manifest, decide(kind, manifest))
 
 
 async def carry_out(api: KubeApi, kind: Kind, manifest: Manifest, decided: Act | Refusal) -> str:
-    """Write to that very object: one that was made anew meanwhile is left alone."""
+    """Write to that very object: one that was recreated meanwhile is left alone."""
     match decided:
         case Refusal(why, is_done=True):
             return why
@@ -48,7 +51,7 @@ async def _write(api: KubeApi, ref: ObjectRef, uid: str, decided: Act) -> None:
 
 @attrs.frozen
 class ApprovalRequest:
-    """Who approves what, and for how long the claim is good."""
+    """The Operation to approve, the approver, and the validity of the claim."""
 
     name: str
     namespace: str | None
@@ -58,9 +61,9 @@ class ApprovalRequest:
 
 
 async def approve_one(api: KubeApi, request: ApprovalRequest, now: datetime) -> str:
-    """Make a claim for exactly this Operation, as the control plane would, and put it there.
+    """Write a claim for exactly this Operation, as the control plane would.
 
-    Whoever may read the operator's credentials may approve: the API server decides who that is.
+    Any user who may read the operator's credentials may approve: the API server decides who that is.
     """
     kind, manifest = await the_one(api, request.name, request.namespace)
     secret = await _approval_secret(api, request.system_namespace)

@@ -1,7 +1,7 @@
-"""Taking finalizers off objects whose controller will not run again, so that they can be deleted.
+"""Removal of the finalizers of a controller that will not run again, so that its objects can be deleted.
 
-What the controller has made stays as it is. Children with an owner reference go with their object, as the garbage
-collector has it; whatever stands outside of the cluster is nobody's from then on.
+Whatever the controller has made stays. Children with an owner reference are garbage-collected with their object;
+external resources are no longer managed.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection
@@ -15,12 +15,12 @@ from vworkspace_core.ports import KubeApi, PatchType
 PAGE = 500
 _MANAGER = "vworkspace-forget"
 _ATTEMPTS = 5
-"""Of a write that others overtake."""
+"""The tries of a write that other writers overtake."""
 
 
 @attrs.frozen
 class Held:
-    """Objects of a kind that these finalizers hold. `by` is the controller, as people know it."""
+    """Objects of a kind that these finalizers hold. `by` is the controller's name for people."""
 
     kind: Kind
     finalizers: Collection[str]
@@ -29,14 +29,17 @@ class Held:
 
 @attrs.frozen
 class Forgetting:
-    """`tell` gets a line for each object. With `dry_run` nothing is written."""
+    """The removal of finalizers. `tell` gets a line for each object. With `dry_run` nothing is written."""
 
     api: KubeApi
     tell: Callable[[str], None]
     dry_run: bool = False
 
     async def run(self, held: Held) -> int:
-        """How many objects were held by it. Raises OperatorError. Begun anew, it goes on with what is left."""
+        """Free the held objects; return how many there were.
+
+        Raises OperatorError. Run again, it continues with the rest.
+        """
         refs = [ref async for ref in self._objects(held)]
         for ref in refs:
             if not self.dry_run:
@@ -51,7 +54,7 @@ class Forgetting:
                 page = await self.api.list(held.kind, limit=PAGE, continue_token=token)
             except KindMissing:
                 return
-            except Expired:  # it took longer than the history reaches back: from the beginning, for what is new
+            except Expired:  # the continue token expired: list again, for objects not yet seen
                 token = ""
                 continue
             for manifest in page.items:

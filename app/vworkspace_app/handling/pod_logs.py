@@ -1,4 +1,4 @@
-"""What the pods of the operator, or of one object, wrote."""
+"""The logs of the pods of the operator, or of one object."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
@@ -26,7 +26,7 @@ _OF_RELEASE: Final = "app.kubernetes.io/instance"
 
 @attrs.frozen
 class LogRequest:
-    """Whose pods, the operator's own where `name` is empty; how much, and whether to go on."""
+    """The owner of the pods (the operator if `name` is empty), how many lines, and whether to follow."""
 
     name: str
     namespace: str | None
@@ -36,7 +36,7 @@ class LogRequest:
 
 
 async def tell(api: KubeApiClient, request: LogRequest, write: Callable[[str], None]) -> None:
-    """Write each line behind the name of its pod and container. Raises CommandError where there is no pod."""
+    """Write each line after the name of its pod and container. Raises CommandError if there is no pod."""
     pods = [pod async for pod in _pods(api, request)]
     if not pods:
         raise CommandError(f"no pod of {request.name or 'the operator'} is there" + _where(request))
@@ -53,7 +53,7 @@ async def tell(api: KubeApiClient, request: LogRequest, write: Callable[[str], N
 async def _copy(
     api: KubeApiClient, pod: ObjectRef, container: str, request: LogRequest, write: Callable[[str], None]
 ) -> None:
-    """One container; that it has not started is told beside the others' lines."""
+    """Copy the log of one container; an error, such as one not started, becomes a line among the others."""
     head = f"[{pod.name}/{container}]"
     try:
         async for line in api.pod_log(pod, container, follow=request.follow, tail_lines=request.tail):
@@ -76,7 +76,7 @@ async def _pods(api: KubeApi, request: LogRequest) -> AsyncIterator[Manifest]:
 
 
 async def _selectors(api: KubeApi, kind: Kind, manifest: Manifest) -> Sequence[str]:
-    """Labels of the pods that belong to an object."""
+    """Return the label selectors of the pods that belong to an object."""
     if kind == APPLICATION_INSTANCE:
         name = get_path(manifest, "spec", "release", "name") or get_path(manifest, "metadata", "name")
         return (f"{_OF_RELEASE}={name}",)

@@ -1,4 +1,4 @@
-"""The ApplicationInstance controller: from a key to a snapshot, a decision, and what came of it (REC-1)."""
+"""The ApplicationInstance controller: from a key to a snapshot, a decision, and its execution (REC-1)."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import lru_cache, partial
@@ -58,7 +58,7 @@ InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance
 
 
 def release_names(manifest: Manifest) -> Iterator[str]:
-    """Index of instances by the name of their release, so that a stranger's object of that name finds them."""
+    """Yield the index key of an instance by the name of its release, so that a foreign object of that name wakes it."""
     name = get_path(manifest, "spec", "release", "name")
     if isinstance(name, str):
         yield f"{metadata(manifest).get('namespace')}/{name}"
@@ -66,7 +66,7 @@ def release_names(manifest: Manifest) -> Iterator[str]:
 
 @attrs.define
 class InstanceController:
-    """Reconciles ApplicationInstances from the caches of `informers`, writing through `api`."""
+    """A controller that reconciles ApplicationInstances from the caches of `informers`, writing through `api`."""
 
     api: KubeApi
     informers: Informers
@@ -74,14 +74,14 @@ class InstanceController:
     clock: Clock
     events: EventSink
     tell_unmanaged: Callable[[ObjectRef, Manifest], Awaitable[None]] = report_nothing
-    """Told of each object that is not for us."""
+    """The callback for each object that is not for this operator."""
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
     _in_force: Settings = attrs.field(init=False)
     on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
-    """Called for each write for a key as it is answered (RUN-3)."""
+    """The callback for each write for a key, made as soon as it is answered (RUN-3)."""
     is_backlogged: Callable[[], bool] = lambda: False
-    """Whether other keys wait: then the first word about an instance may wait too, for a second."""
+    """The check whether other keys wait: then the first status of an instance may be delayed, too, by a second."""
 
     def __attrs_post_init__(self) -> None:
         self._in_force = self.settings
@@ -89,7 +89,7 @@ class InstanceController:
         self.held = HeldStatuses(self.api, self.events)
 
     async def reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Observe, decide, carry out, once. Raises errors of the port from live reads only."""
+        """Observe, decide, execute, once. Raises errors of the port from live reads only."""
         raw = self.informers.store(APPLICATION_INSTANCE).raw(key.namespace, key.name)
         if raw is None:
             self.net.forget(key)
@@ -111,7 +111,7 @@ class InstanceController:
         return self.net.until_next(key, result, under_way=under_way)
 
     async def _source(self, key: ObjectRef, raw: bytes) -> InstanceSource | None:
-        """The instance, read live where the cache holds its outline."""
+        """Return the instance, read live if the cache holds only its outline."""
         if _OUTLINE not in raw:
             return _read_raw(raw)
         whole = await self.informers.whole(key, msgspec.json.decode(raw))
@@ -132,13 +132,15 @@ class InstanceController:
         return reconcile(source, observed, context)
 
     def _settings_in_force(self) -> Settings:
-        """One object for as long as the policy stays the same."""
+        """Return the settings with the policy of the Cluster objects: the same object until the policy changes."""
         if (policy := self._policy()) is not self._in_force.policy:
             self._in_force = attrs.evolve(self.settings, policy=policy)
         return self._in_force
 
     def _policy(self) -> Policy:
-        """What the Cluster objects of this cluster's id allow together (RES-3); everything where there is none."""
+        """Return the policy that the Cluster objects of this cluster's id define together (RES-3); without one, all is
+        allowed.
+        """
         clusters = self.informers.store(CLUSTER)
         manifests = (clusters.raw(namespace, name) for namespace, name in clusters.names())
         return strictest_policy(self.settings.policy, filter(None, manifests), self.settings.cluster_id)
@@ -146,12 +148,13 @@ class InstanceController:
     async def _observe(self, source: InstanceSource) -> InstanceObserved:
         instance = readable(source)
         if instance.metadata.deletion_timestamp is not None:
-            # What is taken down, and in the end let go of, is not judged by a cache that may be behind.
+            # An object being deleted, whose finalizer comes off at the end, is decided on live reads: a cache may be
+            # outdated.
             return await observe_live(self.api, instance)
         return await self._with_strangers(instance, await self._whole(await self._cached(instance)))
 
     async def _whole(self, observed: InstanceObserved) -> InstanceObserved:
-        """The snapshot with each object read live of which the caches hold an outline."""
+        """Return the snapshot, with each object read live of which the caches hold an outline."""
         outlines = [ref for ref, manifest in observed.objects.items() if is_outline(manifest)]
         if not outlines:
             return observed
@@ -183,7 +186,7 @@ class InstanceController:
         return InstanceObserved(namespace, objects, missing, override=override, withdrawn=withdrawn)
 
     async def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
-        """What the helm Operations on the instance ask of its release (REC-9)."""
+        """Return what the helm Operations on the instance request of its release (REC-9)."""
         target = ObjectRef(APPLICATION_INSTANCE, instance.metadata.namespace, instance.metadata.name)
         held = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
         whole = [await self.informers.whole(ref_of(manifest, OPERATION), manifest) for manifest in held]
@@ -191,7 +194,9 @@ class InstanceController:
         return release_request(instance, operations_on(target, upgrades, self.settings.cluster_id))
 
     async def _with_strangers(self, instance: ApplicationInstance, observed: InstanceObserved) -> InstanceObserved:
-        """Only our own ConfigMaps are cached; before one of ours is made, its name is looked up live (REC-4)."""
+        """Return the snapshot with foreign objects: only our own ConfigMaps are cached, so names are looked up live
+        (REC-4).
+        """
         objects = dict(observed.objects)
         for ref in watched_refs(instance, observed.override):
             if ref.kind == CONFIG_MAP and ref not in objects:
@@ -203,7 +208,7 @@ class InstanceController:
         return attrs.evolve(observed, objects=objects)
 
     def keys_of_downstream(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """The owner of a changed object, and every instance that wants its name."""
+        """Yield the owner of a changed object, and every instance that wants its name."""
         owners = tuple(owners_of_kind(APPLICATION_INSTANCE)(change))
         yield from owners
         name = change.ref.name
@@ -217,29 +222,29 @@ class InstanceController:
                     yield ref
 
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """The target of an Operation that asks something of its release (REC-9)."""
+        """Yield the target of an Operation that requests something of its release (REC-9)."""
         target = target_in(change.object)
         if target is not None and get_path(change.object, "spec", "engine") == EngineName.HELM:
             yield target
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Every instance in a namespace whose labels may have changed."""
+        """Yield every instance in a namespace whose labels may have changed."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names(change.ref.name):
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
     def all_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
-        """Every instance: a kind came or went, or the policy changed."""
+        """Yield every instance, since a kind appeared or disappeared, or the policy changed."""
         yield from self.keys()
 
     def keys(self) -> Iterator[ObjectRef]:
-        """Every instance there is."""
+        """Yield every instance."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
 
 @lru_cache(maxsize=64)
 def _read_raw(raw: bytes) -> InstanceSource:
-    """Several passes follow one another on the same copy of an instance, while Flux reports."""
+    """Read an instance; cached, since several passes in a row read the same copy while Flux reports."""
     return _read(msgspec.json.decode(raw))
 
 

@@ -1,4 +1,4 @@
-"""The table as flags of a command."""
+"""The flags of a command, made from the table of settings."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -13,12 +13,12 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 def with_flags(command: F) -> F:
-    """Give `command`, which takes `**flags`, a flag for every row; one that is not given comes as None."""
+    """Give `command`, which takes `**flags`, a flag for every row; a missing one is passed as None."""
     return with_flags_of(SETTINGS)(command)
 
 
 def with_flags_of(rows: Iterable[Setting]) -> Callable[[F], F]:
-    """The same for these rows only."""
+    """Return the same decorator for these rows only."""
     chosen = tuple(rows)
     return lambda command: _given_flags(command, chosen)
 
@@ -37,13 +37,13 @@ def _given_flags(command: F, rows: Iterable[Setting]) -> F:
 def _flags(rows: Iterable[Setting]) -> Iterator[inspect.Parameter]:
     for row in rows:
         about = Parameter(name=row.flags if row.also else None, help=f"{row.about} {_hint(row)}".rstrip())
-        # As text: the table reads flags, variables and the file alike, and tells all problems at once.
+        # Flags are text: so the table reads flags, variables and the file alike, and reports all problems at once.
         kind: Any = Annotated[bool | None, about] if row.shape is SWITCH else Annotated[str | None, about]
         yield inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
 def _hint(row: Setting) -> str:
-    """What it takes, and what it is without: `(between 1 and 64; default 4)`."""
+    """Return what a flag takes, and its default: `(between 1 and 64; default 4)`."""
     hints = [] if row.shape in (SWITCH, TEXT) else [row.shape.about]
     hints += [f"default {row.shown_default}"] if row.shown_default else []
     return f"({'; '.join(hints)})" if hints else ""

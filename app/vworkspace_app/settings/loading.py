@@ -1,6 +1,6 @@
-"""Reading the settings: a flag wins over the environment, that over the file, that over the default (RUN-5).
+"""Reading of settings: a flag wins over the environment, that over the file, that over the default (RUN-5).
 
-All problems are told at once, each with the place where it was said.
+All problems are reported at once, each with the place of its value.
 """
 
 import re
@@ -18,19 +18,19 @@ from vworkspace_app.settings.table import SETTINGS, RunSettings, clashes, incons
 from vworkspace_core.apimachinery.secret_material import redact
 
 CONFIG_VARIABLE = "VWORKSPACE_CONFIG"
-"""Names the settings file where `--config` does not."""
+"""The variable that names the settings file if `--config` does not."""
 
 _PREFIX = "VWORKSPACE_"
 _ALL_BUT = 0.9
 _OF_OTHERS = ("VWORKSPACE_ADMIN_TOKEN", "VWORKSPACE_CLUSTER_TOKEN", "VWORKSPACE_TOKEN")
 """Variables of other commands."""
 _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)\Z")
-"""What Kubernetes tells a pod of the Services beside it, whatever their names."""
+"""The variables by which Kubernetes describes Services to a pod, whatever their names."""
 
 
 @attrs.frozen
 class Loaded:
-    """The settings in force; `origins` says for each name who said so: a flag, a variable, the file, `default`."""
+    """The settings in force; `origins` names the origin of each: a flag, a variable, the file, `default`."""
 
     settings: RunSettings
     origins: Mapping[str, str]
@@ -38,14 +38,14 @@ class Loaded:
 
 @attrs.frozen
 class _Said:
-    """A text with its place."""
+    """A text with its origin."""
 
     text: str
     origin: str
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None = None) -> Loaded:
-    """The settings in force. `flags` by name, None for one not given; an empty variable counts as not set.
+    """Return the settings in force. `flags` by name, None for one not given; an empty variable counts as not set.
 
     Raises CommandError with every problem, and for a file that cannot be read.
     """
@@ -64,7 +64,8 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
         try:
             values[row.name] = row.shape.read(said.text)
         except ValueError as error:
-            # What begins like a flag is quoted: nobody takes it for one, the redaction of `-pPASSWORD` neither.
+            # A text that begins like a flag is quoted, so that neither a reader nor the redaction of `-pPASSWORD`
+            # mistakes it.
             shown = f"'{said.text}'" if said.text.startswith("-") else said.text
             problems.append(f"{said.origin} {shown}: {error}")
     settings = RunSettings(**values)
@@ -77,7 +78,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
 def _said(
     row: Setting, flags: Mapping[str, Any], environ: Mapping[str, str], filed: Mapping[str, _Said]
 ) -> _Said | None:
-    """What counts for one setting, and who said it."""
+    """Return the text for one setting, with its origin."""
     given = flags.get(row.name)
     if given is not None:
         return _Said(_text(given), row.flag)
@@ -88,7 +89,7 @@ def _said(
 
 
 def _filed(file: Path, problems: list[str]) -> dict[str, _Said]:
-    """What the file says, by name; what is wrong with its keys goes to `problems`."""
+    """Return the values of the file, by name; add problems with its keys to `problems`."""
     rows = {key: row for row in SETTINGS for key in row.keys}
     values: dict[str, _Said] = {}
     for key, value in _mapping(file).items():
@@ -103,7 +104,7 @@ def _filed(file: Path, problems: list[str]) -> dict[str, _Said]:
 
 
 def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
-    """Variables that look like settings and are none: one that is silently ignored is hard to find."""
+    """Yield variables that look like settings and are none: one that is silently ignored is hard to find."""
     rows = {variable for row in SETTINGS for variable in row.variables}
     for name in sorted(environ):
         if name.startswith(_PREFIX) and name not in (_PREFIX, *rows, CONFIG_VARIABLE, *_OF_OTHERS):
@@ -113,7 +114,7 @@ def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _mapping(file: Path) -> dict[str, Any]:
-    """What the file holds; nothing for an empty file."""
+    """Return the mapping in the file; empty for an empty file."""
     values = [value for _, value in read_values(str(file))]
     if len(values) > 1 or not all(isinstance(value, dict) for value in values):
         raise CommandError(f"{file}: one mapping of names to values is wanted")

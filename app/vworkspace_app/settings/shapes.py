@@ -1,4 +1,4 @@
-"""What texts a setting takes. Every source (flag, environment, file) gives text, so that all are read alike."""
+"""The forms of settings. Every source (flag, environment, file) gives text, so that all are read alike."""
 
 import re
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _SWITCH: Final = {"true": True, "false": False}
 
 @attrs.frozen
 class Shape(Generic[T]):
-    """How a setting is read. `read` raises ValueError that says what would be right; `about` says it in advance."""
+    """The form of a setting. `read` raises ValueError with a correct example; `about` describes the form in advance."""
 
     about: str
     read: Callable[[str], T]
@@ -32,14 +32,14 @@ class Shape(Generic[T]):
 
 @attrs.frozen
 class Setting:
-    """One row of the table: `name` as an attribute, its shape, its default and what it is for."""
+    """One row of the table: `name` as an attribute, its shape, its default and its purpose."""
 
     name: str
     shape: Shape[Any]
     default: Any
     about: str
     also: str = ""
-    """Another name that it can be given by, as `name` is written."""
+    """An alternative name, written like `name`."""
 
     @property
     def flag(self) -> str:
@@ -58,17 +58,17 @@ class Setting:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Every flag that says it, `flag` first."""
+        """Every flag of the setting, `flag` first."""
         return (self.flag, "--" + self.also.replace("_", "-")) if self.also else (self.flag,)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Every variable that says it, `variable` first."""
+        """Every variable of the setting, `variable` first."""
         return (self.variable, f"VWORKSPACE_{self.also.upper()}") if self.also else (self.variable,)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Every key of the settings file that says it, `key` first."""
+        """Every key of the setting in the settings file, `key` first."""
         return (self.key, camel(self.also)) if self.also else (self.key,)
 
     @property
@@ -78,26 +78,26 @@ class Setting:
 
     @classmethod
     def of(cls, field: "attrs.Attribute[Any]") -> "Setting":
-        """The row that a field of the table declares."""
+        """Return the row that a field of the table declares."""
         shape, about, also = field.metadata[_KEY]
         return cls(field.name, shape, field.default, about, also)
 
 
 def as_text(value: Any) -> str:
-    """A value as a person writes it."""
+    """Return a value as a person writes it."""
     if isinstance(value, tuple):
         return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def setting(shape: Shape[T], default: T, about: str, *, also: str = "") -> T:
-    """A field of the table; `also` is a second name for it."""
+    """Return a field of the table; `also` is a second name for it."""
     field: T = attrs.field(default=default, metadata={_KEY: (shape, about, also)})
     return field
 
 
 def whole(least: int, most: int) -> Shape[int]:
-    """A whole number within bounds."""
+    """Return the shape of a whole number within bounds."""
     about = f"between {least} and {most}"
 
     def read(text: str) -> int:
@@ -109,13 +109,13 @@ def whole(least: int, most: int) -> Shape[int]:
 
 
 def seconds_of(duration: str) -> float:
-    """A Go duration such as 1m30s in seconds."""
+    """Return a Go duration such as 1m30s in seconds."""
     parts = re.findall(r"([0-9.]+)(ms|s|m|h)", duration)
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def choice(*words: str) -> Shape[str]:
-    """One of some words, in any case."""
+    """Return the shape of one of some words, in any case."""
     about = f"{', '.join(words[:-1])} or {words[-1]}"
 
     def read(text: str) -> str:
@@ -176,7 +176,7 @@ def _label(text: str) -> str:
 
 
 def some_of(*words: str) -> Shape[tuple[str, ...]]:
-    """Some of these words, by comma."""
+    """Return the shape of some of these words, separated by commas."""
     about = f"of {', '.join(words)}"
 
     def read(text: str) -> tuple[str, ...]:

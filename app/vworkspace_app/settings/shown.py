@@ -1,4 +1,4 @@
-"""The settings as people see them: `run --print-config`, docs/settings.md."""
+"""The settings for people: `run --print-config`, docs/settings.md."""
 
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_app.settings.loading import CONFIG_VARIABLE, Loaded
@@ -8,7 +8,10 @@ from vworkspace_core.apimachinery.secret_material import redact
 
 
 def print_config(loaded: Loaded) -> str:
-    """A settings file that says what is in force, and who said so. Secrets are masked; unset settings are comments."""
+    """Return a settings file of the settings in force, with origins.
+
+    Secrets are masked; unset settings are comments.
+    """
     return "".join(_line(row, loaded) for row in SETTINGS)
 
 
@@ -22,7 +25,7 @@ def _line(row: Setting, loaded: Loaded) -> str:
 
 
 def markdown() -> str:
-    """docs/settings.md."""
+    """Return docs/settings.md."""
     rows = "\n".join(_row(row) for row in SETTINGS)
     return _PAGE.format(rows=rows, variable=CONFIG_VARIABLE)
 

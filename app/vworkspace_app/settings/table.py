@@ -42,13 +42,13 @@ from vworkspace_core.operations.settings import RUNNER
 
 
 class PageAccess(StrEnum):
-    """Whether there is a page, and for whom."""
+    """The access to the page, if there is one."""
 
     NONE = "none"
     OPEN = "open"
-    """For all who reach the port, as the metrics are."""
+    """Open to every client that reaches the port, as the metrics are."""
     TOKEN_REVIEW = "token-review"
-    """For whoever shows a token of the cluster, and may get `/page`."""
+    """Open to clients with a token of the cluster that may get `/page`."""
 
 
 @attrs.frozen
@@ -209,7 +209,7 @@ SETTINGS: tuple[Setting, ...] = tuple(Setting.of(field) for field in attrs.field
 
 
 def lease_policy(settings: RunSettings) -> LeasePolicy:
-    """The times of the election."""
+    """Return the times of leader election."""
     return LeasePolicy(
         duration=seconds_of(settings.leader_elect_lease_duration),
         renew_deadline=seconds_of(settings.leader_elect_renew_deadline),
@@ -218,12 +218,12 @@ def lease_policy(settings: RunSettings) -> LeasePolicy:
 
 
 def shard_in(settings: RunSettings) -> Shard:
-    """The share of the cluster that the process is told to work on."""
+    """Return the share of the cluster that the process works on."""
     return Shard.of(settings.shard)
 
 
 def inconsistencies(settings: RunSettings) -> Iterator[str]:
-    """What does not fit together, of settings that are each in order."""
+    """Yield contradictions between settings that are each valid."""
     if problems := lease_policy(settings).problems():
         yield f"--leader-elect-lease-duration, -renew-deadline and -retry-period: {'; '.join(problems)}"
     if settings.page != PageAccess.NONE and not settings.listen:
@@ -236,7 +236,7 @@ _OF_THE_AGENT: Final = ("control_plane_url", "token_file")
 
 
 def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
-    """What is missing or needless beside the settings named, which somebody gave a value (a wrong one, maybe)."""
+    """Yield settings that are missing or needless, given the ones that were set (possibly to a wrong value)."""
     usual = RunSettings()  # a printed configuration holds every setting
     of_election = sorted(
         name for name in said if name.startswith("leader_elect_") and getattr(settings, name) != getattr(usual, name)

@@ -1,4 +1,4 @@
-"""What there is to uninstall, read from the cluster before anything is changed."""
+"""The objects to uninstall, read from the cluster before anything is changed."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -54,14 +54,14 @@ _BESIDE: Final = (
 )
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in INSTANCE_LABELS.items())
 _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
-"""Names of Deployments."""
+"""The names of the operator's Deployments."""
 
 
 @attrs.frozen
 class Inventory:
     """Everything of the operator's in a cluster, and every HelmRelease.
 
-    `leases` holds those of all namespaces; it is empty where no replica ever took turns.
+    `leases` holds those of all namespaces; it is empty if no replica ever took part in leader election.
     """
 
     system_namespace: str
@@ -69,19 +69,19 @@ class Inventory:
     instances: tuple[Manifest, ...] = ()
     webhooks: tuple[ObjectRef, ...] = ()
     deployments: tuple[ObjectRef, ...] = ()
-    """One, or one of each shard."""
+    """One Deployment, or one for each shard."""
     rights: Mapping[ObjectRef, Manifest] = attrs.field(factory=dict)
     beside: tuple[ObjectRef, ...] = ()
     definitions: tuple[ObjectRef, ...] = ()
     namespace: ObjectRef | None = None
-    """The operator's own, where `manifests` made it."""
+    """The operator's own namespace, if `manifests` made it."""
     gated: tuple[str, ...] = ()
     leases: tuple[Manifest, ...] = ()
     releases: tuple[Manifest, ...] = ()
 
     @property
     def applications(self) -> tuple[Manifest, ...]:
-        """Instances that the operator holds: what is deployed for them goes with them."""
+        """Instances that the operator holds: their deployed objects are deleted with them."""
         return tuple(
             manifest
             for manifest in self.instances
@@ -90,17 +90,17 @@ class Inventory:
 
     @property
     def abandoned(self) -> tuple[Manifest, ...]:
-        """Instances whose applications stay in any case: somebody marked them."""
+        """Instances that a user has marked as abandoned: their applications stay in any case."""
         return tuple(manifest for manifest in self.instances if is_abandoned(read_meta(manifest)))
 
     def staying(self, *, keep_applications: bool) -> tuple[Manifest, ...]:
-        """Return the HelmReleases that are there afterwards, those of other people included."""
+        """Return the HelmReleases that remain afterwards, including those of other owners."""
         going = () if keep_applications else self.applications
         uids = [str(metadata(instance)["uid"]) for instance in going]
         return tuple(release for release in self.releases if not any(is_controlled_by(release, uid) for uid in uids))
 
     def kept_releases(self, *, keep_applications: bool) -> tuple[ObjectRef, ...]:
-        """Return those of them that were made for an instance."""
+        """Return the remaining HelmReleases that were made for an instance."""
         return tuple(
             ref_of(release, HELM_RELEASE)
             for release in self.staying(keep_applications=keep_applications)
@@ -108,25 +108,25 @@ class Inventory:
         )
 
     def needed_rights(self, *, keep_applications: bool) -> frozenset[ObjectRef]:
-        """Return accounts, roles and bindings that Flux needs afterwards."""
+        """Return accounts, roles and bindings that Flux still needs afterwards."""
         return named_by_releases(self.rights, self.staying(keep_applications=keep_applications))
 
     def namespace_to_delete(self, *, keep_applications: bool) -> ObjectRef | None:
-        """Return the operator's own namespace; None where `manifests` did not make it, or a release lives in it."""
+        """Return the operator's own namespace; None if `manifests` did not make it, or a release lives in it."""
         staying = self.staying(keep_applications=keep_applications)
         is_used = any(metadata(release)["namespace"] == self.system_namespace for release in staying)
         return None if is_used else self.namespace
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing of the operator's here but what living HelmReleases need."""
+        """Report whether nothing of the operator's remains except what existing HelmReleases need."""
         rights = self.rights.keys() - self.needed_rights(keep_applications=True)
         namespace = self.namespace_to_delete(keep_applications=True)
         return not (self.definitions or self.deployments or self.webhooks or rights or namespace)
 
 
 async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
-    """Look at everything. Raises what `KubeApi.list` and `get` raise, but for what is not there."""
+    """Read everything. Raises what `KubeApi.list` and `get` raise, except NotFound."""
     definitions = [
         ref
         for kind in reversed(OWN_KINDS)

@@ -1,12 +1,13 @@
-"""Deleting objects of ours so that what is deployed for them stays, beside any operator, killed at any point (RUN-7).
+"""Deletion of our objects so that what is deployed for them stays, next to any operator, killed at any point (RUN-7).
 
 Expected flow
-    marked as abandoned, with our finalizer → deleted, to be orphaned → what they made is let go of → looked at again,
-    until nothing is left to let go of → the finalizers come off.
+    marked as abandoned, with our finalizer → deleted, with orphaned dependents → their children are released → checked
+    again, until none is left to release → the finalizers are removed.
 Guarantees
-    A living operator agrees from the first step on: it lets go of what is marked and being deleted, and takes nothing
-    up for it. Nothing it decided before has an effect after: its writes carry the resourceVersion that they were
-    decided on, and every object that they could be about has changed since. The owner exists until no object names it.
+    A running operator cooperates from the first step on: it releases the children of what is marked and being deleted,
+    and creates nothing for it. Nothing it decided before has an effect after: its writes carry the resourceVersion that
+    they were decided on, and every object that they could be about has changed since. The owner exists until no object
+    names it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,11 +31,11 @@ from vworkspace_core.ports import KubeApi, PatchType, Propagation
 
 _BENEATH: Final = {APPLICATION_INSTANCE: DOWNSTREAM_KINDS, OPERATION: engine_kinds()}
 _HOLDING: Final = (FINALIZER, "orphan")
-"""Finalizers that have no more to do once everything is let go of; a server without a collector leaves the second."""
+"""Finalizers that are not needed once everything is released; without a garbage collector "orphan" stays."""
 
 
 async def let_go(api: KubeApi, kind: Kind, manifests: Sequence[Manifest]) -> None:
-    """Bring the deletion of these objects as far as it goes at once; to be repeated until they have gone."""
+    """Advance the deletion of these objects as far as possible now; to be repeated until they are gone."""
     owners = [owner for manifest in manifests if (owner := await _marked(api, kind, manifest)) is not None]
     if await _disowned(api, kind, owners):
         for owner in owners:
@@ -42,7 +43,7 @@ async def let_go(api: KubeApi, kind: Kind, manifests: Sequence[Manifest]) -> Non
 
 
 async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | None:
-    """Abandon it, then delete exactly that copy. None where it has changed meanwhile, or has gone."""
+    """Abandon an object, then delete exactly that copy. None if it has changed or is gone meanwhile."""
     ref, meta = ref_of(manifest, kind), read_meta(manifest)
     try:
         if not is_abandoned(meta) or (FINALIZER not in meta.finalizers and not meta.deletion_timestamp):
@@ -58,7 +59,7 @@ async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | 
 
 
 async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> bool:
-    """Let go of what they have. True where a look at everything finds nothing left to let go of."""
+    """Release the children of these owners. True if a check of everything finds none left to release."""
     by_namespace: dict[str, list[ObjectMeta]] = {}
     for owner in owners:
         by_namespace.setdefault(owner.namespace, []).append(owner)
@@ -76,7 +77,7 @@ async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> b
 
 
 def _letting_go(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[ObjectMeta]) -> Iterator[MergePatch]:
-    """At most one patch: the next look finds what is left for another owner."""
+    """Yield at most one patch: the next check finds what is left for another owner."""
     for owner in owners:
         patch = letting_go(ref, live, owner) if kind == APPLICATION_INSTANCE else _unlocking(ref, live, owner.uid)
         if patch is not None:
@@ -85,7 +86,7 @@ def _letting_go(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[Obj
 
 
 def _unlocking(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch | None:
-    """What an Operation has made runs on by itself: its owner and our lock come off."""
+    """Return a patch that removes owner and our lock from an Operation's object, so that it keeps running."""
     if all(get_path(owner, "uid") != uid for owner in metadata(live).get("ownerReferences") or ()):
         return None
     change = {

@@ -27,17 +27,17 @@ from vworkspace_core.ports import KubeApi, PatchType
 
 _POLL_SECONDS: Final = 0.5
 _LAST_PODS_SECONDS: Final = 120.0
-"""Within this time the pods of a Deployment that is gone already have ended, and their Lease has run out."""
+"""The time within which the pods of a deleted Deployment have ended, and their Lease has expired."""
 _OURS: Final = (OPERATION, APPLICATION_INSTANCE)
 
 
 class Stuck(Exception):
-    """A step that does not get on; the message says what holds it up, and what to do."""
+    """A step that makes no progress; the message says what blocks it, and what to do."""
 
 
 @attrs.frozen
 class Step:
-    """What is done, in words, and the doing. Raises Stuck, and what the `KubeApi` raises."""
+    """One step: its title, and the function that does it. Raises Stuck, and what the `KubeApi` raises."""
 
     title: str
     act: Callable[[], Awaitable[None]] = attrs.field(repr=False)
@@ -45,7 +45,7 @@ class Step:
 
 @attrs.frozen
 class Waiting:
-    """How long one thing is waited for, in seconds, and by which clock (UTC)."""
+    """The time limit for one object in seconds, and the clock (UTC)."""
 
     patience: float
     now: Callable[[], datetime]
@@ -57,7 +57,7 @@ class Waiting:
 
 
 def steps_of(api: KubeApi, inventory: Inventory, waiting: Waiting, *, keep_applications: bool) -> Iterator[Step]:
-    """What there is to do in that cluster."""
+    """Yield the steps for that cluster."""
     work = _Work(api, inventory, waiting, keep_applications)
     yield from work.keeping() if keep_applications else work.with_applications()
     yield from work.the_rest()
@@ -93,13 +93,13 @@ class _Work:
         for ref in self.inventory.webhooks:
             yield Step(f"delete {ref}", partial(self._delete, ref))
         deleting = "".join(f"delete {ref}, " for ref in self.inventory.deployments)
-        # Pods of a Deployment go with it; anybody else is to be stopped by the person who reads this.
+        # Pods of a Deployment go with it; any other holder must be stopped by the reader of this step.
         held = () if deleting else self._held(self.inventory.leases)
         if deleting or self.inventory.leases:
             words = f"{deleting}{'and ' if deleting else ''}wait until no replica leads any more"
             yield Step(words + (f" ({_holders(held)} does now)" if held else ""), self._stop_operator)
 
-    # --- what is the same for both -----------------------------------------------------------------------------------
+    # --- common steps ------------------------------------------------------------------------------------------------
 
     def the_rest(self) -> Iterator[Step]:
         for ref in self.inventory.definitions:
@@ -114,10 +114,10 @@ class _Work:
             words = "with the credential of this cluster in it"
             yield Step(f"delete {namespace}, {words}", partial(self._delete_namespace, namespace))
 
-    # --- doing it ----------------------------------------------------------------------------------------------------
+    # --- execution ---------------------------------------------------------------------------------------------------
 
     async def _delete_all(self, kind: Kind) -> None:
-        """And whatever was made meanwhile, until there is none."""
+        """Delete all objects of a kind, including new ones, until there are none."""
         limit = self.waiting.limit()
         while left := await all_of(self.api, kind):
             for manifest in left:
@@ -129,13 +129,13 @@ class _Work:
         if not metadata(manifest).get("deletionTimestamp"):
             await self._delete(ref)
         elif kind == APPLICATION_INSTANCE and not get_path(manifest, "metadata", "annotations", UNINSTALL):
-            # Where the definition went first, the operator waits for exactly this word.
+            # If the definition was deleted first, the operator waits for exactly this annotation.
             with suppress(NotFound):
                 change = {"metadata": {"annotations": {UNINSTALL: "true"}}}
                 await self.api.patch(ref, change, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
 
     async def _let_go(self, kind: Kind) -> None:
-        """Also of whatever is made meanwhile, until there is none."""
+        """Release and delete all objects of a kind, including new ones, until there are none."""
         limit = self.waiting.limit()
         while left := await all_of(self.api, kind):
             await let_go(self.api, kind, left)
@@ -154,7 +154,7 @@ class _Work:
         return tuple(lease for lease in leases if is_held(lease, self.waiting.now()))
 
     async def _delete_definition(self, ref: ObjectRef) -> None:
-        """With applications kept, also an instance that was made a moment ago is let go of before it goes with it."""
+        """Delete a definition. If applications are kept, an instance made a moment ago is released first."""
         kind = next((kind for kind in _OURS if kind.crd_name == ref.name), None)
         if kind is not None and self.keep:
             await self._let_go(kind)
@@ -168,7 +168,7 @@ class _Work:
             await self._pause(limit, f"{ref}: not gone")
 
     async def _delete_right(self, ref: ObjectRef) -> None:
-        """Unless a HelmRelease names it by now."""
+        """Delete a right, unless a HelmRelease names it by now."""
         live = await find(self.api, ref)
         rights = {**self.inventory.rights, **({} if live is None else {ref: live})}
         if ref not in named_by_releases(rights, await all_of(self.api, HELM_RELEASE, namespace=ref.namespace)):
@@ -210,7 +210,7 @@ def _holders(leases: Iterable[Manifest]) -> str:
 
 
 def _said(manifest: Manifest) -> str:
-    """What the first of them says of its own end."""
+    """Return the message of an object about its own end."""
     for condition in get_path(manifest, "status", "conditions") or ():
         if get_path(condition, "type") in ("Deleting", "Running") and get_path(condition, "status") == "True":
             return str(get_path(condition, "message"))
@@ -218,6 +218,6 @@ def _said(manifest: Manifest) -> str:
 
 
 def _held_by_others(manifests: Iterable[Manifest]) -> str:
-    """Name the finalizers of others, which only they may take off."""
+    """Return the finalizers of others, which only they may remove."""
     names = {name for manifest in manifests for name in metadata(manifest).get("finalizers") or ()} - {FINALIZER}
     return f", because of finalizers that are not the operator's: {', '.join(sorted(names))}" if names else ""

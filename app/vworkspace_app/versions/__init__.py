@@ -1,1 +1,1 @@
-"""Stored objects moved to the storage version of their kind (PH-8)."""
+"""Migration of stored objects to the storage version of their kind (PH-8)."""

@@ -1,13 +1,13 @@
-"""Moving stored objects to the storage version: each is written unchanged, then the status is trimmed (PH-8).
+"""Migration of stored objects to the storage version: each is written unchanged, then the status is trimmed (PH-8).
 
 Guarantees
     `status.storedVersions` names a version as long as an object may be stored in it. It is trimmed when every object
-    that was there has been written, and only while the storage version is the one that the migration began with. What
-    is made meanwhile is stored in that anyway. Killed anywhere and begun anew it ends the same way; what was written
-    before is asked for again, and not written. An object that is refused is told, and nothing is trimmed then.
+    listed has been written, and only while the storage version is still the one that the migration began with. Objects
+    created meanwhile are stored in that anyway. Killed anywhere and run again it ends the same way; an object that was
+    already written is patched again, without effect. If an object is refused, that is reported, and nothing is trimmed.
 Assumptions
-    Every API server of the cluster knows of the storage version: one that has not heard of a change yet may store an
-    object in the old one for some seconds.
+    Every API server of the cluster knows the storage version: one that has not noticed a change yet may store an object
+    in the old one for some seconds.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,12 +24,12 @@ from vworkspace_core.versions import VersionsInUse
 PAGE: Final = 500
 _MANAGER: Final = "vworkspace-versions"
 _STEP: Final = 100
-"""Objects between two lines of progress."""
+"""The number of objects between two lines of progress."""
 _ATTEMPTS: Final = 5
-"""Of a write that the API server could not make, with a pause before each further one."""
+"""The tries of a write that the API server could not make, with a pause before each further one."""
 _PAUSE: Final = 1.0
 _SHOWN: Final = 10
-"""Refused objects that are told one by one."""
+"""The number of refused objects that are listed one by one."""
 
 Tell = Callable[[str], None]
 Sleep = Callable[[float], Awaitable[None]]
@@ -41,7 +41,7 @@ class NotMigrated(Exception):
 
 @attrs.frozen
 class Migration:
-    """Moves the objects of definitions. `tell` gets a line for each step, `sleep` waits before another attempt."""
+    """The move of objects of definitions. `tell` gets a line for each step, `sleep` waits before another attempt."""
 
     api: KubeApi
     tell: Tell
@@ -49,7 +49,7 @@ class Migration:
     dry_run: bool = False
 
     async def run(self, name: str) -> None:
-        """Move the objects of one definition. Raises NotMigrated, and OperatorError for what the cluster says."""
+        """Move the objects of one definition. Raises NotMigrated, and OperatorError for an error of the cluster."""
         found = await self._versions(name)
         if not found.stale:
             self.tell(f"{name}: every object is stored in {found.storage}")
@@ -73,13 +73,13 @@ class Migration:
             raise NotMigrated(f"{name}: there is no such definition; `versions list` shows them") from error
 
     async def _objects(self, found: VersionsInUse) -> AsyncIterator[ObjectRef]:
-        """Every object that is there now, page by page. What comes later is stored in the storage version."""
+        """Yield every object that exists now, page by page. Later ones are stored in the storage version anyway."""
         seen: set[ObjectRef] = set()
         token, expired = "", 0
         while True:
             try:
                 page = await self.api.list(found.kind, limit=PAGE, continue_token=token)
-            except Expired:  # it took longer than the history reaches back: from the beginning, for what is new
+            except Expired:  # the continue token expired: list again, for objects not yet seen
                 token, expired = "", expired + 1
                 if expired == _ATTEMPTS:
                     raise
@@ -110,7 +110,7 @@ class Migration:
             raise NotMigrated(f"{found.definition}: {told}: {listed}{more}. Mend them, and begin again")
 
     async def _rewrite(self, ref: ObjectRef) -> None:
-        """A patch without content: the API server reads the object, and stores it as it stores all of them now."""
+        """Send a patch without content: the API server stores the object again, in the present storage version."""
         for attempt in range(_ATTEMPTS):
             try:
                 await self.api.patch(ref, {}, patch_type=PatchType.MERGE, field_manager=_MANAGER)
@@ -150,7 +150,7 @@ def _counted(number: int) -> str:
 
 
 async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
-    """Every definition of the cluster, by name."""
+    """Return every definition of the cluster, by name."""
     token = ""
     found: list[VersionsInUse] = []
     while True:
@@ -161,7 +161,7 @@ async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
 
 
 async def migrate(api: KubeApi, names: list[str], tell: Tell, sleep: Sleep, *, dry_run: bool) -> list[str]:
-    """Move the objects of these definitions, by default of all that have something to move; what could not be done.
+    """Move the objects of these definitions, by default of all that need it; return the failures.
 
     Raises OperatorError for a cluster that does not answer.
     """

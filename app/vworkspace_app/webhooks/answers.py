@@ -1,7 +1,7 @@
 """The ASGI application of the webhooks: JSON in, the pure judgement, JSON out.
 
-The path says whether the namespace is gated: two webhooks with opposite `namespaceSelector`s ask at two paths, so
-that the API server's own view of the label counts and every replica can answer without a cache.
+The path says whether the namespace is gated: two webhooks with opposite `namespaceSelector`s have two paths, so that
+the API server's own view of the label counts and every replica can answer without a cache.
 """
 
 import time
@@ -28,21 +28,21 @@ from vworkspace_core.webhook.review import AdmissionRequest, MalformedReview, al
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 DEFAULT_PATH: Final = "/default"
-"""Where defaults are filled in."""
+"""The path that fills in defaults."""
 
 GATED_PATH: Final = "/validate"
-"""Where objects in namespaces of the operator's are judged."""
+"""The path that judges objects in gated namespaces."""
 
 UNGATED_PATH: Final = "/validate-ungated"
-"""Where those in all other namespaces are."""
+"""The path that judges objects in all other namespaces."""
 
 _log = structlog.get_logger("webhook")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Rest = Callable[[], Awaitable[None]]
-"""What is awaited between two parts of a review."""
+"""A function that is awaited between two parts of a review."""
 Handle = Callable[[bytes, Rest], Awaitable[Response]]
-"""Answers the body of a review."""
+"""A function that answers the body of a review."""
 
 
 def application(
@@ -51,10 +51,10 @@ def application(
     now: Callable[[], float] = time.monotonic,
     kinds: ServedKinds = NO_KINDS,
 ) -> Starlette:
-    """The application; it answers 400 to what is no review, and never fails on what one holds.
+    """Return the application; it answers 400 to a body that is no review, and never fails on the content of one.
 
-    Without `settings` only `kinds` are served. `observer` is told of every review, with its time by the monotonic clock
-    `now`.
+    Without `settings` only `kinds` are served. `observer` is called for every review, with its time by the monotonic
+    clock `now`.
     """
     bodies, lanes = Bodies(), Lanes(now)
     judges = {**({} if settings is None else _own(settings)), **kinds.judges}
@@ -79,7 +79,7 @@ def _own(settings: WebhookSettings) -> dict[str, Judge]:
 
 def _observed(path: str, endpoint: Endpoint, observer: ReviewObserver, now: Callable[[], float]) -> Endpoint:
     async def answer(request: Request) -> Response:
-        began, code = now(), 500  # what an exception is answered with
+        began, code = now(), 500  # the status if an exception is raised
         observer.review_began(path)
         try:
             response = await endpoint(request)
@@ -105,7 +105,7 @@ class _UserInfo(msgspec.Struct):
 
 
 class _Request(msgspec.Struct):
-    """What is looked at of a request before anything of its objects is built."""
+    """The fields of a request that are read before any of its objects is decoded."""
 
     uid: str = ""
     userInfo: _UserInfo | None = None
@@ -127,7 +127,7 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 async def _review(body: bytes, rest: Rest) -> AdmissionRequest:
-    """The request of a review, with a `rest` after each part of it. Raises MalformedReview and msgspec.DecodeError."""
+    """Return the request of a review, with a `rest` after each part. Raises MalformedReview and msgspec.DecodeError."""
     try:
         review = _decode(body)
         given = msgspec.structs.asdict(review)
@@ -157,9 +157,9 @@ def _endpoint(handle: Handle, bodies: Bodies, lanes: Lanes) -> Endpoint:
         try:
             body = await bodies.read(request)
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody reads it
+            return Response(status_code=400)  # the client is gone
         if body.refusal:
-            # What is still on its way is not read: the connection ends with the answer.
+            # The rest of the body is not read: the connection ends with the answer.
             headers = {"connection": "close", "retry-after": "1"}
             return PlainTextResponse(_REFUSALS[body.refusal], body.refusal, headers=headers)
         try:

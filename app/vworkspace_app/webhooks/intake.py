@@ -1,8 +1,8 @@
-"""How reviews come in: how much of them is held at one time, and which is judged next (RUN-11).
+"""The intake of reviews: how much of them is held at one time, and which is judged next (RUN-11).
 
-Any pod may post to the webhooks. So what is small is never kept waiting by what is large: the beginning of every body
-has room, a body that is not whole gives way to those that need its room, small reviews have turns of their own, and of
-those that wait the smallest is judged first.
+Any pod may post to the webhooks. So a large review never delays a small one: the beginning of every body has room, an
+incomplete body is dropped for others that need its room, small reviews have turns of their own, and of the waiting ones
+the smallest is judged first.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -14,42 +14,45 @@ import attrs
 from starlette.requests import Request
 
 LARGEST: Final = 3 * 1024 * 1024
-"""Bytes of a review. An API server takes requests of 3 MiB at most; objects that large are refused, not judged."""
+"""The maximum bytes of a review.
+
+An API server takes requests of 3 MiB at most; larger objects are refused, not judged.
+"""
 BUDGET: Final = 24 * 1024 * 1024
-"""Bytes of all reviews that are being read at one time: beyond them the API server is asked to come again."""
+"""The bytes of all reviews that are being read at one time: beyond them the API server is asked to try again."""
 SMALL: Final = 64 * 1024
-"""Bytes at the beginning of each review that do not count."""
+"""The bytes at the beginning of each review that do not count towards the budget."""
 
 _LONG: Final = 0.005
-"""Seconds from which a part of a review is a burden on the event loop."""
+"""The seconds from which a part of a review is a burden on the event loop."""
 _OLDEST_EVERY: Final = 8
-"""So many turns, and one of them is the oldest review's: large ones are judged, too."""
+"""One turn in so many goes to the oldest review, so that large ones are judged, too."""
 
 
 @attrs.define(eq=False)
 class Body:
-    """The body of one review, as far as it has come."""
+    """The body of one review, as far as it has arrived."""
 
     content: bytearray = attrs.field(factory=bytearray)
     refusal: int = 0
-    """What is answered in the place of a judgement, as a code of HTTP."""
+    """The HTTP code to answer instead of a judgement; 0 for none."""
     reading: anyio.CancelScope = attrs.field(factory=anyio.CancelScope)
 
     @property
     def counted(self) -> int:
-        """Bytes of the budget that it takes."""
+        """The bytes of the budget that it takes."""
         return max(0, len(self.content) - SMALL)
 
 
 @attrs.define
 class Bodies:
-    """The bodies that are in memory at this moment."""
+    """The bodies in memory at this moment."""
 
     _held: dict[Body, bool] = attrs.field(factory=dict)
-    """Whether each is whole."""
+    """The bodies, with whether each is complete."""
 
     async def read(self, request: Request) -> Body:
-        """Return the body, which is held until `let_go`; an empty one that is refused where it cannot be had."""
+        """Return the body, which is held until `let_go`; an empty one with a refusal if it cannot be read."""
         body = Body()
         self._held[body] = False
         try:
@@ -87,7 +90,7 @@ class Bodies:
 
 @attrs.define
 class Turns:
-    """One review is in hand at a time, and the event loop is everybody else's for as long as each part of it took.
+    """Turns for reviews, one at a time; after each part of one, the event loop is free for as long as the part took.
 
     Reviews that arrive together would otherwise be judged in one round of the loop: each is bounded, their sum is not
     (RUN-11). `now` is the monotonic clock.
@@ -95,7 +98,7 @@ class Turns:
 
     now: Callable[[], float]
     _waiting: list[tuple[int, int, anyio.Event]] = attrs.field(factory=list)
-    """By size and number."""
+    """Waiting reviews by size and number."""
     _number: int = 0
     _given: int = 0
     _is_taken: bool = False
@@ -104,7 +107,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, size: int) -> AsyncIterator[None]:
-        """Wait until a review of so many bytes is the next one; the turn is taken as long as the block runs."""
+        """Wait until a review of so many bytes is the next one; the turn is held while the block runs."""
         await self._wait(size)
         try:
             await anyio.sleep(max(0.0, self._free_at - self.now()))
@@ -116,7 +119,7 @@ class Turns:
             self._next()
 
     async def rest(self) -> None:
-        """Between two parts of the review in hand; what has not taken long yet goes on at once."""
+        """Yield to the event loop between two parts of a review, unless the last part was short."""
         took = self.now() - self._began
         if took >= _LONG:
             await anyio.sleep(took)
@@ -139,7 +142,7 @@ class Turns:
             raise
 
     def _next(self) -> None:
-        """Give the turn to the smallest review that waits; now and then to the oldest."""
+        """Give the turn to the smallest waiting review; at intervals to the oldest."""
         self._is_taken = bool(self._waiting)
         if self._waiting:
             self._given += 1
@@ -156,5 +159,5 @@ class Lanes:
         self._small, self._large = Turns(now), Turns(now)
 
     def of(self, size: int) -> Turns:
-        """The turns that a review of so many bytes waits for."""
+        """Return the turns in which a review of so many bytes waits."""
         return self._small if size <= SMALL else self._large

@@ -1,4 +1,4 @@
-"""What the webhooks do for kinds of users: rules and filled fields of boxes, and conversions of any kind (PH-8)."""
+"""The webhooks for users' kinds: rules and defaults of boxes, and conversions of any kind (PH-8)."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -24,7 +24,7 @@ from vworkspace_core.versions import (
 from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
 
 CONVERT_PATH: Final = "/convert"
-"""Where objects of all kinds with several versions are converted."""
+"""The path that converts objects of all kinds with several versions."""
 
 Judge = Callable[[AdmissionRequest], dict[str, Any]]
 
@@ -33,14 +33,14 @@ _WRITTEN: Final = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
 
 @attrs.frozen(eq=False)
 class ServedKinds:
-    """What is served beside the operator's own webhooks: who converts, and who judges at which path."""
+    """The webhooks in addition to the operator's own: converters, and judges by path."""
 
     converters: tuple[Converter, ...] = ()
     judges: Mapping[str, Judge] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, boxes: Iterable[Box], converters: Sequence[Converter] = ()) -> "ServedKinds":
-        """Those of boxes, and further `converters`."""
+        """Return the webhooks of boxes, with further `converters`."""
         found = tuple(boxes)
         of_boxes = (converter_of(box) for box in found)
         known = (*converters, *(converter for converter in of_boxes if converter is not None))
@@ -51,16 +51,16 @@ class ServedKinds:
 
 
 NO_KINDS: Final = ServedKinds()
-"""Nothing but the operator's own."""
+"""No webhooks except the operator's own."""
 
 
 def validate_path(box: str) -> str:
-    """Where the rules of a box are asked."""
+    """Return the path that checks the rules of a box."""
     return f"/boxes/{box}/validate"
 
 
 def default_path(box: str) -> str:
-    """Where the fields of a box's kind are filled in."""
+    """Return the path that fills in the fields of a box's kind."""
     return f"/boxes/{box}/default"
 
 
@@ -89,7 +89,7 @@ _TOO_DEEP: Final = {"kind": "one of the objects", UNREADABLE: [""]}
 
 
 class _Request(msgspec.Struct):
-    """What is looked at of a review before anything of its objects is built."""
+    """The fields of a review that are read before any of its objects is decoded."""
 
     uid: str = ""
     desiredAPIVersion: str = ""
@@ -106,9 +106,9 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 async def answered(body: bytes, converters: Sequence[Converter], rest: Callable[[], Awaitable[None]]) -> bytes:
-    """The answer to a ConversionReview, with a `rest` after each object.
+    """Return the answer to a ConversionReview, with a `rest` after each object.
 
-    Raises MalformedConversionReview and msgspec.DecodeError for what is none.
+    Raises MalformedConversionReview and msgspec.DecodeError for a body that is none.
     """
     request = _read(body)
     converted: list[Any] = []
@@ -128,7 +128,8 @@ def _read(body: bytes) -> ConversionRequest:
     try:
         review = _decode(body)
     except RecursionError:
-        # Which object it is cannot be told: what is nested deeper than the decoder goes is cut out of all of it.
+        # The object cannot be identified: whatever is nested deeper than the decoder can go is cut out of the whole
+        # body.
         found = decode_answer(body)
         head = get_path(found, "request")
         given = {**found, "request": {**head, "objects": []}} if isinstance(head, Mapping) else found

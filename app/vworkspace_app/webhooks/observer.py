@@ -4,16 +4,16 @@ from typing import Final, Protocol
 
 
 class ReviewObserver(Protocol):
-    """A webhook is known by its path. Every review that began ends, once."""
+    """An observer of reviews, by the path of their webhook. Every review that began ends, once."""
 
     def webhook(self, path: str) -> None:
-        """One is served there."""
+        """Observe that a webhook is served."""
 
     def review_began(self, path: str) -> None:
-        """A review came to it."""
+        """Observe that a webhook received a review."""
 
     def review_ended(self, path: str, code: int, seconds: float) -> None:
-        """It was answered with this code of HTTP; what was given up or failed counts as 500."""
+        """Observe that a review was answered with this HTTP code; one that was abandoned or failed counts as 500."""
 
 
 class _Nobody:

@@ -1,4 +1,4 @@
-"""Serving the webhooks until cancelled. Every replica does, the leader and those that stand by (RUN-4, RUN-6)."""
+"""The server of the webhooks. Every replica runs it, the leader and the standbys (RUN-4, RUN-6)."""
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ from vworkspace_core.webhook.validating import WebhookSettings
 _log = structlog.get_logger("webhook")
 
 _LIMITS: Final = ConnectionLimits(idle=90.0)
-"""An API server keeps its connections and asks again on them."""
+"""Limits for an API server, which keeps its connections and reuses them."""
 
 
 async def serve_webhooks(
@@ -43,7 +43,7 @@ async def serve_webhooks(
 ) -> None:
     """Serve HTTPS until cancelled; `ready` gets the URL. Raises OSError when the address cannot be bound.
 
-    `client_names` are common names that a client's certificate has to have one of, where `files` ask for one.
+    `client_names` are common names, one of which a client's certificate must have, if `files` require one.
     """
     listener = bind(host, port)
     url = url_of(host, listener, "https")
@@ -67,7 +67,7 @@ async def webhooks(
     observer: ReviewObserver,
     kinds: ServedKinds = NO_KINDS,
 ) -> AsyncIterator[None]:
-    """The webhooks that `settings` ask for, as long as the block runs, judging as the reconciler does.
+    """Serve the webhooks that `settings` enable while the block runs, judging as the reconciler does.
 
     Raises CommandError for certificates that cannot be used.
     """
@@ -80,7 +80,7 @@ async def webhooks(
 
 @asynccontextmanager
 async def webhooks_of_kinds(settings: RunSettings, observer: ReviewObserver, kinds: ServedKinds) -> AsyncIterator[None]:
-    """Those of users' kinds alone, where there is anything to serve. Raises as `webhooks` does."""
+    """Serve only the webhooks of users' kinds, if there are any. Raises as `webhooks` does."""
     if not kinds:
         yield
         return

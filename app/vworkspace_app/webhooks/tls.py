@@ -1,4 +1,4 @@
-"""TLS from files that change under a running server: cert-manager or kubelet replaces them (RUN-6)."""
+"""TLS from files that change while a server runs: cert-manager or kubelet replaces them (RUN-6)."""
 
 import ssl
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ _RELOAD_SECONDS = 5.0
 class CertificateFiles:
     """A certificate chain and its key, `tls.crt` and `tls.key` in a folder, as a TLS Secret is mounted.
 
-    With `authority`, a file of certificates, only clients whose certificate one of these has signed are heard.
+    With `authority`, a file of certificates, only clients with a certificate signed by one of these are accepted.
     """
 
     folder: Path
@@ -39,13 +39,13 @@ class CertificateFiles:
             raise CommandError(problem) from error
 
     def context(self) -> ssl.SSLContext:
-        """What a server listens with: every handshake gets the newest certificate that could be read."""
+        """Return the context for a server: every handshake uses the newest certificate that could be read."""
         outer = self._loaded()
         outer.sni_callback = self._choose
         return outer
 
     async def follow(self, clock: Clock) -> None:
-        """Look for new files until cancelled; what cannot be read leaves the old certificate in place."""
+        """Look for new files until cancelled; files that cannot be read leave the old certificate in place."""
         logged = ""
         while True:
             await clock.sleep(_RELOAD_SECONDS)
@@ -59,11 +59,11 @@ class CertificateFiles:
                 logged = why
 
     def reload(self) -> bool:
-        """Read the files again; whether there is a new certificate. Raises OSError, ssl.SSLError."""
+        """Read the files again; return whether there is a new certificate. Raises OSError, ssl.SSLError."""
         content = self._read()
         if content == self._content:
             return False
-        # A chain and a key that do not belong together, read while they were being replaced, are refused here.
+        # A chain and a key that do not match, read while they were being replaced, are refused here.
         self._current = self._loaded()
         self._content = content
         return True
@@ -86,7 +86,7 @@ class CertificateFiles:
 
 
 def _why(error: OSError) -> str:
-    """The problem in words, without the content of a file."""
+    """Return the problem in words, without the content of a file."""
     return error.reason if isinstance(error, ssl.SSLError) else f"{error.filename}: {error.strerror}"
 
 
