@@ -43,18 +43,18 @@ class Program:
 
     @property
     def type(self) -> CelType:
-        """The type of its values."""
+        """The type of the program's values."""
         return DYN if self.checked is None else self.checked.type
 
     def evaluate(self, variables: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Return its value. Raises Missing, EvaluationError or LimitExceeded, and nothing else.
+        """Return the program's value. Raises Missing, EvaluationError or LimitExceeded, and nothing else.
 
         A given budget is shared with all other evaluations that spend from it.
         """
         return self.evaluate_in(prepared(variables, Budget.of(self.limits) if budget is None else budget))
 
     def evaluate_in(self, scope: dict[Any, Any]) -> Any:
-        """Return its value in a scope made by `prepared`. Raises as `evaluate`."""
+        """Return the program's value in a scope made by `prepared`. Raises as `evaluate`."""
         try:
             return self.run(scope)
         except RecursionError as error:

@@ -27,7 +27,7 @@ class Uint(int):
 
 
 class SetList(list[Any]):
-    """A list of `x-kubernetes-list-type: set`: equal in any order."""
+    """A list with `x-kubernetes-list-type: set`: equal in any order."""
 
 
 class KeyedList(list[Any]):

@@ -123,7 +123,7 @@ class Composite:
 
     @property
     def condition_types(self) -> tuple[str, ...]:
-        """The condition types that it owns, in the order of a status."""
+        """The condition types that the controller owns, in the order of a status."""
         return (*STANDARD, *self.conditions)
 
     @cached_property

@@ -44,7 +44,7 @@ class Parent:
         return self.metadata.namespace or None
 
     def ref(self, kind: Kind) -> ObjectRef:
-        """Return its reference."""
+        """Return the parent's reference."""
         return ObjectRef(kind, self.namespace, self.metadata.name)
 
 

@@ -35,17 +35,17 @@ def locked(manifest: Manifest) -> dict[str, Any]:
 
 
 def is_locked(live: Manifest) -> bool:
-    """Report whether the object carries that finalizer."""
+    """Report whether the object carries the finalizer `UNRECORDED`."""
     finalizers = metadata(live).get("finalizers")
     return isinstance(finalizers, list) and UNRECORDED in finalizers
 
 
 def unlocked_finalizers(live: Manifest) -> list[str]:
-    """Return the object's finalizers without that one."""
+    """Return the object's finalizers without `UNRECORDED`."""
     return [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
 
 
 def unlocking(ref: ObjectRef, live: Manifest) -> MergePatch:
-    """Return the patch that takes that finalizer off: from then on the object may be removed."""
+    """Return the patch that removes the finalizer `UNRECORDED`: from then on the object may be deleted."""
     meta = {"resourceVersion": metadata(live)["resourceVersion"], "finalizers": unlocked_finalizers(live)}
     return MergePatch(ref, {"metadata": meta})

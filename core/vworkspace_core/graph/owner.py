@@ -114,7 +114,7 @@ class Owner:
         return self._is_labelled(live)
 
     def holds(self, ref: ObjectRef, live: Manifest) -> bool:
-        """Report whether it may be deleted with its owner: by the label, and by the reference where one is legal.
+        """Report whether an object may be deleted with its owner: by the label, and by the reference where one is legal.
 
         Removing the reference by hand keeps the object; an annotation marks objects that were made without one.
         """
@@ -184,7 +184,7 @@ class Owner:
 
 
 def _by_name(ref: ObjectRef) -> tuple[str, ...]:
-    # The ordering of the class itself builds tuples for each comparison.
+    # A key made once is cheaper: the ordering of ObjectRef builds tuples for each comparison.
     kind = ref.kind
     return (kind.group, kind.version, kind.kind, kind.plural, ref.namespace or "", ref.name)
 

@@ -42,7 +42,7 @@ class Doomed:
 
     @property
     def is_going(self) -> bool:
-        """Report whether its deletion has been requested."""
+        """Report whether the object's deletion has been requested."""
         return is_going(self.live)
 
 

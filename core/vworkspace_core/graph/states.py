@@ -80,7 +80,7 @@ class Observation:
 
     @property
     def is_ready(self) -> bool:
-        """Report whether it does not keep the owner from being ready."""
+        """Report whether the item does not keep the owner from being ready."""
         return self.state is NodeState.READY or not self.counts
 
     @property

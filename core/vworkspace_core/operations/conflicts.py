@@ -37,7 +37,7 @@ def order_of(operation: Operation) -> tuple[str, str]:
 
 
 def is_running(operation: Operation) -> bool:
-    """Report whether it is active now, which a scheduled one is not between two syncs."""
+    """Report whether an Operation is active now, which a scheduled one is not between two syncs."""
     if operation.status.phase is not Phase.RUNNING:
         return False
     running = _condition(operation, Type.RUNNING)
@@ -45,7 +45,7 @@ def is_running(operation: Operation) -> bool:
 
 
 def standing_of(operation: Operation) -> tuple[bool, bool]:
-    """Report whether it runs and whether it wants to: with the order, all that another one's turn depends on."""
+    """Report whether an Operation runs, and whether it would: with the order, all that decides who is next."""
     return is_running(operation), _contends(operation)
 
 
@@ -67,7 +67,7 @@ def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operatio
 
 
 def _contends(operation: Operation) -> bool:
-    """Report whether it would start if no conflicting one existed, by its status. One without a status might."""
+    """Report whether an Operation would start if no conflicting one existed, by its status. One without a status might."""
     meta, phase = operation.metadata, operation.status.phase
     if phase in TERMINAL_PHASES or phase is Phase.RUNNING:
         return False

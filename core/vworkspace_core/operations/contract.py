@@ -156,7 +156,7 @@ def always(*kinds: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
 
 
 def is_backup(operation: Operation) -> bool:
-    """Report whether it is a Backup, not the Restore of an engine that does both."""
+    """Report whether an Operation is a Backup, not the Restore of an engine that does both."""
     return operation.spec.type is OperationType.BACKUP
 
 

@@ -162,6 +162,7 @@ def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool =
     meta = metadata(live)
     if meta.get("deletionTimestamp") or _failed(observed, ref):
         return ()
+    # The API server refuses the delete with 409 if uid or version differ (W-30).
     return (Delete(ref, meta["uid"], None if unlocking else meta.get("resourceVersion")),)
 
 

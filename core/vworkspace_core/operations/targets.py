@@ -8,7 +8,7 @@ from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
 
 
 def is_ready(target: ApplicationInstance) -> bool:
-    """Report whether it is Ready at its generation, or was when it was suspended.
+    """Report whether a target is Ready at its generation, or was when it was suspended.
 
     A suspended one is not confirmed any more, so that Ready keeps its old generation: what had been confirmed runs on,
     and maintenance is exactly to work on it in that state.

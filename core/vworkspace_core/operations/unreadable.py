@@ -59,7 +59,7 @@ def _spec(manifest: Manifest) -> OperationSpec | None:
 def decide_unreadable_operation(
     source: Unreadable[Operation], observed: OperationObserved, context: OperationContext
 ) -> Decision:
-    """Finalize it if it is being deleted, otherwise report what is wrong (REC-13)."""
+    """Finalize the Operation if it is being deleted, otherwise report what is wrong (REC-13)."""
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:
         known = context if source.has_spec else attrs.evolve(context, engines={})

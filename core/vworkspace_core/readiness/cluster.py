@@ -1,6 +1,4 @@
-"""The readiness of HorizontalPodAutoscaler, PodDisruptionBudget, Namespace, CustomResourceDefinition, APIService,
-etc.
-"""
+"""The readiness of autoscalers, disruption budgets, namespaces, and objects that extend or secure the API."""
 
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.readiness.fields import Conditions, count, mapping, text

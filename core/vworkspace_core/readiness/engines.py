@@ -51,6 +51,7 @@ def replication(manifest: Manifest) -> Readiness:
     spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
     manual = text(mapping(spec, "trigger"), "manual")
     result = text(mapping(status, "latestMoverStatus"), "result")
+    # VolSync deletes and recreates the Job of a failing mover while Synchronizing stays True.
     if result == "Failed":
         return progressing("MoverFailed", "the last sync has failed; VolSync tries again")
     done = text(status, "lastManualSync") == manual if manual else bool(text(status, "lastSyncTime"))

@@ -26,6 +26,7 @@ def _suspended(manifest: Manifest) -> bool:
 
 def helm_release(manifest: Manifest) -> Readiness:
     """Judge a HelmRelease by Ready at its generation; a suspended one keeps an old Ready and ignores the new spec."""
+    # helm-controller returns early for a suspended object: observedGeneration moves, Ready stays as it was.
     if _suspended(manifest):
         return progressing("Suspended", "the HelmRelease is suspended")
     return _judged(manifest)

@@ -44,6 +44,7 @@ def _generation(manifest: Manifest) -> Readiness | None:
         return failed(conditions.reason("Stalled") or "Stalled", conditions.said("Stalled", "it is stalled"))
     if conditions.status("Ready") == "False" and conditions.observed("Ready") == generation:
         return progressing(conditions.reason("Ready") or "NotReady", conditions.said("Ready", "Ready is False"))
+    # The CRDs of Flux default observedGeneration to -1: no controller has observed the object.
     text = f"its controller has observed generation {observed}, it is at {generation}"
     return progressing("GenerationNotObserved", text if observed >= 0 else "its controller has not observed it yet")
 
@@ -61,9 +62,10 @@ def by_conventions(manifest: Manifest, schema: Schema | None = None) -> Readines
         status = conditions.status(kind)
         if status == "True":
             return _at_its_generation(manifest, conditions, kind)
-        if status:
+        if status:  # as in kstatus, Ready=False is progress and never a failure
             reason = conditions.reason(kind) or f"Not{kind}"
             return progressing(reason, conditions.said(kind, f"{kind} is {status}"))
+    # kstatus calls an object without a status ready, even if its controller has yet to write one (flux2#5855).
     if not mapping(manifest, "status") and _has_status(schema):
         return progressing("NoStatus", "its controller has not written a status yet")
     return ready("Exists")

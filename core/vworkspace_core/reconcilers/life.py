@@ -36,7 +36,7 @@ class LifeRules:
 
     @property
     def has_finalizer(self) -> bool:
-        """Report whether it puts finalizers on objects."""
+        """Report whether the controller puts finalizers on objects."""
         return Promise.FINALIZER in self.promises
 
 
@@ -199,7 +199,7 @@ def _there(rules: LifeRules, life: Life, wake: Wake, seen: Seen) -> Step:
 
 
 def _rests(life: Life, wake: Wake) -> bool:
-    """Report whether it is stalled and unchanged: a resync is no reason for another call."""
+    """Report whether an object is stalled and unchanged: a resync is no reason for another call."""
     return life.stalled and not wake.changed and not wake.by
 
 

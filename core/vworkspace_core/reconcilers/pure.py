@@ -55,7 +55,7 @@ class Read:
 
     @property
     def elsewhere(self) -> bool:
-        """Report whether it may be in another namespace than its reader."""
+        """Report whether the object may be in another namespace than its reader."""
         return self.namespace is not None
 
     @property

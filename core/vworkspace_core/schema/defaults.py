@@ -1,4 +1,4 @@
-"""Defaulting: declared defaults replace absent fields, and nulls where null is not allowed."""
+"""Defaulting: declared defaults replace absent fields, and nulls where null is not allowed (S-62)."""
 
 from copy import deepcopy
 from typing import Any

@@ -64,7 +64,7 @@ def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unkno
 
 
 def drop_nulls(schema: Schema, value: Any, old: Any = MISSING) -> Any:
-    """Return `value` without nulls that the schema forbids; a null that a default will replace stays.
+    """Return `value` without nulls that the schema forbids; a null that a default will replace stays (S-62).
 
     `old` has no such nulls: objects that `value` shares with it are skipped.
     """

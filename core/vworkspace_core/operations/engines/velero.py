@@ -302,6 +302,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     ref, live = engine_object
     table = BACKUP if is_backup(operation) else RESTORE
     status = live.get("status") or {}
+    # Velero adds phases in minor versions (two in v1.18): an unknown one is progress.
     row = row_of(table, status.get("phase") or "", unknown="InProgress")
     if row.phase == "Completed" and not is_backup(operation) and not get_path(status, "progress", "itemsRestored"):
         row = NOTHING_RESTORED

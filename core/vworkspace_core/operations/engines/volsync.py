@@ -128,6 +128,7 @@ def _row(operation: Operation, status: Mapping[str, Any]) -> Row:
     condition = _synchronizing(status)
     known = f"Synchronizing={condition.get('status')} {condition.get('reason')}"
     row = next((row for row in TABLE if row.phase == known), None)
+    # A failing mover is recreated while Synchronizing stays True: only the mover's own result shows the failure.
     if result == "Failed" and (row is None or row.reason == "VolSyncSyncInProgress" or not _is_recurring(operation)):
         return TABLE[1]
     if row is not None:
