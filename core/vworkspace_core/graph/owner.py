@@ -114,7 +114,7 @@ class Owner:
         return self._is_labelled(live)
 
     def holds(self, ref: ObjectRef, live: Manifest) -> bool:
-        """Report whether an object may be deleted with its owner: by the label, and by the reference where one is legal.
+        """Report whether an object may be deleted with its owner: by label, and by the reference where one is legal.
 
         Removing the reference by hand keeps the object; an annotation marks objects that were made without one.
         """

@@ -67,7 +67,7 @@ def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operatio
 
 
 def _contends(operation: Operation) -> bool:
-    """Report whether an Operation would start if no conflicting one existed, by its status. One without a status might."""
+    """Report whether an Operation would start if no other conflicted, by its status. One without a status might."""
     meta, phase = operation.metadata, operation.status.phase
     if phase in TERMINAL_PHASES or phase is Phase.RUNNING:
         return False
