@@ -23,6 +23,7 @@ from vworkspace_core.boxes.functions import OBJECTS
 from vworkspace_core.boxes.gates import AFTER, OPERATORS
 from vworkspace_core.boxes.read import read_box
 from vworkspace_core.boxes.schemas import CrdVersions, Schemas
+from vworkspace_core.composites.decisions import NO_ACCOUNT
 from vworkspace_core.composites.remedies import HIDDEN
 from vworkspace_core.graph import GraphReason
 
@@ -189,7 +190,24 @@ def test_every_operator_function_and_reason_is_on_the_page_and_none_beside() -> 
     assert words_of("Gates") == {*OPERATORS, AFTER}
     assert functions == {function.name for function in OBJECTS}
     of_deleting = {"Draining", "DeletingResources", "WaitingForRemoval"}
-    assert reasons == {*GraphReason, HIDDEN, *of_deleting} - {GraphReason.DELETING}
+    assert reasons == {*GraphReason, HIDDEN, NO_ACCOUNT, *of_deleting} - {GraphReason.DELETING}
+
+
+def test_a_box_that_acts_as_an_account_has_the_roles_that_the_page_speaks_of_RUN_12(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said("begin")
+    file = folder / "webapp.yaml"
+    file.write_text(changed(file.read_text(encoding="utf-8"), block("diff", "acting")), encoding="utf-8")
+    capsys.readouterr()
+    assert said("accounts") == [0, 0]
+    rules = [rule for one in yaml.safe_load_all(capsys.readouterr().out) for rule in one.get("rules", ())]
+    (acts,) = [rule for rule in rules if rule["verbs"] == ["impersonate"]]
+    assert (acts["resources"], acts["resourceNames"]) == (["serviceaccounts"], ["apps"])
+    (of_children,) = [rule for rule in rules if "deployments" in rule["resources"]]
+    assert "create" in of_children["verbs"]
+    for wrong in (["--for-account", "apps"], ["--for-account", "team/"]):
+        assert run_command(["box", "rbac", "webapp.yaml", *wrong]) == 2
 
 
 def test_every_command_is_on_the_page_and_none_beside() -> None:

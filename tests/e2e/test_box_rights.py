@@ -1,5 +1,6 @@
 """RUN-7, L25: the verbs that boxes use are the verbs that `box rbac` prints, by the audit log of an API server."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -31,7 +32,11 @@ def printed(box: Box) -> list[dict[str, Any]]:
 
 
 async def grant(site: BoxSite, box: Box) -> None:
-    for manifest in printed(box):
+    await grant_all(site, printed(box))
+
+
+async def grant_all(site: BoxSite, manifests: Iterable[dict[str, Any]]) -> None:
+    for manifest in manifests:
         await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="setup")
 
 

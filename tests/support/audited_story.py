@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from vworkspace_apiserver.access.audit import AuditLog
+from vworkspace_apiserver.access.audit import AuditEntry, AuditLog
 from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
 __all__ = ["POLICY", "Audit", "Remembered", "Request", "Written", "arrival", "whole_lines"]
@@ -33,6 +33,8 @@ class Request:
     verb: str
     path: str
     status: int
+    impersonated: str = ""
+    """As whom, where that is somebody else."""
 
 
 class Audit(Protocol):
@@ -51,7 +53,12 @@ class Remembered:
 
     def requests(self) -> Iterable[Request]:
         """Everything that was ever asked."""
-        return [Request(one.user, one.verb.value, one.path, one.status) for one in self.log]
+        return [_remembered(one) for one in self.log]
+
+
+def _remembered(entry: AuditEntry) -> Request:
+    who = (entry.impersonator, entry.user) if entry.impersonator else (entry.user, "")
+    return Request(who[0], entry.verb.value, entry.path, entry.status, who[1])
 
 
 @attrs.frozen
@@ -79,4 +86,5 @@ def arrival(entry: Mapping[str, Any]) -> datetime:
 
 def _request(entry: Mapping[str, Any]) -> Request:
     path = str(entry["requestURI"]).partition("?")[0]
-    return Request(entry["user"]["username"], entry["verb"], path, entry["responseStatus"]["code"])
+    impersonated = entry.get("impersonatedUser", {}).get("username", "")
+    return Request(entry["user"]["username"], entry["verb"], path, entry["responseStatus"]["code"], impersonated)

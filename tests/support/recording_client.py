@@ -69,6 +69,10 @@ class Witness:
     def _ended(self, begun: Write, ended: Write) -> None:
         self.writes[:] = [ended if one is begun else one for one in self.writes]
 
+    def impersonating(self, account: ObjectRef) -> "Witness":
+        """Return the same witness of what is done as an account."""
+        return attrs.evolve(self, api=self.api.impersonating(account))
+
     async def get(self, ref: ObjectRef, **options: Any) -> Manifest:
         """Read one object."""
         return self._saw(await self.api.get(ref, **options))

@@ -76,6 +76,9 @@ def used(entries: Iterable[Request]) -> Iterator[Right]:
         found = PATH.match(entry.path)
         if entry.user != OPERATOR_USER or found is None:
             continue
+        if entry.impersonated:
+            yield Right(entry.impersonated.split(":")[2], "", "serviceaccounts", "impersonate")
+            continue
         resource = f"{found['plural']}/{found['below']}" if found["below"] else found["plural"]
         right = Right(found["namespace"] or EVERYWHERE, found["group"] or "", resource, entry.verb)
         yield right

@@ -63,6 +63,9 @@ class Stepwise:
 
     inner: InProcessKube
 
+    def impersonating(self, account: ObjectRef) -> "Stepwise":
+        return Stepwise(self.inner.impersonating(account))
+
     async def get(self, ref: ObjectRef, **options: Any) -> Manifest:
         return cast(Manifest, await self._call(self.inner.get, ref, **options))
 

@@ -4,10 +4,14 @@ Every call returns without suspending, so that a simulation can drive it with `r
 running event loop.
 """
 
+import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import attrs
+
+from vworkspace_apiserver.access.impersonation import Identity, impersonated
 from vworkspace_apiserver.model.calls import ADMIN, Caller, DeleteOptions, RequestTarget, WriteOptions
 from vworkspace_apiserver.model.errors import core_error
 from vworkspace_apiserver.model.failure import ApiFailure
@@ -47,8 +51,20 @@ class InProcessKube:
 
     def __init__(self, server: ApiServer, *, caller: Caller = ADMIN, sleep: Sleep | None = None) -> None:
         self.server = server
-        self.caller = caller
+        self._caller = caller
+        self._identity = Identity()
         self._sleep = sleep
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls. Raises ApiFailure where it may not be who it wants to be."""
+        return impersonated(self._caller, self._identity, self.server.authorize)
+
+    def impersonating(self, account: ObjectRef) -> "InProcessKube":
+        """Return the port for a ServiceAccount, as which this caller has to be allowed to act."""
+        api = copy.copy(self)
+        api._identity = Identity(f"system:serviceaccount:{account.namespace}:{account.name}")
+        return api
 
     async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
         """Read one object. `resource_version` is ignored, because there is no cache that could be stale."""
@@ -82,7 +98,7 @@ class InProcessKube:
             listed = self.server.list(self._collection(kind, namespace), options, self.caller)
         objects = listed.objects()
         if metadata_only:
-            objects = [{key: manifest[key] for key in ("apiVersion", "kind", "metadata")} for manifest in objects]
+            objects = [_without_content(manifest) for manifest in objects]
         return ListPage(objects, str(listed.page.version), listed.page.continue_token)
 
     async def watch(
@@ -94,6 +110,7 @@ class InProcessKube:
         field_selector: str = "",
         resource_version: str = "",
         timeout_seconds: int = 300,
+        metadata_only: bool = False,
     ) -> AsyncIterator[WatchEvent]:
         """Yield the events of one watch stream, with bookmarks, until the server ends it or the timeout passes."""
         with self._errors("watch", kind):
@@ -105,7 +122,7 @@ class InProcessKube:
                 resource_version=resource_version,
             )
             async for event in follow(stream, timeout_seconds, lambda: self.server.store.version, self._sleep):
-                yield event
+                yield attrs.evolve(event, object=_without_content(event.object)) if metadata_only else event
 
     def open_watch(
         self,
@@ -191,6 +208,10 @@ class InProcessKube:
             yield
         except ApiFailure as failure:
             raise core_error(failure, f"{verb} {_described(kind, what)}", kind) from failure
+
+
+def _without_content(manifest: Manifest) -> dict[str, Any]:
+    return {key: manifest[key] for key in ("apiVersion", "kind", "metadata")}
 
 
 def _strict(manager: str, *, force: bool = False, dry_run: bool = False) -> WriteOptions:

@@ -5,6 +5,7 @@ plugins and TLS. Its own requests are not used: their faults must not reach a re
 `watch`).
 """
 
+import copy
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, Self
@@ -22,12 +23,14 @@ from vworkspace_kube.errors import RequestInfo, transport_error
 from vworkspace_kube.lines import LineSplitter
 from vworkspace_kube.requests import (
     APPLY_PATCH,
+    METADATA_OF_EACH,
     ONLY_METADATA,
     KubeRequest,
     collection,
     delete_options,
     need_namespace,
     object_request,
+    service_account_user,
     strict,
     target_of,
 )
@@ -77,6 +80,7 @@ class KubeApiClient:
             "observe": observe,
             "before_write": before_write,
         }
+        self._user = ""
         self._timeout = timeout
         self._watch_grace = watch_grace
         self._requests = ConnectionPool(config, connections=connections, keep=True, **hooks)
@@ -91,6 +95,12 @@ class KubeApiClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def impersonating(self, account: ObjectRef) -> "KubeApiClient":
+        """Return a client on the same connections whose calls are made as a ServiceAccount; closing it closes both."""
+        client = copy.copy(self)
+        client._user = service_account_user(account)
+        return client
 
     async def close(self) -> None:
         """Close every connection, including those of watches."""
@@ -130,7 +140,8 @@ class KubeApiClient:
         accept = ONLY_METADATA if metadata_only else ""
         request = collection("GET", "list", kind, namespace, params=params, accept=accept)
         while limit > 1:
-            response = await dispatch(self._requests, attrs.evolve(request, params={**params, "limit": limit}))
+            asked = attrs.evolve(request, params={**params, "limit": limit})
+            response = await dispatch(self._requests, asked, user=self._user)
             try:
                 body = await at_most(request.info, response, _PAGE_BYTES)
                 return page_of(request.info, body, metadata_only=metadata_only)
@@ -149,6 +160,7 @@ class KubeApiClient:
         field_selector: str = "",
         resource_version: str = "",
         timeout_seconds: int = 300,
+        metadata_only: bool = False,
     ) -> AsyncIterator[WatchEvent]:
         """Yield the events of one watch stream, with bookmarks, until the server ends it."""
         params = {
@@ -159,9 +171,10 @@ class KubeApiClient:
             "resourceVersion": resource_version,
             "timeoutSeconds": timeout_seconds,
         }
-        request = collection("GET", "watch", kind, namespace, params=params)
+        accept = METADATA_OF_EACH if metadata_only else ""
+        request = collection("GET", "watch", kind, namespace, params=params, accept=accept)
         timeout = attrs.evolve(self._timeout, sock_read=timeout_seconds + self._watch_grace)
-        async for event in self._stream(request, timeout):
+        async for event in self._stream(request, timeout, metadata_only=metadata_only):
             yield event
 
     async def server_version(self) -> str:
@@ -270,11 +283,11 @@ class KubeApiClient:
         return object_of(request.info, await self._send(request))
 
     async def _send(self, request: KubeRequest) -> bytes:
-        response = await dispatch(self._requests, request)
+        response = await dispatch(self._requests, request, user=self._user)
         return await accepted(request.info, response)
 
     async def _lines(self, request: KubeRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[str]:
-        response = await dispatch(self._watches, request, timeout=timeout)
+        response = await dispatch(self._watches, request, timeout=timeout, user=self._user)
         try:
             if response.status >= 300:
                 await accepted(request.info, response)
@@ -289,12 +302,14 @@ class KubeApiClient:
         finally:
             response.close()
 
-    async def _stream(self, request: KubeRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[WatchEvent]:
-        response = await dispatch(self._watches, request, timeout=timeout)
+    async def _stream(
+        self, request: KubeRequest, timeout: aiohttp.ClientTimeout, *, metadata_only: bool
+    ) -> AsyncIterator[WatchEvent]:
+        response = await dispatch(self._watches, request, timeout=timeout, user=self._user)
         try:
             if response.status >= 300:
                 await accepted(request.info, response)
-            async for event in read_events(request.info, response):
+            async for event in read_events(request.info, response, metadata_only=metadata_only):
                 yield event
         except (aiohttp.ClientError, TimeoutError) as error:
             raise transport_error(request.info, error) from None

@@ -13,13 +13,17 @@ _COMPLAINT = 500
 
 
 async def dispatch(
-    pool: ConnectionPool, request: KubeRequest, *, timeout: aiohttp.ClientTimeout | None = None
+    pool: ConnectionPool, request: KubeRequest, *, timeout: aiohttp.ClientTimeout | None = None, user: str = ""
 ) -> aiohttp.ClientResponse:
-    """Send one request and return its response, whatever its status. Raises Unavailable, Invalid, Unauthorized."""
+    """Send one request, impersonating `user` if any, and return its response, whatever its status.
+
+    Raises Unavailable, Invalid, Unauthorized.
+    """
     target, body = request.target, request.encoded()
+    headers = {**({"Accept": request.accept} if request.accept else {}), **({"Impersonate-User": user} if user else {})}
     try:
         return await pool.send(
-            request.method, target, body=body, media_type=request.media_type, accept=request.accept, timeout=timeout
+            request.method, target, body=body, media_type=request.media_type, headers=headers, timeout=timeout
         )
     except (aiohttp.ClientError, TimeoutError) as error:
         if isinstance(error.__cause__, OperatorError):

@@ -22,6 +22,8 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 ONLY_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """The media type of a list with only the metadata of its objects."""
+METADATA_OF_EACH = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""The media type of a watch with only the metadata of its objects."""
 
 
 @attrs.frozen
@@ -111,6 +113,15 @@ def need_namespace(verb: str, ref: ObjectRef) -> None:
 def strict(field_manager: str, **more: str | None) -> dict[str, str | int | None]:
     """Return the parameters of a write of our own content: unknown fields are refused, not dropped (W-36)."""
     return {"fieldManager": field_manager, "fieldValidation": "Strict", **more}
+
+
+def service_account_user(account: ObjectRef) -> str:
+    """Return a ServiceAccount as the user that it authenticates as. Raises Invalid for a name that none can have.
+
+    Its groups follow from it: the API server adds them, and to name them would take a right on groups.
+    """
+    _check("impersonate", account)
+    return f"system:serviceaccount:{account.namespace}:{account.name}"
 
 
 def _check(verb: str, ref: ObjectRef) -> None:

@@ -66,7 +66,7 @@ def page_of(info: RequestInfo, body: bytes, *, metadata_only: bool = False) -> L
     """
     manifest = _decoded(info, body, "items")
     if metadata_only:
-        manifest = _typed_again(info, manifest)
+        manifest = _list_typed_again(info, manifest)
     version, token = get_path(manifest, "metadata", "resourceVersion"), get_path(manifest, "metadata", "continue")
     items = manifest.get("items") or []
     if problem := _typed(manifest, info.kind.api_version, f"{info.kind.kind}List"):
@@ -81,7 +81,7 @@ def page_of(info: RequestInfo, body: bytes, *, metadata_only: bool = False) -> L
     return ListPage(items, str(version), str(token or ""))
 
 
-def _typed_again(info: RequestInfo, manifest: dict[str, Any]) -> dict[str, Any]:
+def _list_typed_again(info: RequestInfo, manifest: dict[str, Any]) -> dict[str, Any]:
     """Return a list of metadata as a list of the kind that it was requested for.
 
     Raises Unavailable for any other list.
@@ -90,10 +90,17 @@ def _typed_again(info: RequestInfo, manifest: dict[str, Any]) -> dict[str, Any]:
         raise not_the_server(info, problem)
     items = manifest.get("items")
     for item in items if isinstance(items, list) else ():
-        if problem := _typed(item, *_PARTIAL):
+        if problem := typed_again(info, item):
             raise not_the_server(info, f"an item of the list: {problem}")
-        item.update(apiVersion=info.kind.api_version, kind=info.kind.kind)
     return {**manifest, "apiVersion": info.kind.api_version, "kind": f"{info.kind.kind}List"}
+
+
+def typed_again(info: RequestInfo, partial: Any) -> str:
+    """Give metadata the type of the object whose it is; return why it is no such metadata, empty where it is."""
+    if problem := _typed(partial, *_PARTIAL):
+        return problem
+    partial.update(apiVersion=info.kind.api_version, kind=info.kind.kind)
+    return ""
 
 
 def why_foreign(info: RequestInfo, manifest: Any, *, versioned: bool = True) -> str:

@@ -99,7 +99,7 @@ class ConnectionPool:
         *,
         body: bytes | None = None,
         media_type: str = "",
-        accept: str = "",
+        headers: Mapping[str, str] = {},
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> aiohttp.ClientResponse:
         """Send one request to `target`, path and query; again with a new credential after a 401.
@@ -111,13 +111,12 @@ class ConnectionPool:
         if body is not None:
             self._before_write()
         authorization = await self._authorization.current()
-        wanted = {"Accept": accept} if accept else {}
-        response = await self._exchange(method, target, authorization, wanted, body, media_type, timeout)
+        response = await self._exchange(method, target, authorization, headers, body, media_type, timeout)
         if response.status == 401:
             renewed = await self._authorization.renewed(authorization)
             if renewed not in ("", authorization):
                 response.release()
-                return await self._exchange(method, target, renewed, wanted, body, media_type, timeout)
+                return await self._exchange(method, target, renewed, headers, body, media_type, timeout)
         return response
 
     async def close(self) -> None:

@@ -16,7 +16,7 @@ from vworkspace_core.apimachinery.nesting import decode_with
 from vworkspace_core.ports import WatchEvent, WatchEventType
 from vworkspace_kube.errors import RequestInfo, in_stream_error
 from vworkspace_kube.lines import LineSplitter, LineTooLong
-from vworkspace_kube.responses import not_the_server, why_foreign
+from vworkspace_kube.responses import not_the_server, typed_again, why_foreign
 
 
 class _Line(msgspec.Struct):
@@ -28,8 +28,13 @@ _decode = msgspec.json.Decoder(_Line).decode
 _types = {event.value: event for event in WatchEventType}
 
 
-async def read_events(info: RequestInfo, response: aiohttp.ClientResponse) -> AsyncIterator[WatchEvent]:
-    """Yield the events of an open stream. Raises Expired and Unavailable; aiohttp's errors pass through."""
+async def read_events(
+    info: RequestInfo, response: aiohttp.ClientResponse, *, metadata_only: bool = False
+) -> AsyncIterator[WatchEvent]:
+    """Yield the events of an open stream, of objects or of their metadata.
+
+    Raises Expired and Unavailable; aiohttp's errors pass through.
+    """
     splitter = LineSplitter()
     async for chunk in response.content.iter_any():
         try:
@@ -37,12 +42,12 @@ async def read_events(info: RequestInfo, response: aiohttp.ClientResponse) -> As
         except LineTooLong as error:
             raise Unavailable(f"{info}: {error}") from error
         for line in lines:
-            yield decode_line(info, line)
+            yield decode_line(info, line, metadata_only=metadata_only)
     if splitter.rest.strip():
         raise Unavailable(f"{info}: the stream ended within a line")
 
 
-def decode_line(info: RequestInfo, line: bytes) -> WatchEvent:
+def decode_line(info: RequestInfo, line: bytes, *, metadata_only: bool = False) -> WatchEvent:
     """Decode one line of a watch. Raises Expired or Unavailable for an ERROR line and for an unreadable one."""
     try:
         decoded = decode_with(_decode, line, "object")
@@ -53,6 +58,8 @@ def decode_line(info: RequestInfo, line: bytes) -> WatchEvent:
         raise _refused(info, decoded)
     if not _has_version(decoded.object):
         raise _unreadable(info, f"a {decoded.type} event without metadata.resourceVersion")
+    if metadata_only and (problem := typed_again(info, decoded.object)):
+        raise not_the_server(info, f"a {decoded.type} event: {problem}")
     if problem := _foreign(info, kind, decoded.object):
         raise not_the_server(info, f"a {decoded.type} event: {problem}")
     return WatchEvent(kind, decoded.object)

@@ -196,9 +196,15 @@ def rbac(
     ] = "",
     leader_elect: Annotated[bool, Parameter(help="Grant the Leases of an election.")] = True,
     former: Former = None,
+    for_account: Annotated[
+        str, Parameter(help="Instead: the roles of this NAMESPACE/NAME, as which the box acts (serviceAccountName).")
+    ] = "",
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
 ) -> None:
     """Print the roles of a box: exactly the verbs that it uses, on the kinds that its file names.
+
+    A box with spec.serviceAccountName needs `impersonate` instead of rights on children; each account that its objects
+    name needs those.
 
     Pruning what an earlier file made, of a kind that this one does not name, needs rights of its own until that is
     gone: an object whose prune waits for them says so in Stalled, with this command. Examples:
@@ -206,12 +212,13 @@ def rbac(
         vworkspace-operator box rbac webapp.yaml --namespace team | kubectl apply --server-side -f -
         vworkspace-operator box rbac webapp.yaml --service-account vworkspace-operator --no-leader-elect
         vworkspace-operator box rbac webapp.yaml --namespace team --former Job/jobs.v1.batch
+        vworkspace-operator box rbac webapp.yaml --for-account team/apps
     """
     from vworkspace_app.commands.box_manifests import render_rbac
     from vworkspace_app.install.roles import RoleOptions
 
     options = RoleOptions(system_namespace, service_account, tuple(namespace or ()), leader_elect)
-    print(render_rbac(file, crds or (), options, output, former or ()), end="")
+    print(render_rbac(file, crds or (), options, output, former or (), for_account), end="")
 
 
 @box.command

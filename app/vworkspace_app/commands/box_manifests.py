@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from vworkspace_app.boxes.load import LoadedBox, further_crds, load_box, runnable
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
-from vworkspace_app.install.boxes import box_installation, box_rbac, name_of
+from vworkspace_app.install.boxes import account_rbac, box_installation, box_rbac, name_of
 from vworkspace_app.install.roles import RoleOptions, former_roles
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.process.yaml_documents import Format, dump, read_text
+from vworkspace_core.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, matches
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.boxes.admission import WebhookDuties
 from vworkspace_core.boxes.box import Box
@@ -18,12 +21,34 @@ from vworkspace_core.composites.parent import recorded_kinds
 
 
 def render_rbac(
-    file: str, crds: Sequence[Path], options: RoleOptions, output: Format, former: Sequence[str] = ()
+    file: str,
+    crds: Sequence[Path],
+    options: RoleOptions,
+    output: Format,
+    former: Sequence[str] = (),
+    for_account: str = "",
 ) -> str:
-    """Return the roles of a box, or those for the prune of kinds that an earlier file named. Raises CommandError."""
+    """Return the roles of a box, or those for the prune of kinds that an earlier file named. Raises CommandError.
+
+    `for_account`: those of a ServiceAccount that acts for objects, by namespace and name.
+    """
     box, _ = _loaded(file, crds)
     kinds = former_kinds(former)
-    return dump(list(former_roles(name_of(box), kinds, options) if kinds else box_rbac(box, options)), output)
+    if for_account:
+        options = _of_account(file, box, for_account, options)
+    if kinds:
+        return dump(list(former_roles(name_of(box), kinds, options)), output)
+    return dump(list(account_rbac(box, options) if for_account else box_rbac(box, options)), output)
+
+
+def _of_account(file: str, box: Box, account: str, options: RoleOptions) -> RoleOptions:
+    """Return the options of a ServiceAccount that acts for objects. Raises CommandError."""
+    namespace, _, name = account.partition("/")
+    if not matches(DNS_LABEL, namespace) or not matches(DNS_SUBDOMAIN, name):
+        raise CommandError(f"--for-account {account!r} names no ServiceAccount: write NAMESPACE/NAME", status=USAGE)
+    if box.account is None:
+        raise CommandError(f"{file}: the box acts by its own rights: it has no spec.serviceAccountName", status=USAGE)
+    return attrs.evolve(options, namespace=namespace, account=name, tenants=options.tenants or (namespace,))
 
 
 def former_kinds(texts: Sequence[str]) -> tuple[Kind, ...]:

@@ -1,14 +1,16 @@
 """The caches of a composite: its own kind whole, children by their label, externals as far as they are read (RUN-1)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from vworkspace_app.controller.definitions import slim_definition
 from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.projection import projected
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from vworkspace_core.composites.composite import Composite, External
+from vworkspace_core.composites.remedies import remedy
 from vworkspace_core.controller.informer.outline import HELD_WHOLE
 from vworkspace_core.controller.informer.store import ObjectStore, without_managed_fields
 from vworkspace_core.ports import Clock, KubeApi
@@ -97,7 +99,7 @@ def informers_of(
     for namespace in _watched(namespaces, near=composite.kind.namespaced):
         parents = ObjectStore(composite.kind, transform=composite.as_cached, indexers=indexers, whole=HELD_WHOLE)
         yield informer(parents, namespace=namespace)
-    for kind in composite.child_kinds:
+    for kind in () if composite.impersonates else composite.child_kinds:
         slim = slim_secret if kind == SECRET and not composite.reads_secrets else slim_child
         for namespace in _watched(namespaces, near=composite.is_near(kind)) if kind != composite.kind else ():
             children = ObjectStore(kind, transform=slim, indexers={OWNER: owner_uid}, whole=HELD_WHOLE)
@@ -125,7 +127,7 @@ def external_informers(
     """Yield informers of watched externals: those of one kind share an informer that covers them all."""
     watched: dict[Kind, list[External]] = {}
     for external in composite.externals:
-        if external.watch:
+        if external.watch and not composite.impersonates:
             watched.setdefault(external.kind, []).append(external)
     for kind, externals in watched.items():
         selectors = {_selector_text(external) for external in externals}
@@ -136,6 +138,29 @@ def external_informers(
             yield InformerRunner(
                 api, kind, clock=clock, random=random, namespace=namespace, label_selector=selector, store=store
             )
+
+
+def account_informers(
+    api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, account: ObjectRef
+) -> Iterator[InformerRunner]:
+    """Yield the informers that wake parents: metadata of children and externals in an account's namespace, as it."""
+    selectors = {kind: composite.selector for kind in composite.child_kinds if composite.is_near(kind)}
+    near = (one for one in composite.externals if one.watch and composite.is_read_near(one))
+    for kind in dict.fromkeys((*selectors, *(external.kind for external in near))):
+        if kind == composite.kind:
+            continue  # its own informer shows it
+        external = any(one.watch and one.kind == kind for one in composite.externals)
+        yield InformerRunner(
+            api.impersonating(account),
+            kind,
+            clock=clock,
+            random=random,
+            namespace=account.namespace,
+            label_selector="" if external else selectors[kind],
+            metadata_only=True,
+            store=ObjectStore(kind, transform=projected((("metadata", "labels"),), _IDENTITY)),
+            remedy=partial(remedy, composite),
+        )
 
 
 def _selector_text(external: External) -> str:

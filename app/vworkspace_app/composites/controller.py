@@ -6,6 +6,7 @@ from functools import partial
 import attrs
 import msgspec
 
+from vworkspace_app.composites.account_watches import AccountWatches
 from vworkspace_app.composites.caches import OWNER, READS, UID, read_key
 from vworkspace_app.composites.taken_names import TakenNames
 from vworkspace_app.controller.definitions import is_served
@@ -51,6 +52,7 @@ class CompositeController:
     net: SafetyNet = attrs.field(init=False)
     held: HeldStatuses = attrs.field(init=False)
     taken: TakenNames = attrs.field(init=False)
+    accounts: AccountWatches = attrs.field(factory=AccountWatches)
     _reconciler: PassRules[Parent, Snapshot] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -65,6 +67,7 @@ class CompositeController:
         if raw is None:
             self.net.forget(key)
             self.taken.heard(key, ())
+            self.accounts.heard(key, None)
             return ReconcileResult()
         manifest = await self.informers.whole(key, msgspec.json.decode(raw))
         if manifest is None:
@@ -73,6 +76,7 @@ class CompositeController:
             return ReconcileResult(requeue=Requeue.SLOW)
         parent = self.composite.read(manifest)
         await self.net.look_if_due(key, partial(self._read_anew, key, parent))
+        self.accounts.heard(key, self.composite.account_of(parent))
         observed = await self._observe(parent)
         result = await run_pass(self._reconciler, parent, observed, self.api, self.events, partial(self.on_write, key))
         await self.held.heard(key, result)
@@ -88,9 +92,12 @@ class CompositeController:
 
     async def _observe(self, parent: Parent) -> Snapshot:
         """Return the snapshot from the caches; for a parent being deleted from live reads, since a cache may be
-        outdated.
+        outdated. What belongs to an account is read live, as that account.
         """
-        reading = LiveReads(self.api)
+        account = self.composite.account_of(parent)
+        if self.composite.impersonates and account is None:
+            return Snapshot(self._namespace(parent))
+        reading = LiveReads(self.api if account is None else self.api.impersonating(account))
         going = parent.metadata.deletion_timestamp is not None
         for kind in self.composite.observed_kinds(parent):
             if going or self.informers.find(kind, parent.namespace) is None:
@@ -115,7 +122,7 @@ class CompositeController:
 
     async def _add_externals(self, reading: LiveReads, parent: Parent) -> None:
         for external, ref in self.composite.external_refs(parent):
-            if not external.watch:
+            if not external.watch or self.composite.impersonates:
                 await reading.add(ref)
                 continue
             held = self.externals.store(ref.kind, ref.namespace).get(ref.namespace, ref.name)

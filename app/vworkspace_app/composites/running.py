@@ -11,7 +11,7 @@ import anyio
 import attrs
 import structlog
 
-from vworkspace_app.composites.caches import external_informers, informers_of, shared_informers
+from vworkspace_app.composites.caches import account_informers, external_informers, informers_of, shared_informers
 from vworkspace_app.composites.controller import CompositeController
 from vworkspace_app.controller.blocked_pass import BlockedPassReporter
 from vworkspace_app.controller.definitions import wake_when_served
@@ -91,6 +91,7 @@ class RunningComposite:
             self.pool.enqueue(key, priority=Priority.BACKGROUND)
         async with anyio.create_task_group() as group:
             group.start_soon(self.controller.taken.run, name=f"{self.name} taken names")
+            group.start_soon(self.controller.accounts.run, name=f"{self.name} accounts")
             group.start_soon(self.pool.run, name=self.name)
             group.start_soon(partial(resync, self.pool, keys, clock=clock, every=self.controller.composite.resync))
 
@@ -109,6 +110,13 @@ class RunningComposite:
         self._wake(definitions, controller.keys_of_definition)
         if namespaces is not None:
             self._wake(namespaces, controller.keys_of_namespace)
+
+    def follow(self, informers: Iterable[InformerRunner]) -> Iterator[InformerRunner]:
+        """Yield informers of children and externals that are started later, each of which wakes parents."""
+        for runner in informers:
+            self._wake(runner, self.controller.keys_of_child)
+            self._wake(runner, self.controller.keys_of_external)
+            yield runner
 
     def _wake(self, runner: InformerRunner, keys_of: KeysOf, urgency_of: UrgencyOf = at_once) -> None:
         handle = self.pool.handler(keys_of, urgency_of=urgency_of)
@@ -218,7 +226,11 @@ def _running(
     )
     controller.taken.wake = pool.enqueue
     controller.on_write = blocked.on_write = lambda key, written: pool.record_write(key, written)
-    return RunningComposite(controller, pool)
+    running = RunningComposite(controller, pool)
+    controller.accounts.informers_of = lambda account: running.follow(
+        account_informers(api, clock, options.random, composite, account)
+    )
+    return running
 
 
 def _namespace(key: ObjectRef) -> str | None:

@@ -63,8 +63,8 @@ class InformerRunner:
     """A store kept equal to the server's objects of one kind, and the handlers that are called on its changes.
 
     Handlers are called in the order of the changes, synchronously; one that raises is logged and counted, and does not
-    keep the others from being called. `random` gives numbers in [0, 1). Selectors narrow what is cached. `remedy`
-    returns what grants a missing right.
+    keep the others from being called. `random` gives numbers in [0, 1). Selectors narrow what is cached; with
+    `metadata_only` the server sends no content of objects. `remedy` returns what grants a missing right.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class InformerRunner:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
+        metadata_only: bool = False,
         store: ObjectStore | None = None,
         policy: InformerPolicy = DEFAULT_POLICY,
         page_size: int = PAGE_SIZE,
@@ -89,6 +90,7 @@ class InformerRunner:
         self._clock = clock
         self._random = random
         self._selectors = _Selectors(namespace=namespace, label_selector=label_selector, field_selector=field_selector)
+        self._metadata_only = metadata_only
         self._policy = policy
         self._page_size = page_size
         self._limit = page_size
@@ -138,7 +140,7 @@ class InformerRunner:
 
         `overwrite`: the live object replaces the stored one, even if the store claims to hold a newer one.
         """
-        page = await self._api.list(self.kind, **self._named(ref))
+        page = await self._api.list(self.kind, **self._named(ref), metadata_only=self._metadata_only)
         if older(page.resource_version, self.store.resource_version):
             return  # the watch is ahead of this list, and may have seen the object deleted
         take = self.store.correct if overwrite else self.store.put
@@ -147,7 +149,7 @@ class InformerRunner:
 
     async def read(self, ref: ObjectRef) -> Manifest | None:
         """Read one object live, transformed as in the store; None if it does not exist. Raises what `refresh` does."""
-        page = await self._api.list(self.kind, **self._named(ref))
+        page = await self._api.list(self.kind, **self._named(ref), metadata_only=self._metadata_only)
         return self.store.as_read(page.items[0]) if page.items else None
 
     def _named(self, ref: ObjectRef) -> _Selectors:
@@ -193,6 +195,7 @@ class InformerRunner:
                 self.kind,
                 limit=asked.limit or self._limit,
                 continue_token=asked.continue_token,
+                metadata_only=self._metadata_only,
                 **self._selectors,
             )
         except Exception as error:
@@ -211,6 +214,7 @@ class InformerRunner:
             self.kind,
             resource_version=asked.resource_version,
             timeout_seconds=asked.timeout_seconds,
+            metadata_only=self._metadata_only,
             **self._selectors,
         )
         try:

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import attrs
+
 from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_parts
 from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
 from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
 from vworkspace_app.install.workload import container, pod
 from vworkspace_core.apimachinery.manifest import content_hash
-from vworkspace_core.boxes.access import access_of, owners
+from vworkspace_core.boxes.access import access_of, access_of_account, owners
 from vworkspace_core.boxes.admission import WebhookDuties
 from vworkspace_core.boxes.box import Box
 
@@ -22,7 +24,20 @@ def name_of(box: Box) -> str:
 
 def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
     """Yield a ClusterRole for kinds read everywhere, and Roles where objects are made; with their bindings."""
-    return roles_of(name_of(box), access_of((box,)), list(owners((box,))), options)
+    acting = [] if box.account is not None else owners((box,))
+    return roles_of(name_of(box), access_of((box,)), [*acting], options)
+
+
+def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
+    """Yield the roles of a ServiceAccount that acts for objects of the box's kind: for their children, and no more.
+
+    `options` are about the account: its namespace and name, and where the children are.
+    """
+    access = access_of_account(box)
+    if options.owner_reference_protection:
+        access = attrs.evolve(access, tenant=(*access.tenant, *owners((box,))))
+    name = f"{name_of(box)}-{options.namespace}-{options.account}"
+    return roles_of(name, access, (), attrs.evolve(options, elects=False))
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------

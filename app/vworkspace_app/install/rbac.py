@@ -8,7 +8,7 @@ from vworkspace_core.apimachinery.access import Access, resources
 from vworkspace_core.install import access
 
 _GROUP: Final = "rbac.authorization.k8s.io"
-_ORDER: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+_ORDER: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate")
 _AGGREGATED: Final = (
     ("view", access.VIEW, ("view", "edit", "admin")),
     ("edit", access.EDIT, ("edit", "admin")),

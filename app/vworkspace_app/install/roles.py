@@ -42,8 +42,9 @@ def roles_of(
         everywhere += owners
     if not options.tenants:
         everywhere += access.tenant
-    yield _role("ClusterRole", name, everywhere)
-    yield _binding("ClusterRoleBinding", "ClusterRole", name, options)
+    if everywhere:
+        yield _role("ClusterRole", name, everywhere)
+        yield _binding("ClusterRoleBinding", "ClusterRole", name, options)
     for namespace in options.tenants if access.tenant else ():
         yield _role("Role", name, access.tenant, namespace)
         yield _binding("RoleBinding", "Role", name, options, namespace)

@@ -26,6 +26,10 @@ class DeclaredApi:
         self.name = name
         self.on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
 
+    def impersonating(self, account: ObjectRef) -> KubeApi:
+        """Raise Forbidden: no declaration covers it."""
+        raise Forbidden(f"{self.name} may not impersonate {account}")
+
     def _ask(self, verb: str, kind: Kind) -> None:
         allowed = self._verbs.get(kind, frozenset())
         if verb not in allowed:
@@ -76,6 +80,7 @@ class DeclaredApi:
         field_selector: str = "",
         resource_version: str = "",
         timeout_seconds: int = 300,
+        metadata_only: bool = False,
     ) -> AsyncIterator[WatchEvent]:
         """See `KubeApi.watch`."""
         self._ask("watch", kind)
@@ -86,6 +91,7 @@ class DeclaredApi:
             field_selector=field_selector,
             resource_version=resource_version,
             timeout_seconds=timeout_seconds,
+            metadata_only=metadata_only,
         )
 
     async def create(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:

@@ -25,7 +25,7 @@ from typing import Any, Final
 import attrs
 
 _REFUSED: Final = re.compile(
-    r'User "(?P<user>[^"]*)" cannot (?P<verb>[a-z]+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)" '
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>[a-z:-]+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)" '
     r'(?:in the namespace "(?P<namespace>[^"]+)"|at the cluster scope)'
 )
 """Every authorizer's refusal has these words: the API server composes the text, not the authorizer."""
@@ -56,6 +56,8 @@ def refused_right(message: str) -> Right | None:
     match = _REFUSED.search(message)
     if match is None:
         return None
+    if match["verb"].startswith("impersonate-on:"):  # since 1.36 it names what the account was to do as well
+        return Right("impersonate", "", "serviceaccounts", match["namespace"] or "", match["user"])
     return Right(match["verb"], match["group"], match["resource"], match["namespace"] or "", match["user"])
 
 

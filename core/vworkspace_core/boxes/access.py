@@ -7,10 +7,17 @@ an audit log saw.
 from collections.abc import Iterable, Iterator
 
 from vworkspace_core.apimachinery.access import Access
+from vworkspace_core.apimachinery.resources import SERVICE_ACCOUNT
 from vworkspace_core.boxes.box import Box, BoxNode
 from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.boxes.model import ApplyMode, ImmutableMode, OnDelete
-from vworkspace_core.composites.access import CompositeAccess, looked_at, owner_access, shared_access
+from vworkspace_core.composites.access import (
+    CompositeAccess,
+    looked_at,
+    looked_at_below,
+    owner_access,
+    shared_access,
+)
 
 
 def access_of(boxes: Iterable[Box]) -> CompositeAccess:
@@ -22,8 +29,21 @@ def access_of(boxes: Iterable[Box]) -> CompositeAccess:
         composite = composite_of(box)
         everywhere += looked_at(composite, near=False)
         tenant += looked_at(composite, near=True)
+        if box.account is not None:
+            name = "" if box.account.expressions else box.account.raw
+            tenant.append(Access(SERVICE_ACCOUNT, ("impersonate",), name=name))
+            continue
         for node in _nodes(box):
             (tenant if composite.is_near(node.kind) else everywhere).append(Access(node.kind, _changed(node)))
+    return CompositeAccess(tuple(everywhere), tuple(tenant))
+
+
+def access_of_account(box: Box) -> CompositeAccess:
+    """Return the verbs that the ServiceAccount of a parent needs for its children, where the box acts as that."""
+    composite = composite_of(box)
+    changed = [(composite.is_near(node.kind), Access(node.kind, _changed(node))) for node in _nodes(box)]
+    everywhere = [*looked_at_below(composite, near=False), *(access for near, access in changed if not near)]
+    tenant = [*looked_at_below(composite, near=True), *(access for near, access in changed if near)]
     return CompositeAccess(tuple(everywhere), tuple(tenant))
 
 

@@ -171,6 +171,8 @@ class Box:
     drains: tuple[tuple[BoxNode, ...], ...]
     externals: tuple[ExternalNode, ...]
     strict_order: bool
+    account: Template | None
+    """Gives the name of the ServiceAccount as which children are read and written; None: as the operator's own."""
     status_fields: Mapping[str, Template]
     """By the name of the field below `status`; each fails for itself."""
     conditions: tuple[StatusCondition, ...]

@@ -66,6 +66,7 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
         drains=drains,
         externals=externals,
         strict_order=model.spec.deletion.order is DeletionOrder.STRICT,
+        account=resources.account(),
         status_fields=own.fields,
         conditions=own.conditions,
         lists=resources.children.lists,

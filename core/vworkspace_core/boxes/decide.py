@@ -14,11 +14,14 @@ Assumptions
 
 from collections.abc import Iterator
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Final
 
 import attrs
 
+from vworkspace_core.apimachinery.formats import DNS_SUBDOMAIN, matches
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.resources import SERVICE_ACCOUNT
 from vworkspace_core.boxes.box import Box, BoxNode, ExternalNode
 from vworkspace_core.boxes.child_kinds import child_kinds
 from vworkspace_core.boxes.evaluation import Evaluation
@@ -27,6 +30,7 @@ from vworkspace_core.boxes.labels import MARKS, child_labels, child_selector, fi
 from vworkspace_core.boxes.model import OwnerMode
 from vworkspace_core.boxes.nodes import drains_of, external_name, graph_of
 from vworkspace_core.boxes.status import report, with_faults
+from vworkspace_core.boxes.templates import Template
 from vworkspace_core.composites.composite import Composite, Explanation
 from vworkspace_core.composites.decisions import (
     is_looked_after,
@@ -36,10 +40,13 @@ from vworkspace_core.composites.decisions import (
     not_looked_after,
     taking_down,
     with_status,
+    without_account,
 )
 from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Decision, Snapshot
 from vworkspace_core.graph import Hooks, conditions_of, plan
+
+_LONGEST_NAME: Final = 253
 
 
 @attrs.frozen
@@ -81,7 +88,18 @@ def composite_of(box: Box) -> Composite:
         resync=box.resync,
         rounds=max(graph_of(box).depth, drains_of(box).depth) + 3,
         explain=lambda parent, observed, now: explanation_of(box, parent, observed, now),
+        account=None if box.account is None else partial(account_of, box, box.account),
     )
+
+
+def account_of(box: Box, name: Template, parent: Parent) -> ObjectRef | None:
+    """Return the ServiceAccount that acts for a parent, in its namespace; None where no name of one comes of `name`."""
+    try:
+        text = Evaluation(box, parent.manifest).render(name, {"self": parent.manifest})
+    except ExpressionFailure:
+        return None
+    is_name = isinstance(text, str) and len(text) <= _LONGEST_NAME and matches(DNS_SUBDOMAIN, text)
+    return ObjectRef(SERVICE_ACCOUNT, parent.namespace, text) if is_name else None
 
 
 def _anywhere(box: Box) -> Iterator[Kind]:
@@ -111,12 +129,16 @@ def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) 
 def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
     """What is to be done for `parent`, given what exists and the time."""
     composite = composite_of(box)
-    if parent.metadata.deletion_timestamp is not None:
-        is_ours = composite.finalizer in parent.metadata.finalizers
-        return _going(box, composite, parent, observed, context) if is_ours else Decision()
-    if not is_looked_after(composite, observed):
+    going = parent.metadata.deletion_timestamp is not None
+    if going and composite.finalizer not in parent.metadata.finalizers:
+        return Decision()
+    if not going and not is_looked_after(composite, observed):
         return not_looked_after(composite, parent, context.now)
-    return _wanted(box, composite, parent, observed, context)
+    account = composite.account_of(parent)
+    if box.account is not None and account is None:
+        return without_account(composite, parent, box.account.raw, context.now)
+    chosen = _going if going else _wanted
+    return attrs.evolve(chosen(box, composite, parent, observed, context), account=account)
 
 
 def _wanted(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:

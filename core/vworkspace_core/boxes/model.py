@@ -472,6 +472,9 @@ class BoxSpec:
     trust_parents: tuple[Power, ...] = schema_field(
         "What expressions over a parent may decide, since whoever writes parents may do that anyway.", default=()
     )
+    service_account_name: str = schema_field(
+        "The ServiceAccount, in the namespace of a parent, as which its children are read and written.", default=""
+    )
     kinds: tuple[DeclaredKind, ...] = schema_field("Kinds that no CRD file tells about.", default=())
     externals: tuple[BoxExternal, ...] = schema_field("Objects that are read only.", default=())
     resources: tuple[BoxResource, ...] = schema_field("What should exist: one phase without a gate.", default=())

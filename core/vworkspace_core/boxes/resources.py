@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from vworkspace_core.apimachinery.formats import DNS_SUBDOMAIN, matches, quoted
 from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.problems import index
 from vworkspace_core.boxes.box import BoxNode, ExternalNode, Iteration, StatusCondition
@@ -124,6 +125,18 @@ class Resources:
         return tuple(
             externals.with_fields(at, external, read) for at, external in enumerate(found) if external is not None
         )
+
+    def account(self) -> Template | None:
+        """Return the name of the ServiceAccount that acts for a parent; None where the box acts by its own rights."""
+        text, path = self.model.spec.service_account_name, "spec.serviceAccountName"
+        if not text:
+            return None
+        if not self.parent.kind.namespaced:
+            self.findings.problem(path, f"{self.parent.kind.kind} has no namespace in which an account could be")
+        template = self.templates.template(text, path, self.variables.only("self"), wanted=STRING)
+        if not template.expressions and not matches(DNS_SUBDOMAIN, text):
+            self.findings.problem(path, f"{quoted(text)} is no name of a ServiceAccount")
+        return template
 
     def read_secrets(self) -> bool:
         """Whether data of Secrets that the box makes is read; to be asked last, when all expressions are known."""

@@ -39,6 +39,12 @@ def looked_at(composite: Composite, *, near: bool) -> Iterator[Access]:
     if composite.kind.namespaced is near:
         yield Access(composite.kind, ("get", *FOLLOWED, "patch"))
         yield Access(composite.kind, ("patch",), "status")
+    if not composite.impersonates:
+        yield from looked_at_below(composite, near=near)
+
+
+def looked_at_below(composite: Composite, *, near: bool) -> Iterator[Access]:
+    """Yield what is looked at of children and externals: by own rights, or as the ServiceAccount of the parent."""
     for kind in composite.child_kinds:
         if composite.is_near(kind) is near:
             yield Access(kind, FOLLOWED)

@@ -62,8 +62,8 @@ class Composite:
     names the fields of its status other than conditions. Children of the kinds in `anywhere` may be in any namespace.
     Parents are reconciled in the namespaces that the selector `namespaces` chooses; with `asks_namespaces` the
     namespaces of children are computed, and each must agree (RUN-12). Without `reads_secrets` only metadata and type of
-    Secrets are read. Without `references` no child refers to its parent. `explain`, if given, reports the state of
-    every node of a parent.
+    Secrets are read. Without `references` no child refers to its parent. `account` returns the ServiceAccount that acts
+    for a parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent.
     """
 
     name: str
@@ -90,6 +90,16 @@ class Composite:
     resync: float = 60.0
     rounds: int = MOST_ROUNDS
     explain: Callable[[Parent, Snapshot, datetime], Explanation] | None = None
+    account: Callable[[Parent], ObjectRef | None] | None = None
+
+    @property
+    def impersonates(self) -> bool:
+        """Return whether children are read and written as the ServiceAccount of their parent, and not by own rights."""
+        return self.account is not None
+
+    def account_of(self, parent: Parent) -> ObjectRef | None:
+        """Return the ServiceAccount as which a parent's children are read and written; None for own rights, or none."""
+        return None if self.account is None else self.account(parent)
 
     @property
     def title(self) -> str:

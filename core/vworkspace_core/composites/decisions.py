@@ -47,6 +47,7 @@ from vworkspace_core.graph import (
 from vworkspace_core.ports import KubernetesEvent
 
 NOT_SELECTED: Final = "NamespaceNotSelected"
+NO_ACCOUNT: Final = "NoServiceAccount"
 T = TypeVar("T", bound=Condition | Wanted)
 _BAD_WHEN_TRUE: Final = (STALLED,)
 _TOLD: Final = (READY, STALLED, DELETING)
@@ -105,12 +106,27 @@ def not_looked_after(composite: Composite, parent: Parent, now: datetime) -> Dec
     """Leave everything in a namespace that is not selected as it is, and say so in the status."""
     name = parent.metadata.namespace
     message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
-    wanted = (
-        Wanted(READY, ConditionStatus.FALSE, NOT_SELECTED, message),
-        Wanted(RECONCILING, ConditionStatus.FALSE, NOT_SELECTED),
-        Wanted(STALLED, ConditionStatus.TRUE, NOT_SELECTED, message),
+    return _left_alone(composite, parent, NOT_SELECTED, message, {}, now)
+
+
+def without_account(composite: Composite, parent: Parent, text: str, now: datetime) -> Decision:
+    """Nothing is touched, since nobody may: the parent does not say as whom. `text` is what should give a name."""
+    message = (
+        f"the {composite.title} works as the ServiceAccount that its spec.serviceAccountName names, "
+        f"and {text} gives no name of one: until it does, nothing is made, changed or removed"
     )
-    return with_status(Decision(), composite, parent, Snapshot(), wanted, {}, now)
+    return _left_alone(composite, parent, NO_ACCOUNT, message, as_they_stand(composite, parent), now)
+
+
+def _left_alone(
+    composite: Composite, parent: Parent, reason: str, message: str, fields: Mapping[str, Any], now: datetime
+) -> Decision:
+    wanted = (
+        Wanted(READY, ConditionStatus.FALSE, reason, message),
+        Wanted(RECONCILING, ConditionStatus.FALSE, reason),
+        Wanted(STALLED, ConditionStatus.TRUE, reason, message),
+    )
+    return with_status(Decision(), composite, parent, Snapshot(), wanted, fields, now)
 
 
 # --- deletion --------------------------------------------------------------------------------------------------------

@@ -21,7 +21,16 @@ _SYSTEM_NAMESPACE: Final = "vworkspace-system"
 
 def not_permitted(composite: Composite, right: Right) -> str:
     """Return a message for people: what is forbidden, and the command that grants the right."""
-    return f"the {composite.title} may not {right}. To fix: {remedy(composite, right)}"
+    who = right.user.removeprefix(_ACCOUNT).replace(":", "/")
+    subject = f"ServiceAccount {who}" if is_of_account(composite, right) else f"the {composite.title}"
+    return f"{subject} may not {right}. To fix: {remedy(composite, right)}"
+
+
+def is_of_account(composite: Composite, right: Right) -> bool:
+    """Return whether the ServiceAccount of a parent lacks a right: it needs all those on children and externals."""
+    kinds = (*composite.child_kinds, *(external.kind for external in composite.externals))
+    named = {(kind.group, kind.plural) for kind in kinds}
+    return composite.impersonates and (right.group, right.resource) in named
 
 
 def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
@@ -29,6 +38,9 @@ def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> s
     any.
     """
     of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
+    if is_of_account(composite, right) or (composite.impersonates and of_former):
+        namespace, _, name = right.user.removeprefix(_ACCOUNT).partition(":")
+        return role_applied(f"{composite.role_command}{of_former} --for-account {namespace}/{name}", right)
     default = f"vworkspace-{composite.word}-{composite.name}"
     return role_applied(f"{composite.role_command}{of_former}", right, default)
 
@@ -61,6 +73,8 @@ def with_remedies(
     former = tuple(kind for kind in composite.recorded_kinds(parent) if kind not in composite.child_kinds)
     for condition in wanted:
         right = refused_right(condition.message)
+        if right is not None and right.verb == "impersonate":
+            right = attrs.evolve(right, namespace=parent.namespace or "")
         if right is not None:
             of = [kind for kind in former if (kind.group, kind.plural) == (right.group, right.resource)]
             yield attrs.evolve(condition, message=f"{condition.message}. To fix: {remedy(composite, right, of)}")

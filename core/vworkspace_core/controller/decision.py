@@ -164,7 +164,8 @@ class Decision:
     `only_if_current` the source is read again before anything is written downstream, so that a decision from an old
     copy writes nothing. `status_may_wait`: the status reports only that something has begun, and may wait this many
     seconds after the writes downstream while other keys need the API server. `awaits` are objects of other owners that
-    block progress: a change of one of them must wake the source, and no cache shows them.
+    block progress: a change of one of them must wake the source, and no cache shows them. `account` is the
+    ServiceAccount that everything downstream is written as; without it, and of the source, it is the operator itself.
     """
 
     finalizer: Finalizer | None = None
@@ -181,6 +182,7 @@ class Decision:
     only_if_current: bool = False
     status_may_wait: float = 0.0
     awaits: tuple[ObjectRef, ...] = ()
+    account: ObjectRef | None = None
 
     @property
     def writes_downstream(self) -> bool:

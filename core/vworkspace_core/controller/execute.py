@@ -77,6 +77,12 @@ class ReconcilePass(Generic[S, V]):
     written: list[tuple[ObjectRef, str]] = attrs.field(factory=list)
     executed: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
     """Verbs and objects of the writes so far, in order."""
+    downstream: KubeApi = attrs.field()
+    """What everything but the source is written through."""
+
+    @downstream.default
+    def _own_rights(self) -> KubeApi:
+        return self.api
 
     def record(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
         """Remember a write and the object that the server returned."""
@@ -112,6 +118,7 @@ class ReconcilePass(Generic[S, V]):
 
 async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> bool:
     """Execute everything except the status. Return True if the pass ends here, since the source may be gone."""
+    work.downstream = work.api if decision.account is None else work.api.impersonating(decision.account)
     if decision.only_if_current:
         await _confirm_current(work)
     for rehearsal in decision.rehearsals:
@@ -170,7 +177,7 @@ async def _patch_source(work: ReconcilePass[S, V], changed: Mapping[str, Any], w
 
 async def _patch(work: ReconcilePass[S, V], patch: MergePatch) -> None:
     try:
-        answer = await work.api.patch(
+        answer = await work.downstream.patch(
             patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=work.reconciler.manager
         )
     except NotFound:
@@ -186,18 +193,18 @@ async def _patch(work: ReconcilePass[S, V], patch: MergePatch) -> None:
 async def _apply(work: ReconcilePass[S, V], apply: Apply, *, dry_run: bool = False) -> bool:
     exact = with_preconditions(apply.manifest, work.observed.objects.get(apply.ref))
     try:
-        answer = await work.api.apply(
+        answer = await work.downstream.apply(
             exact, kind=apply.kind, field_manager=work.reconciler.manager, force=apply.force, dry_run=dry_run
         )
     except Stale:
-        if not _unseen(work, apply.ref) or not _looked_up(work, apply.ref, await _read_live(work.api, apply.ref)):
+        if not _unseen(work, apply.ref) or not _looked_up(work, apply.ref, await _read_live(work, apply.ref)):
             raise
         return False
     except (Conflict, Invalid) as error:
         if isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes):
             raise Stale(error.message) from error  # the server's answer if another object has that name (S-09)
         # Fields that others hold explain a conflict, and sometimes why the whole object is invalid.
-        live = await _read_live(work.api, apply.ref)
+        live = await _read_live(work, apply.ref)
         if not _unseen(work, apply.ref) or not _looked_up(work, apply.ref, live):
             work.record_failure(apply.ref, "apply", error, live, apply.manifest)
         return False
@@ -227,11 +234,11 @@ async def _create(work: ReconcilePass[S, V], create: Create) -> bool:
     """POST once. If an object of that name exists, put it into the snapshot, so that the decision finds its owner."""
     manifest = _filled(create, work.reconciler.entropy)
     try:
-        answer = await work.api.create(manifest, kind=create.kind, field_manager=work.reconciler.manager)
+        answer = await work.downstream.create(manifest, kind=create.kind, field_manager=work.reconciler.manager)
     except Stale:
         raise
     except AlreadyExists as error:
-        live = await _read_live(work.api, create.ref)
+        live = await _read_live(work, create.ref)
         work.record_failure(create.ref, "create", error, live)
         if live is not None:
             work.observe(create.ref, live)
@@ -259,10 +266,10 @@ def _filled(create: Create, entropy: Entropy | None) -> Manifest:
     return manifest
 
 
-async def _read_live(api: KubeApi, ref: ObjectRef) -> Manifest | None:
+async def _read_live(work: ReconcilePass[S, V], ref: ObjectRef) -> Manifest | None:
     """Return the live object with its managedFields, which caches drop: the remedy names an entry of them (REC-8)."""
     try:
-        return await api.get(ref)
+        return await work.downstream.get(ref)
     except OperatorError:
         # The refusal itself is reported either way; without the object only its explanation is missing.
         return None
@@ -271,7 +278,7 @@ async def _read_live(api: KubeApi, ref: ObjectRef) -> Manifest | None:
 async def _delete(work: ReconcilePass[S, V], delete: Delete) -> None:
     """Delete an object and record what is left: a finalizer of Flux usually keeps it, and the status has to say so."""
     try:
-        left = await work.api.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
+        left = await work.downstream.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
     except NotFound:
         _gone(work, delete.ref)
     except Stale:

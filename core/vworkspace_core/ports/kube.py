@@ -58,6 +58,10 @@ class KubeApi(Protocol):
     when the kind is not served; further errors are listed with each call.
     """
 
+    def impersonating(self, account: ObjectRef) -> "KubeApi":
+        """Return the same API server with every call made as a ServiceAccount, which takes the right `impersonate`."""
+        ...
+
     async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
         """Read one object as it is now; with `resource_version` from the server's cache, no older than it ("0": any).
 
@@ -92,8 +96,11 @@ class KubeApi(Protocol):
         field_selector: str = "",
         resource_version: str = "",
         timeout_seconds: int = 300,
+        metadata_only: bool = False,
     ) -> AsyncIterator[WatchEvent]:
         """Yield changes after `resource_version`, bookmarks included, until the server ends the stream.
+
+        With `metadata_only` the server sends type and metadata of each object and nothing of its content.
 
         Raises Expired (HTTP 410 and in-stream alike), and Unavailable if the connection breaks or a line cannot be
         read, at the first `__anext__` or any later one. A clean end is StopAsyncIteration.

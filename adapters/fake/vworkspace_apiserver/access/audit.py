@@ -15,7 +15,7 @@ class AuditEntry:
 
     `at` is the server's time when it was answered, `agent` the User-Agent. `status` is the HTTP status, `version` the
     store's resourceVersion after it, `changed` whether the request moved it. `manager` is empty for reads, `user` for a
-    caller who is not authenticated (401).
+    caller who is not authenticated (401). `impersonator` is the authenticated user, where that is another.
     """
 
     at: datetime
@@ -30,6 +30,7 @@ class AuditEntry:
     changed: bool
     dry_run: bool = False
     agent: str = ""
+    impersonator: str = ""
 
 
 class AuditLog:

@@ -107,6 +107,7 @@ class AccessGate:
                 changed=self._store.version != before,
                 dry_run=options is not None and options.dry_run,
                 agent=caller.agent,
+                impersonator=caller.impersonator,
             )
         )
 

@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from vworkspace_apiserver.access.impersonation import Identity, impersonated
 from vworkspace_apiserver.http import discovery
 from vworkspace_apiserver.http.answers import compressed, document, failed, shown, warn
 from vworkspace_apiserver.http.conversions import converted
@@ -47,6 +49,7 @@ _VERBS: Final = {
     "PATCH": RequestVerb.PATCH,
     "DELETE": RequestVerb.DELETE,
 }
+_EXTRA: Final = "impersonate-extra-"
 _DISCOVERY: Final = frozenset({AnswerForm.DISCOVERY})
 
 
@@ -96,7 +99,7 @@ class HttpHandler:
         path = request.scope["path"]
         if path.startswith(_OPEN):
             return PlainTextResponse("ok")
-        caller = self._caller(request)
+        caller = impersonated(self._caller(request), _identity(request.headers), self._server.authorize)
         parsed = parse_path(path)
         if parsed is None or not parsed.plural:
             response = self._meta(request, parsed)
@@ -203,3 +206,12 @@ class HttpHandler:
             return encode({"type": line[0].value, "object": content}) + b"\n"
 
         return render
+
+
+def _identity(headers: Headers) -> Identity:
+    """Return the identity that a request asks for; as a rule it asks for none."""
+    extra = {
+        name.removeprefix(_EXTRA): headers.getlist(name) for name in dict.fromkeys(headers) if name.startswith(_EXTRA)
+    }
+    user, uid = headers.get("impersonate-user", ""), headers.get("impersonate-uid", "")
+    return Identity(user, headers.getlist("impersonate-group"), uid, extra)

@@ -35,11 +35,15 @@ class RequestVerb(StrEnum):
 
 @attrs.frozen
 class Caller:
-    """The authenticated user and the User-Agent, whose first word names the field manager by default (S-53)."""
+    """The user and the User-Agent, whose first word names the field manager by default (S-53).
+
+    `impersonator` is who authenticated, where that is somebody else.
+    """
 
     user: str = "kubernetes-admin"
     groups: tuple[str, ...] = ("system:masters", "system:authenticated")
     agent: str = ""
+    impersonator: str = ""
 
     @property
     def default_manager(self) -> str:

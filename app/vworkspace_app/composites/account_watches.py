@@ -1,0 +1,63 @@
+"""Watches of children and externals as the ServiceAccounts that parents name: a change wakes its parent (RUN-12).
+
+Metadata alone is asked for: what a parent is decided on is read live, as its account. What an account may not watch,
+and what belongs to an account beyond the `most` of its namespace, is seen at the next resync of its parent.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import anyio
+import anyio.abc
+import attrs
+
+from vworkspace_app.controller.informer import InformerRunner
+from vworkspace_core.apimachinery.manifest import ObjectRef
+
+
+@attrs.define(eq=False)
+class AccountWatches:
+    """The accounts that parents name, each with the informers that `informers_of` makes of it."""
+
+    informers_of: Callable[[ObjectRef], Iterable[InformerRunner]] = lambda account: ()
+    most: int = 8
+    _named: dict[ObjectRef, ObjectRef] = attrs.field(factory=dict)
+    _scopes: dict[ObjectRef, anyio.CancelScope] = attrs.field(factory=dict)
+    _group: anyio.abc.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with anyio.create_task_group() as self._group:
+            self._settle()
+            await anyio.sleep_forever()
+
+    def heard(self, parent: ObjectRef, account: ObjectRef | None) -> None:
+        """Take note of which account a parent names; None where it names none, or has gone."""
+        if account == self._named.get(parent):
+            return
+        if account is None:
+            del self._named[parent]
+        else:
+            self._named[parent] = account
+        self._settle()
+
+    def _settle(self) -> None:
+        """Watch for the accounts that are named, and let go of the others."""
+        named = dict.fromkeys(self._named.values())
+        for account in [account for account in self._scopes if account not in named]:
+            self._scopes.pop(account).cancel()
+        if self._group is None:
+            return
+        for account in named:
+            if account not in self._scopes and self._has_place(account.namespace):
+                self._scopes[account] = anyio.CancelScope()
+                self._group.start_soon(self._follow, account, self._scopes[account], name=f"watches as {account}")
+
+    def _has_place(self, namespace: str | None) -> bool:
+        return sum(account.namespace == namespace for account in self._scopes) < self.most
+
+    async def _follow(self, account: ObjectRef, scope: anyio.CancelScope) -> None:
+        with scope:
+            async with anyio.create_task_group() as group:
+                for runner in self.informers_of(account):
+                    group.start_soon(partial(runner.run), name=f"informer {runner.kind.kind} as {account}")
