@@ -44,7 +44,7 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.apimachinery.resources import CLUSTER as CLUSTER_KIND
 from vworkspace_core.controller.shard import WHOLE, Shard
 from vworkspace_core.instances.context import Settings
-from vworkspace_core.ports import ListPage, WatchEvent
+from vworkspace_core.ports import ListPage, WatchEvent, WatchEventType
 from vworkspace_fake.clock import VirtualClock, virtual_loop
 from vworkspace_fake.flux import run as run_flux
 from vworkspace_fake.flux.crds import flux_crds
@@ -191,7 +191,7 @@ class MadeUp:
     async def watch(self, kind: Kind, **_: Any) -> AsyncIterator[WatchEvent]:
         self.requests["watch"] += 1
         await anyio.sleep_forever()
-        yield WatchEvent  # never reached: it makes this a generator
+        yield WatchEvent(WatchEventType.BOOKMARK, {})  # never reached: it makes this a generator
 
     async def get(self, ref: ObjectRef) -> Manifest:
         self.requests["get"] += 1
