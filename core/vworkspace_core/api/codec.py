@@ -38,8 +38,7 @@ _BY_TYPE: Final = {(kind.api_version, kind.kind): cls for cls, kind in CLASSES.i
 
 
 _LONGEST_REMEMBERED: Final = 8 * 1024
-"""The longest spec in bytes of JSON that is shared: for a longer one, reading it again is not what takes a pass
-long."""
+"""The longest spec in bytes of JSON that is shared; for longer ones reading takes a small part of a pass."""
 
 
 _read_spec = FAST.get_structure_hook(ApplicationInstanceSpec)

@@ -53,7 +53,6 @@ def _in_full(name: str) -> str:
 
 
 def _is_host(entry: str) -> bool:
-    """Report whether an entry is a bare host: an image name without a slash never has a dot, a registry nearly
-    always."""
+    """Report whether an entry without a slash is a host: image names have no dot there, registries nearly always."""
     name = entry.partition(":")[0]
     return "/" not in entry and ("." in name or name == "localhost")

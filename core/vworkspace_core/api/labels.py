@@ -108,8 +108,7 @@ def cluster_id_of(meta: ObjectMeta) -> str | None:
 
 
 def capabilities(meta: ObjectMeta) -> Mapping[str, str]:
-    """Return the engine of each capability, from the annotations alone; unknown capabilities and empty engines are
-    absent."""
+    """Return the engine of each capability, from the annotations; unknown capabilities and empty engines are absent."""
     named = ((capability, meta.annotations.get(CAPABILITY_PREFIX + capability, "")) for capability in CAPABILITIES)
     return MappingProxyType({capability: engine.strip() for capability, engine in named if engine.strip()})
 
@@ -120,8 +119,7 @@ def namespace_is_gated(namespace: Manifest | None) -> bool:
 
 
 def namespace_is_terminating(namespace: Manifest | None) -> bool:
-    """Report whether `namespace` is being deleted: nothing can be created in it, and its roles may vanish at any
-    time."""
+    """Report whether `namespace` is being deleted: nothing can be created there, and its roles may vanish any time."""
     return bool(get_path(namespace, "metadata", "deletionTimestamp"))
 
 
@@ -161,8 +159,7 @@ def is_abandoned(meta: ObjectMeta) -> bool:
 
 
 def uninstall_is_confirmed(meta: ObjectMeta) -> bool:
-    """Report whether an uninstall was confirmed for an instance that is deleted only because its definition is
-    (REC-10)."""
+    """Report whether an annotation confirms an uninstall; without it, deleting the definition uninstalls nothing."""
     return meta.annotations.get(UNINSTALL) == "true"
 
 

@@ -59,8 +59,7 @@ def capability_command(target: str, namespace: str, capability: str, engine: str
 
 
 def resume_command(ref: ObjectRef) -> str:
-    """Return the command that resumes an object of Flux which was suspended by hand; no manager holds the field
-    then."""
+    """Return the command that resumes an object of Flux suspended by hand; no manager holds the field afterwards."""
     return merge_command(ref, {"spec": {"suspend": None}})
 
 

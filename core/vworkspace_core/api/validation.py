@@ -35,8 +35,7 @@ class _Field:
 
 
 def check(value: Any, old: Any = None, path: str = "") -> Iterator[Problem]:
-    """Return the problems of an attrs `value` by its class; `old` is the value that it replaces, for transition
-    rules."""
+    """Return the problems of an attrs `value` by its class; transition rules compare it with `old`."""
     problems: list[Problem] = []
     _check(value, old, path, problems)
     return iter(problems)

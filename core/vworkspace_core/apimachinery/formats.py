@@ -53,8 +53,10 @@ def matches(pattern: str, text: str) -> bool:
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    r"""Compile `pattern` as RE2 means it: Python's own `$` also matches before a last newline, its `\d` any alphabet's
-    digits."""
+    r"""Compile `pattern` as RE2 means it.
+
+    Python's own `$` also matches before a last newline, and its `\d` matches the digits of any alphabet.
+    """
     return re.compile(re.sub(r"\$\Z", r"\\Z", pattern), re.ASCII)
 
 

@@ -94,8 +94,7 @@ def _calmly(decode: Callable[[bytes], T], raw: bytes) -> T:
 
 
 def _with_headroom(decode: Callable[[bytes], T], raw: bytes) -> T:
-    """Decode with a deeper stack where that matters, so that later readers with a deep stack can read the result
-    too."""
+    """Decode with a deeper stack where that matters, so that later readers with a deep stack succeed too."""
     if raw.count(b"{") + raw.count(b"[") < _SHALLOW:
         return decode(raw)
     return _deeper(decode, raw, _HEADROOM)
@@ -161,8 +160,7 @@ def _below(value: Any, name: str) -> Any:
 
 
 def _mark(manifest: dict[str, Any]) -> None:
-    """Remove the cuts from an object, and name their paths; `managedFields`, which are not read there, are not
-    named."""
+    """Remove the cuts from an object and name their paths, except `managedFields`, which are not read there."""
     paths = []
     for name, value in manifest.items():
         below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

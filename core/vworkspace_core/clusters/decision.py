@@ -129,8 +129,7 @@ def _kept(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condition
 
 
 def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> float:
-    """Return the seconds since the last write; after a restart since the former heartbeat, so that none is written
-    early."""
+    """Return the seconds since the last write, after a restart since the former heartbeat, so that none is due."""
     if inventory.written is not None:
         return inventory.now.since(inventory.written)
     try:

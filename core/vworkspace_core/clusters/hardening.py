@@ -19,10 +19,10 @@ _PAGE = "docs/security.md tells what each means"
 
 @attrs.frozen
 class Exposure:
-    """The weak settings. `settings` are sentences, one per setting; `unguarded` are gated namespaces without Pod
-    Security;
+    """The weak settings.
 
-    `unsigned`: jobs are accepted without a signature.
+    `settings` are sentences, one per setting; `unguarded` are gated namespaces without Pod Security; `unsigned`: jobs
+    are accepted without a signature.
     """
 
     settings: tuple[str, ...] = ()

@@ -62,8 +62,7 @@ class Outbox:
         return (self.ahead or self.events)[: (self.suspect + 1) // 2 or BATCH]
 
     def sent(self, batch: Sequence[Event]) -> "Outbox":
-        """Return the outbox after `batch` was accepted; newer events may have displaced some of its events
-        meanwhile."""
+        """Return the outbox after `batch` was accepted; newer events may have displaced some of it meanwhile."""
         return attrs.evolve(self._without(batch), suspect=max(0, self.suspect - len(batch)))._drained()
 
     def refused(self, batch: Sequence[Event]) -> tuple["Outbox", Event | None]:

@@ -24,8 +24,7 @@ class Backoff:
         return floor + jitter * (ceiling - floor)
 
     def full_jitter(self, attempt: int, jitter: float) -> float:
-        """Return a delay after the failure numbered `attempt`: any value below `base * 2**(attempt - 1)`, within the
-        bounds.
+        """Return a delay after the failure numbered `attempt`, below `base * 2**(attempt - 1)` and within the bounds.
 
         The range goes on doubling beyond `cap`, up to a thousand times `base`, and only the result is cut at `cap`.
         Clients that have failed for long thus spread out evenly, where a range that stops at `cap` would make them

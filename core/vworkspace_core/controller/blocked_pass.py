@@ -1,5 +1,4 @@
-"""Conditions on an object whose reconcile pass was stopped: a missing right, a defect, unreadable input (REC-13,
-RES-4).
+"""Conditions on an object whose reconcile pass was stopped: a missing right, a defect, bad input (REC-13, RES-4).
 
 The functions work on the raw manifest, since reading or deciding may be what failed. They keep all other fields of the
 status as they are. Each kind says in a `BlockedWords` which conditions and fields it uses.

@@ -77,8 +77,7 @@ class Apply:
 
     @cached_property
     def encoded(self) -> Mapping[str, bytes]:
-        """The manifest's fields except metadata, each as canonical JSON, cached to compare with the live object in each
-        pass."""
+        """The fields except metadata as canonical JSON, cached to compare them with the live object in each pass."""
         return encoded_fields(self.manifest)
 
     @ref.default

@@ -210,8 +210,7 @@ class StatusOwner:
         return next((kind for kind in self.types if kind.kind == live.get("kind")), None)
 
     def _hand_back(self, live: Manifest, manager: str) -> str:
-        """Return the command with a JSON patch that removes the manager's status entry, guarded by the manager's
-        name."""
+        """Return the command whose JSON patch removes the manager's status entry, guarded by the manager's name."""
         kind = self._kind(live)
         for index, entry in entries(live):
             if kind is not None and (get_path(entry, "manager"), get_path(entry, "subresource")) == (manager, _STATUS):

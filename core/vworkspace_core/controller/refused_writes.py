@@ -40,8 +40,7 @@ def _listed(fields: Sequence[str]) -> str:
 
 
 def _hand_back(failure: Failure, managers: Container[str]) -> str:
-    """Return the command with one JSON patch that removes the blocking managedFields entries, guarded by their
-    managers."""
+    """Return a command whose JSON patch removes the blocking managedFields entries, guarded by their managers."""
     steps: list[dict[str, Any]] = []
     for index, entry in _object_entries(failure.live):
         manager, operation = str(get_path(entry, "manager")), str(get_path(entry, "operation"))

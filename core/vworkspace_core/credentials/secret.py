@@ -220,8 +220,7 @@ def _time_of(text: str) -> datetime | None:
 
 
 def token_since(secret: Manifest) -> datetime | None:
-    """Return when the manager of the key `token` last wrote, else when the Secret was created; None if neither is
-    known.
+    """Return when the manager of the key `token` last wrote, else when the Secret was made; None if unknown.
 
     The API server keeps one time for all fields that a manager wrote, so a token may be older than this: by as long as
     its manager has changed only other keys.

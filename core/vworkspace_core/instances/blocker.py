@@ -1,5 +1,4 @@
-"""A reason of Blocked (REC-8, RES-4), as data: a module of its own, so that those that find one need no import
-cycle."""
+"""A reason of Blocked (REC-8, RES-4) as data, in a module of its own, since its users import each other."""
 
 import attrs
 

@@ -24,8 +24,7 @@ from vworkspace_core.instances.service_accounts import account_blocker
 
 
 def intent_blocker(source: ApplicationInstance, observed: InstanceObserved, settings: Settings) -> Blocker | None:
-    """Return the first blocker that needs no names: cluster, namespace, content, policy, placeholder rule, installed
-    kinds."""
+    """Return the first blocker that needs no names: cluster, namespace, content, policy, placeholder, missing kinds."""
     return (
         _wrong_cluster(source, settings)
         or _gate(source, observed)

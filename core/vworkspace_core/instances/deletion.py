@@ -65,8 +65,7 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
 
 
 def _let_go(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Remove our owner references before the finalizer; else the garbage collector deletes the release and Flux
-    uninstalls."""
+    """Remove our owner references before the finalizer; else the release is garbage-collected and uninstalled."""
     downstream = sorted((ref, live) for ref, live in observed.objects.items() if ref.kind in DOWNSTREAM_KINDS)
     patches = [patch for ref, live in downstream if (patch := letting_go(ref, live, source.metadata)) is not None]
     if not patches or namespace_is_terminating(observed.namespace):

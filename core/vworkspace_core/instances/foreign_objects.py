@@ -87,8 +87,7 @@ def slim_chart(manifest: Manifest) -> Manifest:
 
 
 def _may_be_ours(manifest: Manifest) -> bool:
-    """Report whether an instance controls the object, or nothing does and our label is on it: an orphan, or to be
-    adopted."""
+    """Report whether an instance controls the object, or whether it has our label and no controller: an orphan."""
     if controller_of(manifest) is not None:
         return _is_controlled_by_instance(manifest)
     return bool(get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE)

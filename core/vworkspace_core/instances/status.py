@@ -223,8 +223,7 @@ def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]
 
 
 def _event(source: ApplicationInstance, change: Transition) -> KubernetesEvent:
-    """Return the Kubernetes Event of a transition (REC-1); for a confirmed release its reason is `ReleaseReady`
-    (PULL-2)."""
+    """Return the Event of a transition (REC-1); that of a confirmed release has the reason `ReleaseReady` (PULL-2)."""
     condition = change.condition
     reason = "ReleaseReady" if condition.reason == Reason.HELM_RELEASE_READY else ""
     return event_of(change, _ref(source), source.metadata.uid, warning=_is_bad(condition), reason=reason)

@@ -55,8 +55,7 @@ def _fresher(job: JobState, live: Manifest) -> Manifest:
 
 
 def _is_after(job: JobState, seen: Manifest) -> bool:
-    """Report whether an informer's copy is from after the job's apply: an older one, with another verdict, may come
-    late."""
+    """Report whether an informer's copy is newer than the job's apply; a late older one has another verdict."""
     return isinstance(job.task, DeleteTask) or get_path(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
 
 
@@ -100,8 +99,7 @@ def looked(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
 
 
 def _is_undone(job: JobState, live: Manifest | None) -> bool:
-    """Report whether the object is as it was before the job's effect: its storage was restored from a snapshot
-    (RUN-1)."""
+    """Report whether the object is as before the job's effect, after a restore of storage from a snapshot (RUN-1)."""
     if live is None or job.applied is None or _is_gone(job, live):
         return False
     if isinstance(job.task, DeleteTask):

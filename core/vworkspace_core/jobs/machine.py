@@ -322,8 +322,7 @@ def _some(tombstone: Tombstone | None) -> tuple[Tombstone, ...]:
 
 
 def job_lag(state: AgentState, now: datetime) -> float:
-    """Return the seconds since the oldest job without a verdict was created, by the control plane's clock; 0.0 if
-    none."""
+    """Return the age in seconds of the oldest job without a verdict, by the control plane's clock; 0.0 if none."""
     created = [moment for job in state.jobs.values() if not job.has_ended and (moment := _created(job)) is not None]
     return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0
 

@@ -89,8 +89,7 @@ def in_force(required: Security, opener: PayloadOpener | None, signatures: Signa
 
 
 def signed_content(raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
-    """Return the content that a signature of `raw` for this cluster covers: as sent, so encrypted if it is
-    encrypted."""
+    """Return the content that a signature of `raw` for this cluster covers: the payload as sent, encrypted or not."""
     content = {"cluster": cluster_id, **{name: raw.get(name) for name in ("expiresAt", "idempotencyKey", "kind")}}
     sent = "payload" if raw.get("encryptedPayload") is None else "encryptedPayload"
     return {**content, sent: raw.get(sent)}

@@ -215,8 +215,7 @@ def _already_ended(task: Task, ended: str) -> JobResult:
 
 
 def _shows_key(live: Manifest | None, key: str, manifest: Manifest) -> bool:
-    """Report whether the object shows that the key had its effect; the annotation, which others may write, is not
-    enough."""
+    """Report whether the object shows the key's effect; its annotation alone, which others may write, does not."""
     return key_of(live) == key and not needs_apply({"spec": manifest.get("spec")}, live)
 
 

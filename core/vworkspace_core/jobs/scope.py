@@ -45,8 +45,7 @@ class JobScope:
 
 @attrs.frozen
 class ApplyTask:
-    """A manifest to apply at `ref`: whole, labelled, without uid and our annotations; `path` is its place in the
-    job."""
+    """A manifest to apply at `ref`: whole, labelled, without uid and our annotations; `path` is its place in a job."""
 
     ref: ObjectRef
     manifest: Manifest = attrs.field(repr=False)

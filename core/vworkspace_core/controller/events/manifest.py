@@ -19,8 +19,7 @@ _MOST: Final = 2**31 - 1
 
 
 def event_ref(event: KubernetesEvent, instance: str, first: datetime) -> ObjectRef:
-    """Return a unique reference for the Event, in the namespace of its object, or in `default` for cluster-scoped
-    ones."""
+    """Return a unique reference for the Event, in its object's namespace, or in `default` for cluster-scoped ones."""
     ref = event.regarding
     unique = content_hash(
         [instance, microtime(first), event.regarding_uid, event.type, event.reason, event.action, event.note]

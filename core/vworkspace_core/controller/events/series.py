@@ -100,10 +100,9 @@ _Object: TypeAlias = tuple[ObjectRef, str]
 
 
 class EventSeries:
-    """Events and their series, as the module describes. `instance` names the process in each Event; `waiting` limits
-    the
+    """Events and their series, as the module describes.
 
-    Events that are due.
+    `instance` names the process in each Event; `waiting` limits the Events that are due.
     """
 
     def __init__(self, instance: str, *, most: int = 4096, waiting: int = 1000) -> None:
@@ -175,8 +174,7 @@ class EventSeries:
             self._due[write.event] = series.last
 
     def failed(self, write: Write, now: datetime, *, gone: bool = False) -> Observed:
-        """Record that the server refused the write. `gone`: the Event no longer exists, and its next repeat is a new
-        one.
+        """Record that the server refused the write. `gone`: the Event no longer exists; its next repeat is a new one.
 
         DROPPED: an Event that could not be created is given up; its next repeat is a new one too.
         """

@@ -31,8 +31,7 @@ class InformerPolicy:
     """The times of an informer in seconds; the defaults are those of client-go where it has them."""
 
     optional: bool = False
-    """Readers can do without objects that may not be listed: a missing right counts as synced, and the list is
-    retried."""
+    """Readers can do without what may not be listed: a missing right counts as synced, and the list is retried."""
 
     backoff: Backoff = _AFTER_FAILURE
     missing_backoff: Backoff = _WHILE_MISSING

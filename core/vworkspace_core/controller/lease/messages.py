@@ -76,8 +76,7 @@ class CreateLease:
 
 @attrs.frozen
 class UpdateLease:
-    """An update of the lease at its resourceVersion; answered by LeaseWritten, or LeaseRequestFailed after `timeout`
-    seconds."""
+    """An update of the lease at its resourceVersion; answered by LeaseWritten or LeaseRequestFailed, as a create is."""
 
     lease: Manifest
     timeout: float
@@ -104,19 +103,19 @@ class End:
 
 @attrs.frozen
 class OpenFence:
-    """Writing is allowed while the local monotonic clock is below `until`."""
+    """Permission to write while the local monotonic clock is below `until`."""
 
     until: float
 
 
 @attrs.frozen
 class CloseFence:
-    """Writing is not allowed from now on."""
+    """The end of the permission to write."""
 
 
 @attrs.frozen
 class LeadershipLost:
-    """The lease was held and is not held any more."""
+    """The loss of a lease that was held."""
 
     reason: str
 

@@ -38,8 +38,7 @@ def itself(change: CacheChange) -> Iterator[ObjectRef]:
 
 
 def owners_of_kind(kind: Kind) -> KeysOf:
-    """Return a handler that yields the owners of `kind`, before and after the change, since one may have lost a
-    child."""
+    """Return a handler that yields the owners of `kind` before and after the change, since one may have lost it."""
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
         before = () if change.old_raw is None else owners(change.old_raw, kind)

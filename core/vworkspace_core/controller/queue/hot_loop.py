@@ -13,8 +13,7 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class HotLoop:
-    """Evidence of a hot loop: `writes` of the status in the last `window` seconds, `repeats` of them of an earlier
-    status.
+    """Evidence of a hot loop: status writes in the last `window` seconds, and how many repeat an earlier status.
 
     A repeat is a flap, or a fight with another writer.
     """
