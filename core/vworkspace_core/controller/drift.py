@@ -102,7 +102,7 @@ def _covers_field(live: Manifest, key: str, desired: Any, encoded: bytes | None 
 
 
 def _equal(live: Any, desired: Any) -> bool:
-    """Compare scalars as the API server does: 1 equals 1.0, but True does not equal 1."""
+    """Compare scalars as the API server does: 1 equals 1.0 (S-29), but True does not equal 1."""
     return bool(live == desired) and isinstance(live, bool) == isinstance(desired, bool)
 
 

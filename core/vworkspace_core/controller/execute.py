@@ -286,6 +286,7 @@ async def _delete(work: ReconcilePass[S, V], delete: Delete) -> None:
     except OperatorError as error:
         work.record_failure(delete.ref, "delete", error)
     else:
+        # The server answers with the object if finalizers keep it (W-31).
         if left is not None:
             work.record("delete", delete.ref, left)
         else:

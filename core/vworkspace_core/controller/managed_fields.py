@@ -62,7 +62,7 @@ def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
 def _foreign(managed_fields: Any, manager: str) -> Iterable[Mapping[str, Any]]:
     for entry in managed_fields if isinstance(managed_fields, list) else ():
         fields = get_path(entry, "fieldsV1")
-        is_status = get_path(entry, "subresource") == _STATUS  # `kubectl scale` writes the spec by a subresource too
+        is_status = get_path(entry, "subresource") == _STATUS  # `kubectl scale` has an entry of its own too (S-51)
         if get_path(entry, "manager") == manager or is_status or not isinstance(fields, Mapping):
             continue
         meta = {key: value for key, value in (get_path(fields, "f:metadata") or {}).items() if key in _WRITTEN_METADATA}
@@ -83,6 +83,7 @@ def _overlaps(fields: Mapping[str, Any], wanted: Any) -> bool:
     if not isinstance(wanted, Mapping):
         return True
     for key, beneath in fields.items():
+        # In a field set `f:<name>` is a field, `k:<keys>` an item of a keyed list, `.` the object itself (S-20, S-21).
         how, _, name = key.partition(":")
         if how != "f" or name not in wanted:
             continue
@@ -236,6 +237,7 @@ def _step(key: str) -> str:
     how, _, name = key.partition(":")
     if how != "k":
         return name
+    # An item of a keyed list has its keys as JSON: a condition its type (S-20).
     try:
         keys = json.loads(name)
     except ValueError:

@@ -12,7 +12,7 @@ _MOST_FIELDS: Final = 8
 
 
 def is_own_history(failure: Failure, manager: str) -> bool:
-    """Report whether a conflict names only our own manager: an Update entry of ours, where force is right (REC-6)."""
+    """Report whether a conflict names only our own Update entry (S-32), against which force is right (REC-6)."""
     error = failure.error
     return isinstance(error, Conflict) and bool(error.conflicts) and _others(error, manager) == ()
 

@@ -51,7 +51,7 @@ EVERYWHERE: Final[tuple[Access, ...]] = (
 _CHANGED: Final = ("create", "patch", "delete")
 
 TENANT: Final[tuple[Access, ...]] = (
-    # Server-side apply of an absent object needs create as well as patch.
+    # Server-side apply of an absent object needs create as well as patch (S-18).
     *(Access(kind, _CHANGED) for kind in (*_FLUX, *_BESIDE, known.CONFIG_MAP)),
     # Helm's record of the deployed revision, by name: the chart's hooks are in it (OPS-8). And the owner of a release,
     # by the labels of its records, without their content (REC-4).

@@ -41,6 +41,7 @@ from vworkspace_core.instances.ownership import letting_go
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
 from vworkspace_core.ports import KubernetesEvent
 
+# The finalizer that `--cascade=orphan` leaves on an object for the garbage collector (W-32).
 _GARBAGE_COLLECTOR_ORPHANS = "orphan"
 _LONGEST_FAILURE = 512
 """The longest quote, in bytes, of Flux's message about an uninstall: the remedy after it has to fit."""

@@ -15,7 +15,9 @@ from vworkspace_core.api.chart import DeployedChart
 from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.instances.retry import COUNTED_FAILURES, is_handled
 
+# helm-controller's messages name the chart of an attempt as `with chart <name>@<version>`.
 _CHART_IN_MESSAGE = re.compile(r"\bwith chart \S+?@([0-9A-Za-z.+_-]*[0-9A-Za-z])")
+# Of an OCI chart helm-controller reports the artifact's digest, cut, in place of the version's build metadata.
 _DIGEST_IN_VERSION = re.compile(r"\+[0-9a-f]{12}\Z")
 _NONE: Mapping[str, Any] = {}
 

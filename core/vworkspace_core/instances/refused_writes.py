@@ -56,7 +56,7 @@ def meaning(
         case KindMissing():
             missing = not_installed([failure.ref.kind.crd_name])
             return Blocker(Reason.MISSING_DEPENDENCIES, missing, requeue=Requeue.SLOW)
-        case NotFound():
+        case NotFound():  # the namespace is missing: an apply creates an absent object (S-01, S-19)
             return Blocker(Reason.NAMESPACE_NOT_GATED, message)
         case Forbidden(namespace_terminating=True):
             return Blocker(Reason.NAMESPACE_NOT_GATED, f"namespace {failure.ref.namespace} is being terminated")

@@ -253,7 +253,7 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
 def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
     """Report whether the apply includes our finalizer: if there may be a release, or the finalizer is there already.
 
-    An apply removes what the one before set and it leaves out. The reconciler then need not add the finalizer.
+    An apply removes what the one before set and it leaves out (S-37). The reconciler then need not add the finalizer.
     """
     if manifest.get("kind") != APPLICATION_INSTANCE.kind:
         return False

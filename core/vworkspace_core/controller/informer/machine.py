@@ -180,7 +180,7 @@ def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) 
     match event.type:
         case WatchEventType.BOOKMARK:
             return moved, (Advance(version),)
-        case WatchEventType.DELETED:
+        case WatchEventType.DELETED:  # the last state, with the version of the deletion (W-17)
             return moved, (RemoveObject(event.object), Advance(version))
         case WatchEventType.ADDED | WatchEventType.MODIFIED:
             return moved, (PutObject(event.object), Advance(version))
@@ -230,6 +230,7 @@ def _list_failed(state: InformerState, error: OperatorError, moment: InformerCon
         case Unavailable(retry_after=seconds):
             return pause(state, moment, trouble, at_least=seconds or 0.0)
         case Expired():
+            # The token that the answer offers continues with objects of a newer version (W-05): begin again instead.
             return relist(state, RelistCause.EXPIRED, moment, trouble)
         case Forbidden() if moment.policy.optional and error.right is not None:
             return pause(attrs.evolve(state, continue_token="", has_synced=True), moment, DiscardPages(), trouble)

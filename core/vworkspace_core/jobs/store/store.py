@@ -182,8 +182,7 @@ class KubeJobStore:
         return self._head(await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER))
 
     async def _replaced(self, head: codec.Head, record: JobRecord, payload: codec.Payload) -> codec.Head:
-        """Write the record with another payload: new parts, then the head that names them, then delete the old
-        parts."""
+        """Write the record with another payload: new parts, the head that names them, then delete the old parts."""
         parts = codec.part_manifests(self._namespace, head, payload) if payload.is_split else []
         for part in parts:
             await self._part(part)
