@@ -42,9 +42,7 @@ _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 
 @attrs.frozen
 class ClusterSettings:
-    """The facts that the process knows of itself from the start; `window` and `damping` are those of
-    `ClusterInventory`.
-    """
+    """The facts known from the start; `window` and `damping` in seconds, as in `ClusterInventory`."""
 
     cluster_id: str
     operator_version: str = ""

@@ -27,7 +27,7 @@ _POWER: Final = re.compile(r"say `trustParents: \[(\w+)\]`")
 
 @attrs.frozen
 class Written:
-    """A file that a conversion makes."""
+    """A file that a conversion produces: its name and its text."""
 
     name: str
     text: str

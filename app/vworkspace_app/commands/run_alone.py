@@ -62,7 +62,7 @@ class Runnable(Protocol):
 
 @attrs.frozen
 class Surroundings:
-    """The parts of a process from which controllers are made."""
+    """The parts of a process that a controller needs: API client, clock, Events, telemetry, run id."""
 
     api: KubeApi
     clock: Clock

@@ -72,7 +72,7 @@ class HttpSubject:
             await self._admin.aclose()
 
     def control(self, token: str) -> ControlPlane:
-        """Return the agent API."""
+        """Return a client of the agent API that presents `token`."""
         return self._client(token)
 
     def _client(self, token: str) -> HttpControlPlane:
@@ -124,7 +124,7 @@ class HttpSubject:
         return events
 
     async def refuse(self, token: str) -> None:
-        """Refuse a token."""
+        """Make the control plane refuse a token from now on."""
         await self._ask("DELETE", "tokens", {"token": token})
 
     async def registration(self, cluster_id: str) -> str:

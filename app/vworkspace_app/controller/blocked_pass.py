@@ -24,7 +24,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define
 class BlockedPassReporter:
-    """A reporter that writes this to statuses through `api`, on the cached copy, for the kinds in `words`."""
+    """A reporter that writes the obstacle to the object's status through `api`, for the kinds in `words`."""
 
     words: Mapping[Kind, BlockedWords]
     api: KubeApi

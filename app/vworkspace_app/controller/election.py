@@ -70,7 +70,7 @@ class Fence:
 
 
 class Elector:
-    """A candidate for the lease `namespace`/`name`, or for the one that a shard's name is appended to (RUN-13).
+    """A candidate for the lease `namespace`/`name`, or for its shard's lease, named after that one (RUN-13).
 
     `api` must not pass the fence itself: it takes and renews the lease. `identity` must be unique to this process.
     `random` gives numbers in [0, 1); `wall` is only shown to people.

@@ -21,7 +21,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define
 class HeldStatuses:
-    """The holders that have been reported, by object. `title` is the controller's name for people."""
+    """The status conflicts reported so far, by object. `title` is the controller's name for people."""
 
     api: KubeApi
     events: EventSink

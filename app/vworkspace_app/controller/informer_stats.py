@@ -31,7 +31,10 @@ _PAGE_SECONDS: Final = 120.0
 
 @attrs.define
 class Heartbeat:
-    """Times on the monotonic clock; both begin with `began`. `patience` is how long nothing may happen at present."""
+    """The last signs of life of an informer, on the monotonic clock, all `began` at first.
+
+    `patience` is how long nothing may happen at present.
+    """
 
     began: float
     moved_at: float = attrs.field(init=False)

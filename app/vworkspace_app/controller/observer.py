@@ -49,12 +49,12 @@ class Observers:
     each: tuple[ReconcileObserver, ...]
 
     def reconciled(self, done: Reconciled) -> None:
-        """Pass it to each observer."""
+        """Pass a reconcile to each observer."""
         for observer in self.each:
             observer.reconciled(done)
 
     def hot(self, ref: ObjectRef, finding: HotLoop) -> None:
-        """Pass it to each observer."""
+        """Pass a hot loop to each observer."""
         for observer in self.each:
             observer.hot(ref, finding)
 
@@ -100,7 +100,7 @@ async def report_nothing(ref: ObjectRef, manifest: Manifest) -> None:
 
 
 def _place(error: BaseException | None) -> str:
-    """Return the function and line that raised it."""
+    """Return the function and line that raised the exception."""
     trace = error.__traceback__ if error is not None else None
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -53,7 +53,8 @@ OPEN: Final = ClusterAccess()
 def access_for(host: str, *, tls: bool, token: str, tokens: Path | None, rbac: bool) -> ClusterAccess:
     """Return the access that the options describe.
 
-    Raises CommandError for a bad token file, and for rights without tokens.
+    Raises CommandError for a bad token file, for `--rbac` without tokens, and for an address beyond this machine
+    without them.
     """
     known = ({token: ADMIN} if token else {}) | ({} if tokens is None else _read_tokens(tokens))
     if rbac and not known:

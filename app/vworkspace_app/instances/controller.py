@@ -81,7 +81,7 @@ class InstanceController:
     on_write: Callable[[ObjectRef, ObjectVersion], None] = lambda key, written: None
     """The callback for each write for a key, made as soon as it is answered (RUN-3)."""
     is_backlogged: Callable[[], bool] = lambda: False
-    """The check whether other keys wait: then the first status of an instance may be delayed, too, by a second."""
+    """A function that returns whether other keys wait: then the first status of an instance may wait for a second."""
 
     def __attrs_post_init__(self) -> None:
         self._in_force = self.settings
@@ -213,6 +213,7 @@ class InstanceController:
         yield from owners
         name = change.ref.name
         if change.ref.kind == HELM_CHART:
+            # Flux names the HelmChart of a release NAMESPACE-NAME, and gives it no owner (`foreign_objects.py`).
             name = name.removeprefix(f"{change.ref.namespace}-")
         instances = self.informers.store(APPLICATION_INSTANCE)
         for release in releases_of(name):

@@ -1,4 +1,4 @@
-"""The running effects on the cluster and the job store (PULL-2, PULL-4)."""
+"""The execution of the job machine's effects on the cluster and the job store (PULL-2, PULL-4)."""
 
 import contextlib
 from collections.abc import Awaitable, Callable

@@ -24,7 +24,7 @@ class OperatorSettings:
     require_signed: bool = False
     """Require signed jobs, whatever the Cluster objects say (PULL-9); if not, the Cluster's status reports it."""
     openings: tuple[str, ...] = ()
-    """Sentences about weak settings that shape no decision, for the Cluster to report (RUN-12)."""
+    """Sentences about weak settings that no decision depends on, for the Cluster to report (RUN-12)."""
     workers: int = 16
     """The number of workers of each controller."""
     identity: str = "vworkspace-operator"

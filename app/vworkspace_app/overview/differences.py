@@ -62,7 +62,7 @@ class Difference:
     present: Manifest
     is_held: bool = False
     afterwards: Decision = attrs.field(factory=Decision)
-    """The deletes that follow once the change is in use."""
+    """The effects of a later pass, once the change is in use: deletes of replaced objects."""
 
 
 @attrs.frozen

@@ -247,6 +247,7 @@ async def _events(reader: Reader, manifest: Manifest) -> tuple[Manifest, ...]:
 
 def happened(event: Manifest) -> str:
     """Return when an Event was last seen, in the Event's own format."""
+    # An Event written through events.k8s.io/v1 has an eventTime, and no lastTimestamp; a repeated one has a series.
     for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")):
         if isinstance(text := get_path(event, *path), str) and text:
             return text

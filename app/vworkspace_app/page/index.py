@@ -21,7 +21,10 @@ IDLE_SECONDS: Final = 300.0
 
 
 class FleetIndex:
-    """The rows of the objects that `informers` hold. `is_watched` returns whether a browser follows the page."""
+    """The rows of the objects that `informers` hold, built on demand.
+
+    `is_watched` returns whether a browser follows the page.
+    """
 
     def __init__(
         self, informers: Iterable[InformerRunner], is_watched: Callable[[], bool], idle: float = IDLE_SECONDS

@@ -229,7 +229,7 @@ def object_screen(found: CachedObject, linked: Set[Kind], now: datetime) -> Scre
 
 
 def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> Part:
-    """Return the timeline, the newest entry first."""
+    """Return the part of a screen that shows a timeline, the newest entry first."""
     days: dict[str, list[TimelineEntry]] = {}
     for entry in entries:
         days.setdefault(entry.at.strftime("%Y-%m-%d"), []).append(entry)

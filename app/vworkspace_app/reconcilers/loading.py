@@ -27,7 +27,7 @@ from vworkspace_core.reconcilers.decide_pure import composite_of
 from vworkspace_core.reconcilers.pure import AnyPureReconciler
 
 GROUP: Final = "vworkspace.controllers"
-"""The group of entry points."""
+"""The group of entry points that offer controllers."""
 
 
 @attrs.frozen

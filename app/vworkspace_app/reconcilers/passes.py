@@ -400,7 +400,7 @@ def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:
 
 
 def _place(error: BaseException) -> str:
-    """Return the function and line that raised it."""
+    """Return the function and line that raised the exception."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -51,7 +51,7 @@ class Wakes:
     # --- incoming changes ------------------------------------------------------------------------------------------
 
     def of_itself(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the key of a change of the controller's own kind, unless all of it is ignored."""
+        """Yield the key of a change of its own kind, unless the controller wrote it or a filter drops it."""
         if self._is_own(change.ref, change):
             yield change.ref  # the worker pool ignores it as well
             return

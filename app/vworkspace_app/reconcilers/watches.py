@@ -39,12 +39,12 @@ _Choice: TypeAlias = tuple[Kind, str | None, str, str]
 
 
 def refers_index(controller: AnyController) -> str:
-    """Return the name of the controller's index of objects by what they refer to."""
+    """Return the name of the index of a controller's objects by the objects they refer to."""
     return f"{name_of(controller)}/refers"
 
 
 def refers_key(ref: ObjectRef) -> str:
-    """Return the key of an object in that index."""
+    """Return the key of an object in the index `refers_index`."""
     return f"{ref.kind.crd_name}/{ref.namespace or ''}/{ref.name}"
 
 

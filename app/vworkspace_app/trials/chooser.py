@@ -63,6 +63,6 @@ def one_of(choose: Chooser, options: Sequence[T]) -> T:
 
 
 def some_of(choose: Chooser, options: Sequence[T], count: int) -> list[T]:
-    """Return so many different ones."""
+    """Return `count` different ones of the options."""
     left = list(options)
     return [left.pop(choose.whole(0, len(left) - 1)) for _ in range(count)]

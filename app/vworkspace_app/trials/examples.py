@@ -295,7 +295,7 @@ def _has_junctors(node: Schema) -> bool:
 
 
 def _is_new(node: Schema, item: Any, drawn: Sequence[Any]) -> bool:
-    """Return whether the list type allows the item next to those drawn before."""
+    """Return whether the list type (set, map, atomic) allows this item in addition to the drawn ones."""
     match node.list_type:
         case ListType.MAP:
             named = apply_defaults(node.items, item) if node.items is not None else item

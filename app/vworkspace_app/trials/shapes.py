@@ -14,7 +14,7 @@ _STATUS_ASIDE: Final = ("apiVersion", "kind", "metadata", "spec", "status", "dat
 
 
 _ROLL: Final = re.compile(rb'(/roll-hash":")[0-9a-f]+')
-"""The hash that rolls pods when a Secret's version changes, which differs between worlds."""
+"""The annotation with a hash of Secret versions, which rolls pods and differs between worlds."""
 
 
 def shape_of(live: Manifest) -> bytes:

@@ -81,7 +81,7 @@ class BoxWorld(MemoryCluster):
         self._due: dict[ObjectRef, datetime] = {}
         self._seen = -1
         self.on_pass: Callable[[ObjectRef], None] = lambda ref: None
-        """The callback for each pass that did something."""
+        """The callback for each pass that wrote something."""
         self.namespace_labels = dict((box.namespaces or {}).get("matchLabels") or {})
         if self.namespace_labels:
             self.change(ObjectRef(NAMESPACE, None, "default"), {"metadata": {"labels": self.namespace_labels}})

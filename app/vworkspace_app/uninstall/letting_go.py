@@ -43,7 +43,7 @@ async def let_go(api: KubeApi, kind: Kind, manifests: Sequence[Manifest]) -> Non
 
 
 async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | None:
-    """Abandon an object, then delete exactly that copy. None if it has changed or is gone meanwhile."""
+    """Mark an object as abandoned, then delete exactly that copy. None if it has changed or is gone meanwhile."""
     ref, meta = ref_of(manifest, kind), read_meta(manifest)
     try:
         if not is_abandoned(meta) or (FINALIZER not in meta.finalizers and not meta.deletion_timestamp):

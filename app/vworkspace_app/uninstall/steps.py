@@ -57,7 +57,7 @@ class Waiting:
 
 
 def steps_of(api: KubeApi, inventory: Inventory, waiting: Waiting, *, keep_applications: bool) -> Iterator[Step]:
-    """Yield the steps for that cluster."""
+    """Yield the steps that uninstall what the inventory holds."""
     work = _Work(api, inventory, waiting, keep_applications)
     yield from work.keeping() if keep_applications else work.with_applications()
     yield from work.the_rest()
