@@ -171,9 +171,7 @@ class _Builder:
         return named(self._functions, node.name, True, count)
 
     def _lazy(self, node: Call) -> Evaluator | None:
-        """Compile `or` and `orValue`, which evaluate their argument only if the target is absent; None for other
-        calls.
-        """
+        """Compile `or` or `orValue`, whose argument is evaluated only if the target is absent; None for others."""
         if node.target is None or len(node.arguments) != 1 or node.name not in ("or", "orValue"):
             return None
         target, other, whole = self.build(node.target), self.build(node.arguments[0]), node.name == "or"

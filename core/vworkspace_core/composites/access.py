@@ -71,7 +71,5 @@ def composite_access(composite: Composite) -> CompositeAccess:
 
 
 def owner_access(composites: Iterable[Composite]) -> Iterator[Access]:
-    """Yield the rights that the admission plugin OwnerReferencesPermissionEnforcement requires for
-    `blockOwnerDeletion`.
-    """
+    """Yield the rights that OwnerReferencesPermissionEnforcement requires for `blockOwnerDeletion`."""
     return (Access(one.kind, ("update",), "finalizers") for one in composites if one.references)

@@ -163,9 +163,7 @@ class Composite:
         return tuple(dict.fromkeys((*self.child_kinds, *self.recorded_kinds(parent))))
 
     def namespace_of_children(self, parent: Parent, kind: Kind) -> str | None:
-        """Return the namespace of all children of a kind; None if they may be in any namespace, or are
-        cluster-scoped.
-        """
+        """Return the namespace of all children of a kind; None if they are in any namespace, or in none."""
         return None if kind in self.anywhere or not kind.namespaced else parent.namespace
 
     def is_near(self, kind: Kind) -> bool:

@@ -34,9 +34,7 @@ def is_of_account(composite: Composite, right: Right) -> bool:
 
 
 def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
-    """Return the command that grants the right; `former` are kinds of an earlier definition that it concerns, if
-    any.
-    """
+    """Return the command that grants the right; `former` are the kinds of an earlier definition concerned."""
     of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
     if is_of_account(composite, right) or (composite.impersonates and of_former):
         namespace, _, name = right.user.removeprefix(_ACCOUNT).partition(":")
@@ -46,9 +44,7 @@ def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> s
 
 
 def role_applied(command: str, right: Right, default_account: str = "") -> str:
-    """Return a shell line that grants a right: `command` prints the role, for `default_account` unless another was
-    refused.
-    """
+    """Return a shell line that grants a right; `command` prints the role for `default_account` by default."""
     where = f" --namespace {right.namespace}" if right.namespace else ""
     return f"{command}{where}{_account(right.user, default_account)} | kubectl apply --server-side -f -"
 
@@ -85,9 +81,7 @@ def with_remedies(
 
 
 def hidden_message(composite: Composite, hidden: Mapping[Kind, Right]) -> str:
-    """Return a message: which kinds of an earlier definition may not be listed, and which command lets them be
-    pruned.
-    """
+    """Return a message: which kinds of an earlier definition may not be listed, and what lets them be pruned."""
     kinds = sorted(hidden)
     named = ", ".join(kind.kind for kind in kinds)
     rights = "; ".join(f"may not {hidden[kind]}" for kind in kinds)

@@ -6,9 +6,7 @@ from typing import Any
 
 
 def as_stored(secret: dict[str, Any]) -> dict[str, Any]:
-    """Return a Secret with its plain texts in `data`, as the API server returns them: `stringData` would always
-    differ.
-    """
+    """Return a Secret with its plain texts in `data`, as it is stored: `stringData` would always differ."""
     plain = secret.pop("stringData", None)
     if isinstance(plain, Mapping):
         encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()}

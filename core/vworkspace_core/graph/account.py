@@ -96,9 +96,7 @@ def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str
 
 
 def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
-    """Return the ids of the nodes that wait for the obstacle, directly or through others; `others` are in graph
-    order.
-    """
+    """Return the ids of the nodes that wait for the obstacle, directly or not; `others` are in graph order."""
     held = {obstacle.node: None}
     for one in others:
         if any(target in held for target in one.waits_for):

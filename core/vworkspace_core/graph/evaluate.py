@@ -138,9 +138,7 @@ class _Evaluation:
         return WantedItem(item, ref, manifest, live, is_foreign, record, problem)
 
     def _may_write(self, node: GraphNode, live: Manifest) -> bool:
-        """Report whether we may write it: it is ours; or it has no controller, and is adopted or only needs to
-        exist.
-        """
+        """Report whether we may write it: it is ours; or it has no controller and is adopted, or need only exist."""
         if self.owner.is_ours(live):
             return True
         return controller_of(live) is None and (node.adopt or node.policy is ApplyPolicy.IF_ABSENT)
@@ -158,8 +156,7 @@ class _Evaluation:
         return ""
 
     def _roll_hash(self, node: GraphNode) -> str:
-        """Return the hash that rolls the pods when it changes: of rendered content, or of live content that others
-        decide.
+        """Return the hash that rolls the pods when it changes: of rendered content, or of live content if not ours.
 
         Of a Secret only the uid and the resourceVersion are hashed.
         """

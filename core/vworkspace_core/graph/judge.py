@@ -181,9 +181,7 @@ class _NodeJudgement:
         return f"it waits for {', '.join(names)}{more}"
 
     def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
-        """Report whether the node counts towards Ready: what waits only for nodes held by choice is part of that
-        choice.
-        """
+        """Report whether the node counts towards Ready: what waits only for nodes held by choice does not."""
         return any(one.counts for _, one in unmet)
 
     def _after(self) -> frozenset[ObjectRef]:
@@ -263,9 +261,7 @@ class _NodeJudgement:
         return attrs.evolve(observation, holds_ready=self._holds_ready(item)) if met.state is _CONFLICT else observation
 
     def _holds_ready(self, item: WantedItem) -> bool:
-        """Report whether the item is healthy and was last applied as desired, so that only fields held by others
-        differ.
-        """
+        """Report whether the item is healthy and was last applied as desired: only fields held by others differ."""
         annotation = self.work.owner.marks.applied_hash
         wanted = metadata(item.manifest).get("annotations") or {}
         live = metadata(item.live or {}).get("annotations") or {}

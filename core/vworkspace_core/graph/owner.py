@@ -105,9 +105,7 @@ class Owner:
         return self.references and (not self.kind.namespaced or self.meta.namespace == ref.namespace)
 
     def is_ours(self, live: Manifest) -> bool:
-        """Report whether we may write it: this owner controls it, or it has no controller and its label names this
-        owner.
-        """
+        """Report whether we may write it: this owner controls it, or it has no controller and names this owner."""
         controller = controller_of(live)
         if controller is not None:
             return bool(controller.get("uid") == self.meta.uid)

@@ -54,9 +54,7 @@ def next_wave(doomed: Iterable[Doomed]) -> tuple[Doomed, ...]:
 
 
 def taking_down(step: Iterable[Doomed], failed: Container[ObjectRef], before_delete: BeforeDelete) -> Decision:
-    """Return the writes that remove the objects, each by its observed uid; none for one that was refused in this
-    pass.
-    """
+    """Return the writes that remove the objects, by their observed uids; none for one refused in this pass."""
     writable = tuple(one for one in step if one.ref not in failed)
     patches = tuple(patch for one in writable if (patch := before_delete(one.ref, one.live)) is not None)
     deletes = tuple(Delete(one.ref, metadata(one.live)["uid"]) for one in writable if not one.is_going)

@@ -36,8 +36,7 @@ class Hooks:
 
     @classmethod
     def of(cls, nodes: Iterable[GraphNode], scope: Scope) -> "Hooks":
-        """Make hooks of `nodes`. Each is created once: it has run when the owner's status says so, whatever is left of
-        it.
+        """Make hooks of `nodes`. Each is created once: it has run when the owner's status says so.
 
         Raises what `Graph.of` raises.
         """

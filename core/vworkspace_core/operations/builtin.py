@@ -252,8 +252,7 @@ def builtin_templates() -> Templates:
 
 
 def needs_of_engine(template: Template) -> Mapping[str, Any]:
-    """Return a schema of the parameters that the engine of `template` needs, whatever the template's own schema
-    requires.
+    """Return a schema of the parameters that the engine of `template` needs, whatever the template requires.
 
     It is that of the engine's built-in template, except that keys unknown to the engine are allowed. For an engine that
     was added as code nothing is known: its templates have to require what it reads.

@@ -66,9 +66,7 @@ class Row:
 def phase_row(
     phase: str, progress: Progress, reason: str, meaning: str = "", status: Mapping[str, Any] | None = None
 ) -> Row:
-    """Return the row of a kind that names its phase in `status.phase`; `status` holds its other fields in that
-    phase.
-    """
+    """Return the row of a kind that names its phase in `status.phase`; `status` are its other fields then."""
     shown = {**({"phase": phase} if phase else {}), **(status or {})}
     return Row(phase, progress, reason, meaning, {"status": shown} if shown else {})
 

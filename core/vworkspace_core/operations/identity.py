@@ -1,6 +1,4 @@
-"""The ownership of an engine object, and the parts that all of them share: name, labels, owner (OPS-1, OPS-6,
-RES-5).
-"""
+"""The ownership of an engine object, and what all of them share: name, labels, owner (OPS-1, OPS-6, RES-5)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -50,9 +50,7 @@ def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
 
 
 def _place_of(kind: Kind, operation: Operation, context: OperationContext) -> str:
-    """Return the namespace of the engine object: Velero's own, since it reads no other; else the Operation's (OPS-6,
-    OPS-7).
-    """
+    """Return the engine object's namespace: Velero's own for Velero, else the Operation's (OPS-6, OPS-7)."""
     return context.settings.velero_namespace if kind.group == VELERO_BACKUP.group else operation.metadata.namespace
 
 

@@ -1,6 +1,4 @@
-"""The status of an Operation: its desired content, and whether that differs from the live one (REC-6 c, RES-2,
-RES-4).
-"""
+"""The status of an Operation: its desired content, and whether the live one differs (REC-6 c, RES-2, RES-4)."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice

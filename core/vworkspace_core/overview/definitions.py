@@ -16,9 +16,7 @@ def kind_of(definition: Manifest) -> Kind | None:
 
 
 def words_of(definition: Manifest) -> Iterator[str]:
-    """Yield kind, plural, singular and short names, as kubectl takes them, in lower case; and the plural with its
-    group.
-    """
+    """Yield kind, plural, singular and short names in lower case, as kubectl takes them; and plural.group."""
     names = get_path(definition, "spec", "names")
     short = get_path(names, "shortNames")
     said = [get_path(names, field) for field in ("kind", "plural", "singular")]

@@ -78,9 +78,7 @@ class Picture:
 
 
 def picture_of_tree(branch: Branch, origin: Origin) -> Picture:
-    """Return a drawing of the requester, the object, its sources and release in a row, and the rest after its
-    owners.
-    """
+    """Return a drawing: the requester, the object, its sources and release, and the rest after its owners."""
     asked = _of_origin(origin)
     root = _of_summary(branch.summary)
     nodes, edges = [asked, root], [PictureEdge(asked.id, root.id)]

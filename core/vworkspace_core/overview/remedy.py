@@ -67,9 +67,7 @@ def commands_in(message: str) -> tuple[str, ...]:
 
 
 def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], ...]:
-    """Split a message into pieces, each with whether it is one of the remedies, for a screen that lets people copy
-    them.
-    """
+    """Split a message into pieces, each with whether it is a remedy, for a screen that lets people copy them."""
     parts: list[tuple[str, bool]] = []
     for command in remedies:
         before, named, rest = message.partition(command)

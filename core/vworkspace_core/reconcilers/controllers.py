@@ -95,8 +95,7 @@ class Reconciler(Controller[O], Generic[O, S]):
 
 
 class Watcher(Controller[O]):
-    """A controller that is notified of what happens to objects. It writes no status: failures are in Events, logs,
-    metrics.
+    """A controller that is notified of what happens to objects. It writes no status; failures become Events.
 
     Each notification comes at least once, in the order in which things happened to the object; changes that come during
     a call are combined into one.

@@ -322,9 +322,7 @@ def _as_kept(kind: Kind, fill: Fill) -> Fill:
 
 
 def _policy(node: Node) -> ApplyPolicy:
-    """Return the apply policy: a node with random text is created only if absent, as an apply would overwrite the
-    text.
-    """
+    """Return the apply policy: a node with random text is only created, as an apply would replace the text."""
     return ApplyPolicy.IF_ABSENT if node.generate and node.apply is ApplyPolicy.ALWAYS else node.apply
 
 

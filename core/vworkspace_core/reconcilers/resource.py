@@ -1,6 +1,4 @@
-"""A kind from two attrs classes: its CRD, reading and writing its objects, finding what is wrong with one (PH-7,
-RES-6).
-"""
+"""A kind from two attrs classes: its CRD, and the reading, writing and checking of its objects (PH-7, RES-6)."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -305,9 +303,7 @@ def _nested(cls: type[Any]) -> Iterator[type[Any]]:
 
 
 def _check_defaults(cls: type[Any]) -> None:
-    """Refuse fields that may be None and have another default: None is written as absent, and absent is read as
-    None.
-    """
+    """Refuse a field that may be None and has another default: None is written as absent, and read as None."""
     for owner in _classes(cls):
         for field in attrs.fields(owner):
             if inner_type(field.type)[1] and field.default is not None:

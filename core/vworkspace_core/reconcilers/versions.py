@@ -37,8 +37,7 @@ def conversion(
     keeps: bool = False,
     hub_keeps: bool = False,
 ) -> KindConversion:
-    """Make the conversion between `old` and `new`, which is stored, of functions for specs, and for statuses that
-    differ.
+    """Make the conversion between `old` and `new`, which is stored, of functions for specs and statuses.
 
     With `keeps` an annotation holds what `old` cannot express, with `hub_keeps` what `new` cannot. Raises ValueError
     for two kinds, for one version, and for statuses of two classes without functions.

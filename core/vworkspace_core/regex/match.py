@@ -64,9 +64,7 @@ class Pattern:
         return state.ends
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
-        """Return where the first match from `start` on begins and ends, preferring as the pattern does; None without
-        one.
-        """
+        """Return the bounds of the first match from `start` on, by the pattern's preferences; None without one."""
         threads: list[tuple[int, int]] = []
         best: tuple[int, int] | None = None
         for at in range(start, len(text) + 1):

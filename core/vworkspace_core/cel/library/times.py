@@ -23,9 +23,7 @@ def _moment(value: Any, zone: Any = "UTC") -> datetime:
 
 
 def _part(of_moment: Callable[[datetime], int], nanos: int = 0) -> Callable[..., int]:
-    """Return a function for a part of a timestamp; with `nanos` also for the whole number of such units of a
-    duration.
-    """
+    """Return a function for a part of a timestamp; with `nanos` also for a duration's number of such units."""
 
     def run(value: Any, *zone: Any) -> int:
         if isinstance(value, Duration) and nanos and not zone:

@@ -73,8 +73,7 @@ class _Hook(msgspec.Struct):
 
 
 def proved_hooks(secret: Manifest, recorded: Mapping[str, Any]) -> tuple[RecordedHook, ...]:
-    """Return the hooks of the release in `secret`, if it is the one that `recorded`, an entry of Flux's history,
-    describes.
+    """Return the hooks of the release in `secret`, if `recorded`, an entry of Flux's history, describes it.
 
     Test hooks are left out, even if they are also of other events: Flux's checksum does not cover them. Raises
     UnreadableRelease.

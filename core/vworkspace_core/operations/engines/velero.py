@@ -62,9 +62,7 @@ def _counts(done: str, number: int, **more: int) -> Mapping[str, Any]:
 
 
 def _rows(kind: str, done: str, partly: Row, *more: Row) -> tuple[Row, ...]:
-    """Return the phases that backups and restores share, with `kind` in their reasons; `done` is the field of the
-    count.
-    """
+    """Return the phases that backups and restores share, with `kind` in their reasons; `done` names the count."""
     pending, busy, last = (f"Velero{kind}{word}" for word in ("Pending", "InProgress", "Finalizing"))
     return (
         phase_row("", _RUNNING, pending, "not yet seen by Velero"),
@@ -266,9 +264,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _backup_spec(given: Mapping[str, Any], target: ApplicationInstance) -> dict[str, Any]:
-    """Return the spec without our own kinds: a restored Operation would run again, a restored instance has another
-    uid.
-    """
+    """Return the spec without our own kinds: a restored Operation would run again, an instance change its uid."""
     excluded = [*given.get("excludedResources", ()), *_OURS]
     spec: dict[str, Any] = {
         "includedNamespaces": list(given.get("includeNamespaces") or [target.metadata.namespace]),

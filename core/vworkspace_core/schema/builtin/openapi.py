@@ -51,9 +51,7 @@ def keyed(schema: OpenApi, *keys: str, patch_key: str = "") -> OpenApi:
 
 
 def merging(schema: OpenApi, key: str) -> OpenApi:
-    """Return the schema of a list that is atomic for server-side apply, and merged by `key` in strategic merge
-    patches.
-    """
+    """Return the schema of a list that is atomic for apply and merged by `key` in strategic merge patches."""
     return {"type": "array", "items": schema, "x-kubernetes-patch-merge-key": key}
 
 
