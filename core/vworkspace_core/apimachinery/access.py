@@ -1,4 +1,4 @@
-"""Rights on kinds of the API: what roles are printed from (RUN-7)."""
+"""Rights on kinds of the API, from which roles are printed (RUN-7)."""
 
 from collections.abc import Iterable
 

@@ -1,7 +1,7 @@
 """One reconcile pass: decide, execute, decide again; the only code that turns effects into calls of `KubeApi`.
 
 Expected flow
-    decide → finalizer → patches → applies → creates → deletes → decide again on what came of it → … → status → events.
+    decide → finalizer → patches → applies → creates → deletes → decide again on the result → … → status → events.
     A second round finds nothing more to write downstream (REC-6); its status is the one that is written, so that
     the status always speaks of the world after the writes.
 Guarantees
@@ -110,7 +110,7 @@ async def run_pass(
     """Decide, write, and decide again until nothing downstream is left to write; then write the status.
 
     `on_write` is called for each write as it is answered, since a pass may be cancelled after it (RUN-3). While
-    `is_backlogged`, a status that may wait is left to the next pass, which writes it, or what has come of it by then.
+    `is_backlogged`, a status that may wait is left to the next pass, which writes it, or a later one.
     """
     work = ReconcilePass(reconciler, api, source, observed, on_write)
     decision = reconciler.decide(work.source, work.observed)

@@ -31,7 +31,7 @@ class Settings:
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
     policy: Policy = attrs.field(factory=Policy)
     message_interval_seconds: float = 60.0
-    """A status that differs only in what Flux is busy with is written at most this often."""
+    """The shortest time between two writes of a status that differs only in Flux's progress messages."""
     source_grace_seconds: float = 60.0
     """The time for which a source must fail before a settled release counts as degraded."""
     source_wait_seconds: float = 15.0

@@ -1,4 +1,4 @@
-"""Time."""
+"""The port for time."""
 
 from datetime import datetime
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""A Kubernetes API server."""
+"""The port to a Kubernetes API server."""
 
 from collections.abc import AsyncIterator, Sequence
 from enum import StrEnum

@@ -3,10 +3,10 @@
     vworkspace-job-<hash of the job's id>                     the head: the whole record, or what its parts are
     vworkspace-job-<hash>-<uid>-<digest>-<number>             a part of a payload that does not fit one Secret
 
-A record counts when its head says that it is whole. Of a payload in parts the head is written first, not whole;
-then the parts, which the head owns, so that the garbage collector takes them with it; then the head again. A crash
-at any point leaves either a whole record or one that was never acked. Nothing here raises on what it reads: a
-Secret that cannot be read is a value too.
+A record counts once its head is marked whole. For a payload in parts the head is written first, not marked; then the
+parts, which the head owns, so that garbage collection removes them with it; then the head again, marked. A crash at any
+point leaves either a whole record or one that was never acked. No function here raises on what it reads: a Secret that
+cannot be read is a value too.
 """
 
 import base64
