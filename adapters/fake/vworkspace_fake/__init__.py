@@ -1,6 +1,7 @@
 """The laboratory: simulated controllers (`flux`, `downstream`), the embedded control plane (`controlplane`), time.
 
-What they write is what the real ones write, on the embedded API server (`vworkspace_apiserver`) or on any other.
+The simulated controllers write what the real ones write, on the embedded API server (`vworkspace_apiserver`) or on any
+other.
 """
 
 from importlib import import_module
@@ -26,7 +27,7 @@ _MODULES: Final = {
     "VirtualClock": "vworkspace_fake.clock",
     "virtual_loop": "vworkspace_fake.clock",
 }
-"""Where each is; a module is loaded when something of it is first asked for, since most programs need few."""
+"""The module that defines each name. It is imported on first use, since most programs need few."""
 
 
 def __getattr__(name: str) -> Any:

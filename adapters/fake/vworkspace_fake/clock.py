@@ -1,4 +1,4 @@
-"""Time that tests and simulations own: a clock set by hand, and an event loop whose time jumps (RUN-10)."""
+"""Time under the control of tests and simulations: a manual clock, and an event loop whose time jumps (RUN-10)."""
 
 import asyncio
 import selectors
@@ -13,24 +13,24 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""When virtual time begins, unless told otherwise."""
+"""The default start of virtual time."""
 _TURN: Final = 0.05
-"""Real seconds that a look at threads takes at the most."""
+"""The most real seconds that one check for finished threads waits."""
 
 
 @attrs.define
 class ManualClock:
-    """A `Clock` that moves when it is told to. `sleep` moves it at once and never suspends."""
+    """A `Clock` that moves only when its methods are called. `sleep` moves it at once and never suspends."""
 
     started: datetime = START
     elapsed: float = 0.0
 
     def now(self) -> datetime:
-        """Wall time."""
+        """Return the wall time."""
         return self.started + timedelta(seconds=self.elapsed)
 
     def monotonic(self) -> float:
-        """Seconds since the start; `step_wall` does not move them."""
+        """Return the seconds since the start; `step_wall` does not change them."""
         return self.elapsed
 
     def advance(self, seconds: float) -> None:
@@ -49,15 +49,15 @@ class ManualClock:
 
 
 class StuckError(RuntimeError):
-    """Every task of a virtual loop waits for something that no timer and no descriptor will bring."""
+    """A deadlock: every task of a virtual loop waits, and no timer or descriptor will wake any."""
 
 
 class BusyError(RuntimeError):
-    """The tasks of a virtual loop go on for ever at one moment: time never comes to pass."""
+    """A hot loop: the tasks of a virtual loop run for ever without waiting, so that time cannot pass."""
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """A selector that does not wait: it passes the time it was told to wait on to the loop."""
+    """A selector that does not wait: it advances the loop's time instead."""
 
     jump: Callable[[float], None]
     at_rest: Callable[[], bool]
@@ -66,7 +66,7 @@ class _JumpingSelector(selectors.SelectSelector):
     most_rounds: int | None = None
 
     def select(self, timeout: float | None = None) -> Any:
-        """Descriptors that are ready now; otherwise time jumps by `timeout`."""
+        """Return the ready descriptors; if there are none, let time jump by `timeout`."""
         ready = super().select(0)
         self.rounds += 1
         if self.most_rounds is not None and self.rounds > self.most_rounds:
@@ -89,10 +89,10 @@ class _JumpingSelector(selectors.SelectSelector):
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop in which waiting takes no time: `time()` jumps to the next timer when nothing is ready.
 
-    Runs are deterministic as long as nothing outside takes part: no sockets. Time stands still while a thread of
-    `run_in_executor` works. `at_rest` is called when nothing is left to do at this moment, before time jumps; it says
-    whether it has made something to do, or stopped the loop. After `most_rounds` of the loop without a jump, BusyError
-    is raised: something asks to be called again at once, again and again.
+    Runs are deterministic as long as they do not depend on the outside: no sockets. Time does not pass while a thread
+    of `run_in_executor` works. `at_rest` is called when no task is ready, before time jumps; it returns whether it made
+    a task ready, or stopped the loop. After `most_rounds` of the loop without a jump, BusyError is raised, because a
+    task is called at once again and again.
     """
 
     def __init__(self, start: datetime = START, *, most_rounds: int | None = None) -> None:
@@ -106,28 +106,28 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         selector.at_rest = lambda: self.at_rest()
         selector.works_elsewhere = lambda: self._in_threads > 0
         super().__init__(selector)
-        # Timers that are due within the resolution fire together; a jump lands on them up to a rounding error.
+        # Timers that are due within the resolution fire together: a jump reaches them except for a rounding error.
         self._clock_resolution = 1e-9
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made."""
+        """Return the virtual seconds since the loop was created."""
         return self._elapsed
 
     def now(self) -> datetime:
-        """Virtual wall time."""
+        """Return the virtual wall time."""
         return self._start + timedelta(seconds=self._elapsed)
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> "asyncio.Future[T]":
-        """As every loop; virtual time waits for it."""
+        """Run a function in a thread, as every loop does, and stop virtual time until it ends."""
         future = super().run_in_executor(executor, func, *args)
         self._in_threads += 1
         future.add_done_callback(self._back)
         return future
 
     async def shutdown_default_executor(self, *args: Any) -> None:
-        """As every loop, which does it in a thread."""
+        """Shut down the executor, as every loop does, in a thread for which virtual time waits."""
         self._in_threads += 1
         try:
             await super().shutdown_default_executor(*args)
@@ -142,22 +142,22 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def virtual_loop(start: datetime = START) -> Callable[[], VirtualTimeLoop]:
-    """A loop factory: `anyio.run(main, backend_options={"loop_factory": virtual_loop()})`."""
+    """Return a loop factory: `anyio.run(main, backend_options={"loop_factory": virtual_loop()})`."""
     return lambda: VirtualTimeLoop(start)
 
 
 class VirtualClock:
-    """A `Clock` of the running virtual loop. Made anywhere, used inside the loop only."""
+    """A `Clock` of the running virtual loop. It can be created anywhere, and used inside the loop only."""
 
     def now(self) -> datetime:
-        """Virtual wall time."""
+        """Return the virtual wall time."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualTimeLoop):
             raise RuntimeError("VirtualClock needs a VirtualTimeLoop")
         return loop.now()
 
     def monotonic(self) -> float:
-        """Virtual seconds."""
+        """Return the virtual seconds."""
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:

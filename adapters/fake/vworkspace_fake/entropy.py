@@ -4,11 +4,11 @@ import random
 
 
 class SeededEntropy:
-    """`Entropy` that follows from `seed`; no two texts of one of them are the same, but by chance."""
+    """An `Entropy` that depends on `seed` only; its texts differ from each other, except by chance."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
 
     def text(self, length: int, alphabet: str) -> str:
-        """So many characters of `alphabet`."""
+        """Return `length` characters of `alphabet`."""
         return "".join(self._random.choice(alphabet) for _ in range(length))

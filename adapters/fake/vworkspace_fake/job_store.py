@@ -1,4 +1,4 @@
-"""A `JobStore` in memory: what the durable one must do, with what survives a crash in one place (PULL-4)."""
+"""A `JobStore` in memory with the durable one's behaviour: what survives a crash is in one place (PULL-4)."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,11 @@ from vworkspace_core.ports import JobRecord, Tombstone
 
 @attrs.define
 class MemoryJobStore:
-    """Records and tombstones in dictionaries. Records are kept as JSON: a caller's later changes do not show.
+    """Records and tombstones in dictionaries.
 
-    `longest` is the most bytes a record may have; `remembered` the most tombstones, oldest forgotten first.
+    Records are kept as JSON, so that a caller's later changes have no effect.
+
+    `longest` is the most bytes of a record; `remembered` the most tombstones, of which the oldest are forgotten first.
     """
 
     longest: int = 1024 * 1024
@@ -22,18 +24,18 @@ class MemoryJobStore:
     tombstones: dict[str, Tombstone] = attrs.field(factory=dict)
 
     async def load(self) -> Sequence[JobRecord]:
-        """Every open job, oldest first."""
+        """Return every open job, oldest first."""
         return list(self.records.values())
 
     async def put(self, record: JobRecord) -> None:
-        """Write or replace the record of one job. Raises Invalid when it is too large."""
+        """Write or replace the record of one job. Raises Invalid if it is too large."""
         size = len(canonical_json([record.raw, record.state]))
         if size > self.longest:
             raise Invalid(f"the record of job {record.job_id} has {size} bytes, at most {self.longest} can be kept")
         self.records[record.job_id] = record
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the record and, when given, remember the tombstone."""
+        """Remove the record, and store the tombstone if given."""
         if tombstone is not None:
             self.tombstones.pop(tombstone.idempotency_key, None)
             self.tombstones[tombstone.idempotency_key] = tombstone
@@ -42,11 +44,11 @@ class MemoryJobStore:
         self.records.pop(job_id, None)
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """The tombstone of a key."""
+        """Return the tombstone of a key."""
         return self.tombstones.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """The tombstone of the highest generation for an object."""
+        """Return the tombstone of the highest generation of an object."""
         mine = (
             tombstone
             for key, tombstone in self.tombstones.items()

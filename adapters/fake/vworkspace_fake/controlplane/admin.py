@@ -1,4 +1,4 @@
-"""The admin API over HTTP: what Odoo does, for tests, demo and development (PULL-11).
+"""The admin API over HTTP: Odoo's side, for tests, demo and development (PULL-11).
 
 POST   /api/admin/jobs            {clusterId, kind, payload, idempotencyKey, id?, expiresInSeconds?, …}
                                   or {clusterId, raw} for anything at all
@@ -31,7 +31,7 @@ Handler = Callable[[Request, Any], Any]
 
 
 def admin_routes(server: ControlPlaneServer, admin_token: str) -> list[Route]:
-    """Routes of the admin API."""
+    """Return the routes of the admin API."""
     admin = _Admin(server)
 
     def route(path: str, **handlers: Handler) -> Route:
@@ -59,7 +59,7 @@ def _guarded(
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not admin_token or not compare_digest(given.encode(), admin_token.encode()):
             return refused(401, "the admin token (the value of --admin-token) is required as bearer token")
-        # HEAD comes with GET.
+        # GET routes also accept HEAD.
         handler = handlers["get" if request.method == "HEAD" else request.method.lower()]
         try:
             return JSONResponse(handler(request, await _json(request)))
@@ -116,7 +116,7 @@ class _Admin:
         return entry.as_json()
 
     def _check_cluster(self, cluster_id: str) -> None:
-        """A job for a cluster that can never connect would wait for ever."""
+        """Refuse a job for an unknown cluster, which would wait for ever."""
         known = self._server.tokens.clusters()
         if cluster_id not in known:
             names = ", ".join(sorted(known)) or "none"
@@ -125,12 +125,12 @@ class _Admin:
             )
 
     def list_jobs(self, request: Request, _: Any) -> Any:
-        """Every job."""
+        """Return every job, of one cluster or of all."""
         wanted = request.query_params.get("cluster")
         return {"jobs": [job.as_json() for job in self._server.jobs if wanted in (None, job.cluster_id)]}
 
     def get_job(self, request: Request, _: Any) -> Any:
-        """One job."""
+        """Return one job."""
         return self._server.jobs.get(request.path_params["job_id"]).as_json()
 
     def withdraw(self, request: Request, _: Any) -> Any:
@@ -139,7 +139,7 @@ class _Admin:
         return self.get_job(request, _)
 
     def list_events(self, request: Request, _: Any) -> Any:
-        """Events of one cluster."""
+        """Return the events of one cluster."""
         return {"events": list(self._server.events_of(request.query_params.get("cluster", "")))}
 
     def add_token(self, _: Request, body: dict[str, Any]) -> Any:
@@ -153,11 +153,11 @@ class _Admin:
         return {}
 
     def offer_registration(self, _: Request, body: dict[str, Any]) -> Any:
-        """A one-time token."""
+        """Return a new one-time token."""
         return {"registrationToken": self._server.tokens.offer_registration(_text(body, "clusterId"))}
 
     def inject(self, _: Request, body: dict[str, Any]) -> Any:
-        """Order a fault."""
+        """Inject a fault."""
         self._server.faults.inject(_fault(body))
         return {}
 

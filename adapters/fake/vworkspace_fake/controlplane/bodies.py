@@ -1,11 +1,11 @@
-"""What the agent may post, checked as strictly as the wire format says (PULL-1): every problem with its path."""
+"""The bodies that the agent posts, checked as strictly as the wire format is specified (PULL-1)."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 BATCH_LIMIT: Final = 100
-"""Events a batch may have (PULL-6)."""
+"""The most events in a batch (PULL-6)."""
 
 _OUTCOMES: Final = ("succeeded", "failed", "noop", "conflict")
 _RESOURCE_REF: Final = ("apiVersion", "kind", "namespace", "name", "uid")
@@ -13,7 +13,7 @@ _APPLIED_REF: Final = {"apiVersion": str, "kind": str, "namespace": str, "name":
 
 
 def check_status(body: Any) -> list[str]:
-    """Problems of a `status` body."""
+    """Return the problems of a `status` body, each with its path."""
     if not isinstance(body, Mapping):
         return ["the body must be an object"]
     problems = [*_texts(body, "phase", "message"), *_time(body)]
@@ -21,7 +21,7 @@ def check_status(body: Any) -> list[str]:
 
 
 def check_result(body: Any) -> list[str]:
-    """Problems of a `result` body."""
+    """Return the problems of a `result` body, each with its path."""
     if not isinstance(body, Mapping):
         return ["the body must be an object"]
     problems = list(_time(body))
@@ -38,7 +38,7 @@ def check_result(body: Any) -> list[str]:
 
 
 def check_event(event: Any) -> list[str]:
-    """Problems of one event of a batch."""
+    """Return the problems of one event of a batch."""
     if not isinstance(event, Mapping):
         return ["must be an object"]
     problems = [*_texts(event, "kind", "eventKey"), *_time(event), *_resource_ref(event.get("resourceRef"))]
@@ -78,7 +78,10 @@ def _condition(condition: Any, path: str) -> Iterator[str]:
 
 
 def _resource_ref(value: Any) -> Iterator[str]:
-    """A cluster-scoped object has an empty namespace, and a Cluster that nobody made no uid."""
+    """Check a reference.
+
+    The namespace is empty for cluster-scoped objects, the uid for a Cluster that does not exist.
+    """
     if not isinstance(value, Mapping):
         yield "resourceRef: must be an object"
         return

@@ -1,4 +1,4 @@
-"""Faults on order: errors before or after the effect, latency, lost answers, strange bodies (PULL-11, RUN-10)."""
+"""Injected faults: errors before or after the effect, latency, lost answers, malformed bodies (PULL-11, RUN-10)."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -24,7 +24,7 @@ class AgentCall(StrEnum):
 
 
 class When(StrEnum):
-    """Whether the request has its effect before the fault shows."""
+    """The time of a fault: before or after the request has its effect."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -32,10 +32,10 @@ class When(StrEnum):
 
 @attrs.frozen
 class ScriptedFault:
-    """One fault, for the next `times` requests to `call` (any call when None).
+    """A fault for the next `times` requests to `call` (any call when None).
 
-    With `status` 0 there is no answer at all, unless `latency` (seconds before anything happens) is the
-    whole fault: then `status` is None. `body` and `content_type` make an answer of any status strange.
+    With `status` 0 there is no answer at all; with `status` None `latency` (seconds before the effect) is the whole
+    fault. `body` and `content_type` replace those of the answer.
     """
 
     call: AgentCall | None = None
@@ -48,12 +48,12 @@ class ScriptedFault:
     content_type: str | None = None
 
     def before(self) -> None:
-        """Fail before the effect, when this fault does."""
+        """Raise the fault if it occurs before the effect."""
         if self.when is When.BEFORE:
             self._strike()
 
     def after(self) -> None:
-        """Fail after the effect, when this fault does."""
+        """Raise the fault if it occurs after the effect."""
         if self.when is When.AFTER:
             self._strike()
 
@@ -83,21 +83,21 @@ NO_FAULT = ScriptedFault(status=None)
 
 @attrs.define
 class Faults:
-    """Owner of the faults still to come, first ordered first served."""
+    """The pending faults, used in the order in which they were injected."""
 
     _pending: list[ScriptedFault] = attrs.field(factory=list, init=False)
     _outage: ScriptedFault | None = attrs.field(default=None, init=False)
 
     def inject(self, fault: ScriptedFault) -> None:
-        """Have `fault` on the next requests it is for."""
+        """Inject a fault into the next requests to its call."""
         self._pending.append(fault)
 
     def outage(self, fault: ScriptedFault | None) -> None:
-        """Have `fault` on every request until called with None."""
+        """Inject `fault` into every request until called with None."""
         self._outage = fault
 
     def take(self, call: AgentCall) -> ScriptedFault:
-        """The fault for this request; one that does nothing when there is none."""
+        """Return the fault for this request; `NO_FAULT` if there is none."""
         if self._outage is not None:
             return self._outage
         for at, fault in enumerate(self._pending):

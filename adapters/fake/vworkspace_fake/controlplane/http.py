@@ -41,7 +41,10 @@ Effect = Callable[[str | None, Any], Any]
 def control_plane_app(
     server: ControlPlaneServer, polls: LongPolls, *, admin_token: str, further: Sequence[BaseRoute] = ()
 ) -> Starlette:
-    """The ASGI application: `/api/agent/…` for agents, `/api/admin/…` for the holder of `admin_token`, `further`."""
+    """Build the ASGI application.
+
+    `/api/agent/…` is for agents, `/api/admin/…` for the holder of `admin_token`; `further` routes are added.
+    """
     face = _AgentFace(server, polls)
     agent = "/api/agent"
     routes = [
@@ -69,14 +72,14 @@ def control_plane_app(
 
 
 class _AgentFace:
-    """The endpoints. Each answers through `_answer`, where faults and refusals become responses."""
+    """The endpoints. Each responds through `_answer`, where faults and refusals become responses."""
 
     def __init__(self, server: ControlPlaneServer, polls: LongPolls) -> None:
         self._server = server
         self._polls = polls
 
     async def jobs(self, request: Request) -> Response:
-        """Long poll."""
+        """Long poll for jobs."""
         return await self._answer(request, AgentCall.FETCH, self._poll)
 
     async def _poll(self, request: Request, token: str | None) -> Any:
@@ -91,33 +94,33 @@ class _AgentFace:
         return {"jobs": jobs}
 
     async def ack(self, request: Request) -> Response:
-        """Take a job."""
+        """Acknowledge a job."""
         return await self._post(
             request, AgentCall.ACK, lambda t, _: self._server.ack(t, _job_id(request)), bodiless=True
         )
 
     async def status(self, request: Request) -> Response:
-        """Progress."""
+        """Record progress of a job."""
         return await self._post(
             request, AgentCall.STATUS, lambda t, body: self._server.status(t, _job_id(request), body)
         )
 
     async def result(self, request: Request) -> Response:
-        """The end of a job."""
+        """Record the result of a job."""
         return await self._post(
             request, AgentCall.RESULT, lambda t, body: self._server.result(t, _job_id(request), body)
         )
 
     async def events(self, request: Request) -> Response:
-        """A batch of events."""
+        """Record a batch of events."""
         return await self._post(request, AgentCall.EVENTS, self._server.events)
 
     async def register(self, request: Request) -> Response:
-        """One-time token for a long-lived one."""
+        """Exchange a one-time token for a long-lived one."""
         return await self._post(request, AgentCall.REGISTER, self._server.register)
 
     async def rotate(self, request: Request) -> Response:
-        """A new token."""
+        """Issue a new token."""
         return await self._post(request, AgentCall.ROTATE, lambda token, _: self._server.rotate(token))
 
     async def _post(self, request: Request, call: AgentCall, effect: Effect, *, bodiless: bool = False) -> Response:
@@ -145,15 +148,15 @@ class _AgentFace:
 
 
 class _NoAnswer(Response):
-    """Ends the connection without an answer: the promised body never comes."""
+    """A response that never ends: the connection is closed before its announced body."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Promise a body and leave; the server then closes the connection."""
+        """Announce a body and return; the server then closes the connection."""
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1")]})
 
 
 async def _unless_gone(request: Request, poll: Awaitable[list[Any]]) -> list[Any]:
-    """The poll, given up when the caller hangs up: what would be offered to nobody stays on offer."""
+    """Wait for the poll, but give it up when the caller disconnects, so that no job is offered without a receiver."""
     waiting = asyncio.ensure_future(poll)
     gone = asyncio.ensure_future(_hangup(request))
     try:

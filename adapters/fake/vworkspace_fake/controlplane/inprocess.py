@@ -1,4 +1,4 @@
-"""The control plane as the `ControlPlane` port, in process: no sockets, the same answers and errors."""
+"""The embedded control plane as the `ControlPlane` port, in process: no sockets, the same answers and errors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class InProcessControlPlane:
-    """A `ControlPlane` that speaks to `server` directly, as the holder of `token`.
+    """A `ControlPlane` that calls `server` directly, as the holder of `token`.
 
-    A fetch that waits suspends on the running asyncio loop (also a virtual one); everything else never does,
-    unless a fault orders latency.
+    A fetch that waits suspends on the running asyncio loop (even a virtual one); all other calls never suspend, unless
+    a fault has latency.
     """
 
     def __init__(self, server: ControlPlaneServer, token: str) -> None:
@@ -31,11 +31,11 @@ class InProcessControlPlane:
         return "InProcessControlPlane()"
 
     def use_token(self, token: str) -> None:
-        """Speak with `token` from now on."""
+        """Use `token` from now on."""
         self._token = token
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Long poll."""
+        """Long poll for jobs."""
         first = True
 
         def look() -> list[Any]:
@@ -57,7 +57,7 @@ class InProcessControlPlane:
             raise error_of(refusal.status, refusal.message, refusal.retry_after) from refusal
 
     async def ack(self, job_id: str) -> None:
-        """Take the job."""
+        """Acknowledge a job."""
         try:
             await self._call(AgentCall.ACK, lambda: self._server.ack(self._token, job_id))
         except Permanent as error:
@@ -66,11 +66,11 @@ class InProcessControlPlane:
             raise
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Progress."""
+        """Report progress of an open job."""
         await self._call(AgentCall.STATUS, lambda: self._server.status(self._token, job_id, body))
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Terminal result; one that is there already is fine."""
+        """Report a terminal result; an earlier result is no error."""
         try:
             await self._call(AgentCall.RESULT, lambda: self._server.result(self._token, job_id, body))
         except Permanent as error:
@@ -78,17 +78,17 @@ class InProcessControlPlane:
                 raise
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """A batch of events."""
+        """Send a batch of events."""
         await self._call(AgentCall.EVENTS, lambda: self._server.events(self._token, {"events": list(batch)}))
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One-time token for a long-lived one; the one-time token is the bearer."""
+        """Exchange a one-time token for a long-lived one; the one-time token is the bearer."""
         token = body.get("registrationToken")
         bearer = token if isinstance(token, str) else None
         return await self._call(AgentCall.REGISTER, lambda: self._server.register(bearer, body))
 
     async def rotate(self) -> Mapping[str, Any]:
-        """A new token."""
+        """Request a new token."""
         return await self._call(AgentCall.ROTATE, lambda: self._server.rotate(self._token))
 
     async def _call(self, call: AgentCall, effect: Callable[[], T]) -> T:
@@ -103,7 +103,7 @@ class InProcessControlPlane:
         return fault
 
     def _date(self) -> datetime:
-        # A Date header has whole seconds, and the agent must live with that.
+        # A Date header has whole seconds only, and the agent has to cope with that.
         return self._server.now().replace(microsecond=0)
 
 

@@ -1,4 +1,4 @@
-"""The jobs of the embedded control plane: offered until acked, answered exactly once (PULL-1, PULL-4)."""
+"""The jobs of the embedded control plane: offered until acknowledged, with exactly one result (PULL-1, PULL-4)."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 @attrs.define
 class JobEntry:
-    """One job and everything that was said about it. `raw` is what goes over the wire, however malformed."""
+    """One job and everything reported about it. `raw` is what is sent, even if malformed."""
 
     id: str
     cluster_id: str
@@ -27,11 +27,11 @@ class JobEntry:
 
     @property
     def open(self) -> bool:
-        """Whether there may still be news about it."""
+        """True if reports about the job are still accepted."""
         return self.closed_at is None
 
     def as_json(self) -> dict[str, Any]:
-        """The entry for the admin API."""
+        """Return the entry for the admin API."""
         times = {name: getattr(self, name) for name in ("offered_at", "acked_at", "closed_at")}
         moments = {name.replace("_at", "At"): at.isoformat() if at else None for name, at in times.items()}
         counts = {"offers": self.offers, "acks": self.acks, "resultsRefused": self.results_refused}
@@ -48,7 +48,7 @@ class JobEntry:
 
 @attrs.define
 class JobBook:
-    """Owner of the jobs. An offered job is offered again after `redelivery`, until it is acked."""
+    """The jobs. An offered job is offered again after `redelivery`, until it is acknowledged."""
 
     redelivery: timedelta
     _jobs: dict[str, JobEntry] = attrs.field(factory=dict, init=False, repr=False)
@@ -57,26 +57,26 @@ class JobBook:
         return iter(self._jobs.values())
 
     def add(self, entry: JobEntry) -> None:
-        """Take a new job. Raises a 409 Refusal for an id that is there already."""
+        """Add a new job. Raises a 409 ApiRefusal for an existing id."""
         if entry.id in self._jobs:
             raise ApiRefusal(409, f"job {entry.id} is there already")
         self._jobs[entry.id] = entry
 
     def get(self, job_id: str) -> JobEntry:
-        """The job. Raises a 404 Refusal."""
+        """Return the job. Raises a 404 ApiRefusal."""
         if job_id not in self._jobs:
             raise ApiRefusal(404, f"there is no job {job_id}")
         return self._jobs[job_id]
 
     def offer(self, cluster_id: str, now: datetime) -> list[Any]:
-        """What the cluster is offered now."""
+        """Return the jobs that are offered to the cluster now."""
         due = [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._is_due(job, now)]
         for job in due:
             job.offers, job.offered_at = job.offers + 1, now
         return [job.raw for job in due]
 
     def next_offer(self, cluster_id: str) -> datetime | None:
-        """When an unacked job is offered again; None when there is none."""
+        """Return when an unacknowledged job is offered again; None if there is none."""
         waiting = [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._unacked(job)]
         return min((job.offered_at + self.redelivery for job in waiting if job.offered_at), default=None)
 
@@ -88,7 +88,7 @@ class JobBook:
         return job.open and job.acked_at is None
 
     def ack(self, cluster_id: str, job_id: str, now: datetime) -> None:
-        """Stop offering the job; a repeated ack is fine. Raises a 409 Refusal for one that has its result."""
+        """Stop offering the job; a repeated ack is no error. Raises a 409 ApiRefusal for a job with a result."""
         job = self._own(cluster_id, job_id)
         if job.result is not None:
             raise ApiRefusal(409, f"job {job_id} is closed: it has its result")
@@ -97,7 +97,7 @@ class JobBook:
         job.acked_at, job.acks = job.acked_at or now, job.acks + 1
 
     def status(self, cluster_id: str, job_id: str, body: Any) -> None:
-        """Progress of an open, acked job."""
+        """Record progress of an open, acknowledged job."""
         job = self._own(cluster_id, job_id)
         if not job.open:
             raise ApiRefusal(404, f"job {job_id} is closed")
@@ -105,7 +105,7 @@ class JobBook:
         job.statuses.append(body)
 
     def result(self, cluster_id: str, job_id: str, body: Mapping[str, Any], now: datetime) -> None:
-        """The one result. Raises a 409 Refusal for a second one."""
+        """Record the only result. Raises a 409 ApiRefusal for a second one."""
         job = self._own(cluster_id, job_id)
         if job.result is not None:
             job.results_refused += 1

@@ -10,7 +10,7 @@ from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 @attrs.frozen
 class RateLimit:
-    """`requests` per `seconds`, as a bucket of that size that fills evenly."""
+    """A rate of `requests` per `seconds`, as a bucket of that size that fills evenly."""
 
     requests: int
     seconds: float
@@ -18,13 +18,13 @@ class RateLimit:
 
 @attrs.define
 class RequestRateLimiter:
-    """Owner of the buckets; no limit while `limit` is None."""
+    """The buckets of all callers; without limit while `limit` is None."""
 
     limit: RateLimit | None = None
     _buckets: dict[str, tuple[float, datetime]] = attrs.field(factory=dict, init=False, repr=False)
 
     def take(self, caller: str, now: datetime) -> None:
-        """Count one request. Raises a 429 Refusal that says how long to wait."""
+        """Count one request. Raises a 429 ApiRefusal with the time to wait."""
         if self.limit is None:
             return
         rate = self.limit.requests / self.limit.seconds

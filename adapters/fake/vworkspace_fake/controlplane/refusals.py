@@ -1,4 +1,4 @@
-"""How the embedded control plane says no: one exception, the same in process and over HTTP."""
+"""Refusals of the embedded control plane: one exception, the same in process and over HTTP."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -18,7 +18,10 @@ _ERRORS: Final[Mapping[int, str]] = {
 
 
 class ApiRefusal(Exception):
-    """An answer that is no success. `retry_after` is in seconds; `body` and `content_type` replace the usual ones."""
+    """An answer that is not a success.
+
+    `retry_after` is in seconds; `body` and `content_type` replace the usual ones.
+    """
 
     def __init__(
         self,
@@ -38,10 +41,10 @@ class ApiRefusal(Exception):
 
 
 class Dropped(Exception):
-    """No answer at all: the connection ends, whatever the request did."""
+    """No answer at all: the connection ends, whatever effect the request had."""
 
 
 def error_body(status: int, message: str, request_id: str) -> dict[str, str]:
-    """The body of an answer that is no success (PULL-6): a word for programs, a sentence, and what to search for."""
+    """Return the body of an answer that is not a success (PULL-6): a code, a sentence, and an id to search for."""
     fallback = "InternalError" if status >= 500 else "BadRequest"
     return {"error": _ERRORS.get(status, fallback), "message": message, "requestId": request_id}

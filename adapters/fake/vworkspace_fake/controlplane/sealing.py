@@ -1,4 +1,4 @@
-"""Jobs signed and encrypted as a control plane does it (PULL-9): the one module here that needs joserfc."""
+"""Jobs signed and encrypted as by a control plane (PULL-9): the only module here that needs joserfc."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from vworkspace_core.jobs.payload_security import signed_content
 
 
 class _Registry(jws.JWSRegistry):
-    """Large payloads, and EdDSA without a word about its younger name."""
+    """Algorithms for large payloads, without joserfc's warning about the name EdDSA."""
 
     max_payload_length = 16 * 1024 * 1024
 
@@ -32,7 +32,7 @@ class _Key(Protocol):
 
 @attrs.frozen
 class Sealing:
-    """What a control plane does to a job before it is sent: encrypt, then sign. Either key may be absent.
+    """The sealing of a job before it is sent: encryption, then a signature. Either key may be absent.
 
     `signing_key` is a private Ed25519 or P-256 key, `recipient_key` the public key of the cluster.
     """
@@ -41,7 +41,7 @@ class Sealing:
     recipient_key: ECKey | OKPKey | None = attrs.field(default=None, repr=False)
 
     def __call__(self, raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
-        """`raw` (with a payload in the clear) as it goes over the wire to this cluster."""
+        """Return `raw` (with a plain payload) as it is sent to this cluster."""
         sealed = dict(raw)
         if self.recipient_key is not None:
             sealed["encryptedPayload"] = self.encrypt(sealed.pop("payload"))
@@ -50,14 +50,14 @@ class Sealing:
         return sealed
 
     def encrypt(self, payload: Any) -> str:
-        """A JWE of `payload` for the cluster."""
+        """Return a JWE of `payload` for the cluster."""
         assert self.recipient_key is not None
         header = {"alg": "ECDH-ES+A256KW", "enc": "A256GCM"}
         registry = _Envelopes(algorithms=list(header.values()))
         return jwe.encrypt_compact(header, json.dumps(payload), self.recipient_key, registry=registry)
 
     def sign(self, content: Mapping[str, Any]) -> str:
-        """A detached JWS over the canonical JSON of `content`."""
+        """Return a detached JWS over the canonical JSON of `content`."""
         assert self.signing_key is not None
         header = {"alg": _algorithm(self.signing_key)}
         whole = jws.serialize_compact(header, rfc8785.dumps(dict(content)), self.signing_key, registry=_Registry())
@@ -70,7 +70,7 @@ def _algorithm(key: _Key) -> str:
 
 @attrs.frozen
 class KeyPairs:
-    """Fresh keys of a control plane and a cluster: `sealing` for the one, texts for the other's credentials Secret."""
+    """New keys of a control plane and a cluster: `sealing` for the one, texts for the other's credentials Secret."""
 
     sealing: Sealing
     signing_public_key: str
@@ -78,7 +78,7 @@ class KeyPairs:
 
     @classmethod
     def generate(cls, *, signing: str = "Ed25519", encryption: str = "P-256") -> "KeyPairs":
-        """New keys on these curves."""
+        """Generate new keys on these curves."""
         signer, recipient = _generated(signing), _generated(encryption)
         public = recipient.import_key(recipient.as_pem(private=False))
         return cls(
@@ -94,7 +94,7 @@ def _generated(curve: str) -> Any:
 
 
 def key_in(pem: str) -> ECKey | OKPKey:
-    """An elliptic-curve key from PEM. Raises ValueError, which shows nothing of it."""
+    """Return an elliptic-curve key from PEM. Raises ValueError, which reveals nothing of it."""
     for kind in (ECKey, OKPKey):
         try:
             return kind.import_key(pem)

@@ -1,4 +1,4 @@
-"""Serving the embedded control plane with uvicorn, under whatever asyncio task runs it."""
+"""The embedded control plane served by uvicorn, in the running asyncio task."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,7 +22,7 @@ async def serve(
 ) -> None:
     """Serve until cancelled; `ready` is called with the base URL once connections are accepted.
 
-    `further` routes are served beside. Port 0 takes a free one. Raises OSError when the address cannot be had. On
+    `further` routes are served as well. Port 0 takes a free one. Raises OSError if the address is unavailable. On
     cancellation open polls are ended with an empty answer and connections are closed.
     """
     polls = LongPolls(server)

@@ -1,7 +1,7 @@
-"""A complete vWorkspace control plane in memory: synchronous, deterministic, with its clock given (PULL-11).
+"""A complete vWorkspace control plane in memory: synchronous, deterministic, with an injected clock (PULL-11).
 
-The agent API takes the caller's bearer token and raises `Refusal`; the admin API is for whoever plays Odoo.
-Faces over it: `InProcessControlPlane` and the HTTP application.
+The methods of the agent API take the caller's bearer token and raise `ApiRefusal`; those of the admin API are for the
+code that plays Odoo. Two adapters use it: `InProcessControlPlane` and the HTTP application.
 """
 
 import secrets
@@ -22,7 +22,7 @@ from vworkspace_fake.controlplane.tokens import IssuedToken, TokenBook
 
 
 def system_now() -> datetime:
-    """The machine's clock."""
+    """Return the machine's time."""
     return datetime.now(UTC)
 
 
@@ -30,7 +30,7 @@ def system_now() -> datetime:
 class ControlPlaneServer:
     """The control plane. `now` is its clock, which its `Date` headers show; `mint` makes token texts.
 
-    `seal` makes of a job for a cluster what goes over the wire: signed, encrypted (`sealing`).
+    `seal` turns a job for a cluster into what is sent: signed and encrypted (`sealing`).
     """
 
     now: Callable[[], datetime] = system_now
@@ -60,48 +60,48 @@ class ControlPlaneServer:
         self._limiter = RequestRateLimiter(self.rate_limit)
 
     def request_id(self) -> str:
-        """A new name for a request, which its error body shows."""
+        """Return a new id for a request, which its error body shows."""
         self._requests += 1
         return f"request-{self._requests}"
 
     def incoming(self, call: AgentCall) -> ScriptedFault:
-        """A face took a request: it is remembered, and has the fault that was ordered for it, if any."""
+        """Record a request, and return the fault that was injected for it, if any."""
         self.requests.append((self.now(), call))
         return self.faults.take(call)
 
     # --- the agent's side ---------------------------------------------------------------------------------
 
     def fetch(self, token: str | None, cluster_id: str) -> list[Any]:
-        """Jobs on offer for the cluster, at once."""
+        """Return the jobs that are offered to the cluster, at once."""
         caller = self._caller(token)
         if caller != cluster_id:
             raise ApiRefusal(403, f"the token is not for cluster {cluster_id}")
         return self.jobs.offer(cluster_id, self.now())
 
     def poll(self, token: str | None, cluster_id: str) -> list[Any]:
-        """Look again within a long poll: like `fetch`, but part of the same request."""
+        """Look for jobs again within a long poll: like `fetch`, but part of the same request."""
         if self.tokens.cluster_of(token) != cluster_id:
             raise ApiRefusal(403, f"the token is not for cluster {cluster_id}")
         return self.jobs.offer(cluster_id, self.now())
 
     def ack(self, token: str | None, job_id: str) -> None:
-        """The agent has the job."""
+        """Acknowledge a job for the agent."""
         self.jobs.ack(self._caller(token), job_id, self.now())
 
     def status(self, token: str | None, job_id: str, body: Any) -> None:
-        """Progress."""
+        """Record progress of a job."""
         caller = self._caller(token)
         _refuse_if(check_status(body))
         self.jobs.status(caller, job_id, body)
 
     def result(self, token: str | None, job_id: str, body: Any) -> None:
-        """The end of the job, once."""
+        """Record the only result of a job."""
         caller = self._caller(token)
         _refuse_if(check_result(body))
         self.jobs.result(caller, job_id, body, self.now())
 
     def events(self, token: str | None, body: Any) -> None:
-        """A batch of events, all or nothing; those whose key is known are counted, not kept again."""
+        """Record a batch of events, all or none; events with a known key are counted and not stored again."""
         caller = self._caller(token)
         batch = body.get("events") if isinstance(body, Mapping) else None
         if not isinstance(batch, list) or not 0 < len(batch) <= BATCH_LIMIT:
@@ -118,7 +118,7 @@ class ControlPlaneServer:
             known[event["eventKey"]] = event
 
     def register(self, token: str | None, body: Any) -> dict[str, Any]:
-        """A long-lived token for a one-time one, which is both the bearer and in the body."""
+        """Exchange a one-time token, which is both the bearer and in the body, for a long-lived one."""
         text = body.get("registrationToken") if isinstance(body, Mapping) else None
         cluster_id = body.get("clusterId") if isinstance(body, Mapping) else None
         if not isinstance(text, str) or not isinstance(cluster_id, str | None):
@@ -129,7 +129,7 @@ class ControlPlaneServer:
         return {"clusterId": issued.cluster_id, **_issued(issued)}
 
     def rotate(self, token: str | None) -> dict[str, Any]:
-        """A new token for the caller."""
+        """Issue a new token for the caller."""
         self._caller(token)
         return _issued(self.tokens.rotate(token))
 
@@ -151,7 +151,7 @@ class ControlPlaneServer:
         expires_in: timedelta | None = None,
         **fields: Any,
     ) -> JobEntry:
-        """Offer a well-formed job, sealed where this server seals. `fields` are further wire fields."""
+        """Offer a well-formed job, sealed if this server has `seal`. `fields` are further wire fields."""
         created = self.now()
         lifetime = self.job_lifetime if expires_in is None else expires_in
         raw = {
@@ -166,7 +166,7 @@ class ControlPlaneServer:
         return self.enqueue_raw(cluster_id, raw if self.seal is None else self.seal(raw, cluster_id))
 
     def enqueue_raw(self, cluster_id: str, raw: Any) -> JobEntry:
-        """Offer anything at all as a job: what the agent must survive (PULL-7)."""
+        """Offer any value as a job: the agent must survive it (PULL-7)."""
         job_id = raw.get("id") if isinstance(raw, Mapping) else None
         self._numbers += 1
         usable = isinstance(job_id, str | int) and not isinstance(job_id, bool)
@@ -180,28 +180,28 @@ class ControlPlaneServer:
         self.jobs.close(job_id, self.now())
 
     def events_of(self, cluster_id: str) -> Sequence[Any]:
-        """Events of the cluster, each once, in the order they came."""
+        """Return the events of the cluster, each once, in the order of their arrival."""
         return list(self._events.get(cluster_id, {}).values())
 
     # --- long polls -----------------------------------------------------------------------------------------
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Have `listener` called when there may be something new; returns the way to stop that."""
+        """Call `listener` when there may be something new; return the function that stops that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     @property
     def waiting(self) -> int:
-        """How many long polls wait at this moment."""
+        """The number of long polls that wait at this moment."""
         return len(self._listeners)
 
     def wake(self) -> None:
-        """Let every waiting poll look again."""
+        """Make every waiting poll look again."""
         for listener in list(self._listeners):
             listener()
 
     def seconds_to_offer(self, cluster_id: str) -> float | None:
-        """Seconds until an unacked job is offered again; None when there is none."""
+        """Return the seconds until an unacknowledged job is offered again; None if there is none."""
         at = self.jobs.next_offer(cluster_id)
         return None if at is None else max(0.0, (at - self.now()).total_seconds())
 

@@ -1,4 +1,4 @@
-"""Who may speak for which cluster: long-lived tokens, their rotation, and one-time registration (PULL-8)."""
+"""Tokens of clusters: long-lived ones, their rotation, and one-time registration (PULL-8)."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 @attrs.define
 class IssuedToken:
-    """A credential of one cluster. `ends` is when it is refused from; `used` whether it was ever accepted."""
+    """A credential of one cluster. It is refused from `ends` on; `used` means that it was accepted at least once."""
 
     text: str = attrs.field(repr=False)
     cluster_id: str
@@ -20,7 +20,7 @@ class IssuedToken:
 
 @attrs.define
 class Registration:
-    """A one-time token. It may be used again until the credential it gave has been seen (a lost answer)."""
+    """A one-time token. It can be used again until the credential that it gave has been used (a lost answer)."""
 
     text: str = attrs.field(repr=False)
     cluster_id: str
@@ -29,7 +29,7 @@ class Registration:
 
 @attrs.define
 class TokenBook:
-    """Owner of every token. `now` and `mint` (new token text) are given; `lifetime` None means no end."""
+    """All tokens. `mint` makes the text of a new one; `lifetime` None means no end."""
 
     now: Callable[[], datetime]
     mint: Callable[[], str]
@@ -50,15 +50,15 @@ class TokenBook:
         self._tokens.pop(text, None)
 
     def clusters(self) -> frozenset[str]:
-        """Every cluster that there ever was a token or a registration for."""
+        """Return every cluster that ever had a token or a registration."""
         return frozenset(self._clusters)
 
     def find(self, text: str) -> IssuedToken | None:
-        """The token as it stands, without using it."""
+        """Return the token without marking it as used."""
         return self._tokens.get(text)
 
     def cluster_of(self, text: str | None) -> str:
-        """Cluster that `text` speaks for. Raises a 401 Refusal."""
+        """Return the cluster of the token `text`. Raises a 401 ApiRefusal."""
         token = self._tokens.get(text or "")
         if token is None:
             raise ApiRefusal(401, "the token is not known" if text else "a bearer token is required")
@@ -68,7 +68,7 @@ class TokenBook:
         return token.cluster_id
 
     def rotate(self, text: str | None) -> IssuedToken:
-        """A new token for the caller's cluster; the caller's stays valid for the grace period."""
+        """Issue a new token for the caller's cluster; the caller's token stays valid for the grace period."""
         cluster_id = self.cluster_of(text)
         old = self._tokens[text or ""]
         until = self.now() + self.grace
@@ -76,14 +76,14 @@ class TokenBook:
         return self._issue(cluster_id)
 
     def offer_registration(self, cluster_id: str) -> str:
-        """A one-time token that `register` takes for `cluster_id`."""
+        """Return a one-time token that `register` accepts for `cluster_id`."""
         text = self.mint()
         self._clusters.add(cluster_id)
         self._registrations[text] = Registration(text, cluster_id)
         return text
 
     def register(self, text: str, cluster_id: str | None) -> IssuedToken:
-        """The long-lived token for a one-time one. Raises a 401 or 403 Refusal."""
+        """Return the long-lived token for a one-time one. Raises a 401 or 403 ApiRefusal."""
         registration = self._registrations.get(text)
         if registration is None or (registration.issued is not None and registration.issued.used):
             raise ApiRefusal(401, "the registration token is not known or was used")

@@ -1,6 +1,6 @@
-"""The long poll: wait until there is a job, a redelivery is due, or the time is over, without burning a cycle.
+"""The long poll: it waits until there is a job, a redelivery is due, or the time is over, without polling.
 
-asyncio is imported when there is something to wait for, so that the server itself works without any loop.
+asyncio is imported only when a poll has to wait, so that the server itself works without any loop.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ class LongPolls:
         self.closed = False
 
     def close(self) -> None:
-        """End every poll now and let no new one wait."""
+        """End every poll now; new polls do not wait."""
         self.closed = True
         self._server.wake()
 
     async def jobs(self, look: Callable[[], list[Any]], cluster_id: str, wait_seconds: float) -> list[Any]:
-        """What `look` finds, at the latest after `wait_seconds`. Outside any running loop it does not wait."""
+        """Return what `look` finds, at the latest after `wait_seconds`. Without a running loop it does not wait."""
         jobs = look()
         if jobs or wait_seconds <= 0 or self.closed:
             return jobs

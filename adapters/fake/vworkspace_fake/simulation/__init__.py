@@ -1,1 +1,1 @@
-"""What all simulated controllers share: how they are run, and the definitions of their kinds."""
+"""The engine of all simulated controllers: running them, and the definitions of their kinds."""

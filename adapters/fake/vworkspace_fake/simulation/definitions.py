@@ -6,7 +6,7 @@ from typing import Any
 from vworkspace_core.apimachinery.manifest import Kind
 
 Column = tuple[str, str, str]
-"""Name, type and JSON path of a printer column."""
+"""The name, type and JSON path of a printer column."""
 
 
 def definition(
@@ -18,7 +18,7 @@ def definition(
     short_names: Sequence[str] = (),
     categories: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """A CustomResourceDefinition of one served version. `subresources` is left out where it is None."""
+    """Return a CustomResourceDefinition with one served version. `subresources` is left out if None."""
     version: dict[str, Any] = {
         "name": kind.version,
         "served": True,
@@ -43,7 +43,7 @@ def definition(
         names["categories"] = list(categories)
     metadata: dict[str, Any] = {"name": kind.crd_name}
     if kind.group.endswith(".k8s.io"):
-        # Names under k8s.io are Kubernetes' own: a server takes their CRDs only with the approval named.
+        # Groups under k8s.io are Kubernetes' own: kube-apiserver accepts their CRDs only with this approval.
         metadata["annotations"] = {"api-approved.kubernetes.io": f"https://kubernetes.io/{kind.plural}"}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -8,7 +8,10 @@ _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in a Go duration such as `1h30m`. Raises ValueError for anything the CRDs' pattern refuses."""
+    """Return the seconds of a Go duration such as `1h30m`.
+
+    Raises ValueError for text that the CRDs' pattern refuses.
+    """
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"not a duration: {text!r}")
@@ -16,7 +19,7 @@ def parse_duration(text: str) -> float:
 
 
 def go_duration(seconds: float) -> str:
-    """`seconds` as Go prints a `time.Duration`: `0s`, `250ms`, `1.5s`, `5m0s`, `1h0m0s`."""
+    """Format `seconds` as Go prints a `time.Duration`: `0s`, `250ms`, `1.5s`, `5m0s`, `1h0m0s`."""
     millis = round(seconds * 1000)
     if millis == 0:
         return "0s"

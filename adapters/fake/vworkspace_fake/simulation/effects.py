@@ -1,8 +1,8 @@
-"""What a simulated controller asks of the world, as data, and how one of its passes ends.
+"""The effects of a simulated controller as data, and the result of its passes.
 
-A pass is a conversation: a generator that yields effects, is sent their answers, and returns a `ControllerResult`. It
-holds no clock and does no I/O; the simulator performs the effects. A pass that is dropped between two effects is
-a controller that crashed there. An error of the API server is thrown into the pass; one that it does not catch ends it.
+A pass is a generator that yields effects, is sent their answers, and returns a `ControllerResult`. It has no clock and
+does no I/O; the simulator performs the effects. Dropping a pass between two effects is a crash of the controller there.
+An error of the API server is thrown into the pass; one that it does not catch ends it.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -16,14 +16,17 @@ from vworkspace_core.ports import Propagation
 
 @attrs.frozen
 class SimulatedGet:
-    """Read one object. Answered with the manifest, None where it does not exist."""
+    """A read of one object. The answer is the manifest, None if it does not exist."""
 
     ref: ObjectRef
 
 
 @attrs.frozen
 class SimulatedList:
-    """Read every object of a kind, in one namespace or in all. Answered with a tuple, empty if none is served."""
+    """A read of every object of a kind, in one namespace or in all.
+
+    The answer is a tuple, empty if the kind is not served.
+    """
 
     kind: Kind
     namespace: str | None = None
@@ -31,9 +34,9 @@ class SimulatedList:
 
 @attrs.frozen
 class SimulatedPatch:
-    """Merge patch of one object, if it still is the one with that uid (empty: whichever it is).
+    """A merge patch of one object, if it has that uid (empty: any uid).
 
-    Answered with whether it was written: an object that is gone takes no more writes.
+    The answer is whether it was written: an object that is gone is not.
     """
 
     ref: ObjectRef
@@ -44,7 +47,7 @@ class SimulatedPatch:
 
 @attrs.frozen
 class SimulatedApply:
-    """Server-side apply, forced. Answered with None."""
+    """A forced server-side apply. The answer is None."""
 
     kind: Kind
     manifest: Manifest
@@ -52,7 +55,7 @@ class SimulatedApply:
 
 @attrs.frozen
 class SimulatedCreate:
-    """POST. An object of that name that is there already stays; a kind that is not served is left out."""
+    """A create (POST). It has no effect if an object of that name exists, or if the kind is not served."""
 
     kind: Kind
     manifest: Manifest
@@ -60,7 +63,7 @@ class SimulatedCreate:
 
 @attrs.frozen
 class SimulatedDelete:
-    """DELETE one object, if it is there and still is the one with that uid (empty: whichever it is)."""
+    """A delete of one object, if it exists and has that uid (empty: any uid)."""
 
     ref: ObjectRef
     uid: str = ""
@@ -69,9 +72,9 @@ class SimulatedDelete:
 
 @attrs.frozen
 class PostEvent:
-    """Post an Event about an object; an error of the API server is ignored, as recorders of Events ignore it.
+    """An Event about an object; an error of the API server is ignored, as event recorders do.
 
-    `moment` is the time as it stands in the Event.
+    `moment` is the time in the Event.
     """
 
     ref: ObjectRef
@@ -84,15 +87,15 @@ class PostEvent:
 
 @attrs.frozen
 class Sleep:
-    """Be busy for `seconds`. Answered with the time afterwards."""
+    """A time of `seconds` in which the pass is busy. The answer is the time afterwards."""
 
     seconds: float
 
 
 class Question:
-    """Something outside the API server (a registry, Helm's storage, an object storage), which the simulator answers.
+    """A request to something outside the API server (a registry, Helm's storage), which the simulator answers.
 
-    Base class: each controller's questions say what they are answered with.
+    The base class: each controller's questions document their answers.
     """
 
 
@@ -111,10 +114,10 @@ Effect: TypeAlias = (
 
 @attrs.frozen
 class ControllerResult:
-    """How a pass ended, and when the object is looked at again if nothing changes before.
+    """The result of a pass, and when the object is looked at again if nothing changes before.
 
     `requeue_after` is in seconds. With `backoff` the pass is repeated after the work queue's delay, which grows with
-    every failure. `interval` marks a delay that is a regular interval, not work left to do. `error` is what the
+    every failure. `interval` marks a delay as a regular interval, as opposed to remaining work. `error` is what the
     controller would log.
     """
 
@@ -125,52 +128,52 @@ class ControllerResult:
 
     @property
     def retries(self) -> bool:
-        """Whether work is left to do."""
+        """True if work is left to do."""
         return self.backoff or (self.requeue_after is not None and not self.interval)
 
 
 REQUEUE: Final = ControllerResult(backoff=True)
-"""The pass is repeated with backoff, without an error."""
+"""The result of a pass that is repeated with backoff, without an error."""
 
 
 def done(interval: float | None = None) -> ControllerResult:
-    """The pass ended well; the object is looked at again after `interval` seconds, or only when it changes."""
+    """Return the result of a successful pass; the object is looked at again after `interval` seconds, if given."""
     return ControllerResult(requeue_after=interval, interval=True)
 
 
 def waiting(seconds: float) -> ControllerResult:
-    """Something else must become ready first; looked at again after `seconds`, without backoff."""
+    """Return the result of waiting for another object, looked at again after `seconds`, without backoff."""
     return ControllerResult(requeue_after=seconds)
 
 
 def failed(error: str) -> ControllerResult:
-    """The pass ended with an error and is retried with backoff."""
+    """Return the result of a pass with an error, which is retried with backoff."""
     return ControllerResult(error=error, backoff=True)
 
 
 def terminal(error: str) -> ControllerResult:
-    """The pass ended with an error that no retry can cure: nothing happens until something changes."""
+    """Return the result of a pass with an error that no retry can cure: it is repeated only after a change."""
     return ControllerResult(error=error)
 
 
 _T = TypeVar("_T")
 PassStep: TypeAlias = Generator[Effect, Any, _T]
-"""A part of a pass that ends with a `_T`."""
+"""A part of a pass, which returns a `_T`."""
 
 
 def get_object(ref: ObjectRef) -> PassStep[Manifest | None]:
-    """The object at `ref`, None where it does not exist."""
+    """Return the object at `ref`, None if it does not exist."""
     answer: Manifest | None = yield SimulatedGet(ref)
     return answer
 
 
 def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[Manifest]]:
-    """Every object of a kind, in one namespace or in all."""
+    """Return every object of a kind, in one namespace or in all."""
     answer: Sequence[Manifest] = yield SimulatedList(kind, namespace)
     return answer
 
 
 def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, uid: str = "", subresource: str = "") -> PassStep[bool]:
-    """Patch an object; whether it was there."""
+    """Patch an object; return whether it existed."""
     answer: bool = yield SimulatedPatch(ref, uid, body, subresource)
     return answer

@@ -1,4 +1,4 @@
-"""Performs the effects of simulated controllers on a `KubeApi`."""
+"""The execution of simulated controllers' effects on a `KubeApi`."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +28,7 @@ AnswerQuestion = Callable[[Question], Awaitable[Any]]
 
 
 async def list_all(api: KubeApi, kind: Kind, namespace: str | None = None, selector: str = "") -> Sequence[Manifest]:
-    """Every object of a kind, read page by page; none where the kind is not served."""
+    """Return every object of a kind, read page by page; none if the kind is not served."""
     items: list[Manifest] = []
     token = ""
     while True:
@@ -43,14 +43,14 @@ async def list_all(api: KubeApi, kind: Kind, namespace: str | None = None, selec
 
 
 class SimulationExecutor:
-    """Performs effects; `answer` answers the questions among them."""
+    """An executor of effects; `answer` answers the questions among them."""
 
     def __init__(self, api: KubeApi, answer: AnswerQuestion) -> None:
         self._api = api
         self._answer = answer
 
     async def perform(self, effect: Effect, field_manager: str) -> Any:
-        """Perform one effect and return its answer. Raises what the port raises, unless the effect ignores it."""
+        """Perform one effect and return its answer. Raises the port's errors, unless the effect ignores them."""
         match effect:
             case SimulatedGet(ref):
                 return await self._get(ref)
@@ -90,7 +90,7 @@ class SimulationExecutor:
             return None
 
     async def _patch(self, patch: SimulatedPatch, field_manager: str) -> bool:
-        """The API server answers 409 when the uid in the body is another object's (W-30)."""
+        """Patch an object, if it has the uid: the API server answers 409 for the uid of another object (W-30)."""
         body = dict(patch.body)
         if patch.uid:
             body["metadata"] = {**body.get("metadata", {}), "uid": patch.uid}
@@ -108,7 +108,7 @@ class SimulationExecutor:
 
 
 def _event(post: PostEvent, component: str) -> Manifest:
-    """An Event of the core group, as controllers of Kubernetes post them: one for each text."""
+    """Build an Event of the core group as Kubernetes' controllers post them: one for each text."""
     digest = hashlib.sha256(f"{post.uid}/{post.reason}/{post.message}".encode()).hexdigest()
     ref = post.ref
     about = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "namespace": ref.namespace, "name": ref.name}

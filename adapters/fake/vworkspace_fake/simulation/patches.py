@@ -5,7 +5,7 @@ from typing import Any
 
 
 def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch (RFC 7386) that turns `before` into `after`; empty when they are equal."""
+    """Return the JSON merge patch (RFC 7386) that turns `before` into `after`; empty if they are equal."""
     patch: dict[str, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
         known = before.get(key)

@@ -1,4 +1,4 @@
-"""When each object is due: the work queue of simulated controllers, and its backoff."""
+"""The work queue of simulated controllers, with the due time of each object, and its backoff."""
 
 from datetime import datetime
 from typing import Final
@@ -14,19 +14,19 @@ _LARGEST_EXPONENT: Final = 64
 class FailureBackoff:
     """The delay of client-go's exponential failure rate limiter: `base * 2**(failures - 1)` seconds, at most `cap`.
 
-    There is no jitter, unlike in `vworkspace_core.controller.backoff`: real controllers have none here.
+    There is no jitter, unlike in `vworkspace_core.controller.backoff`: client-go's limiter has none.
     """
 
     base: float
     cap: float
 
     def delay(self, failures: int) -> float:
-        """Seconds after that many failures in a row, counted from 1."""
+        """Return the seconds to wait after that many consecutive failures, counted from 1."""
         return min(self.base * 2.0 ** min(failures - 1, _LARGEST_EXPONENT), self.cap)
 
 
 class DueTimes:
-    """The moment at which each object is due. One that is due at a regular interval only has no work left."""
+    """The due time of each object. An object that is due at a regular interval only has no work left."""
 
     def __init__(self) -> None:
         self._due: dict[ObjectRef, datetime] = {}
@@ -34,17 +34,17 @@ class DueTimes:
         self._not_before: dict[ObjectRef, datetime] = {}
 
     def add(self, ref: ObjectRef, when: datetime, *, interval: bool = False) -> None:
-        """Have the object due at `when`, or before if it is already; never while it is held."""
+        """Make the object due at `when`, or earlier if it is already; never while it is held."""
         when = max(when, self._not_before.get(ref, when))
         self._due[ref] = min(when, self._due.get(ref, when))
         (self._intervals.add if interval else self._intervals.discard)(ref)
 
     def hold(self, ref: ObjectRef, until: datetime) -> None:
-        """Have the object due no sooner than `until`."""
+        """Make the object due no sooner than `until`."""
         self._not_before[ref] = until
 
     def take(self, ref: ObjectRef) -> bool:
-        """Begin with the object; whether it was due at any time."""
+        """Take the object from the queue; return whether it was in it."""
         self._not_before.pop(ref, None)
         self._intervals.discard(ref)
         return self._due.pop(ref, None) is not None
@@ -52,19 +52,19 @@ class DueTimes:
     drop = take
 
     def at(self, now: datetime) -> list[ObjectRef]:
-        """The objects that are due, in the order of their names."""
+        """Return the objects that are due, in the order of their names."""
         return sorted(ref for ref, when in self._due.items() if when <= now)
 
     def first(self) -> datetime | None:
-        """When the first object is due."""
+        """Return when the first object is due."""
         return min(self._due.values(), default=None)
 
     def first_work(self) -> datetime | None:
-        """When the first object is due that has work left."""
+        """Return when the first object with remaining work is due."""
         return min((when for ref, when in self._due.items() if ref not in self._intervals), default=None)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all objects."""
         self._due.clear()
         self._intervals.clear()
         self._not_before.clear()

@@ -1,4 +1,4 @@
-"""List, then watch, for ever: client-go's Reflector for what watches without the operator's informers."""
+"""List, then watch, for ever: client-go's Reflector, for programs without the operator's informers."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Never, Protocol
@@ -9,14 +9,14 @@ from vworkspace_core.ports import KubeApi, WatchEvent, WatchEventType
 
 
 class ReflectorTarget(Protocol):
-    """Who is told of the objects of one kind."""
+    """The receiver of the objects of one kind and their changes."""
 
     def replace(self, items: Sequence[Manifest]) -> None:
-        """These are all the objects there are now."""
+        """Replace all objects by these."""
         ...
 
     def handle(self, event: WatchEvent) -> None:
-        """One of them was added, modified or deleted."""
+        """Handle an object that was added, modified or deleted."""
         ...
 
 
@@ -28,10 +28,10 @@ async def reflect(
     *,
     label_selector: str = "",
 ) -> Never:
-    """Tell `target` of every change, until cancelled.
+    """Report every change to `target`, until cancelled.
 
-    `pause` is waited for before the next list, unless the history that a watch needs is gone (W-11): whether the
-    server ended the stream, is away, or does not serve the kind yet.
+    `pause` is awaited before the next list, except when the history that a watch needs is gone (W-11). It does not
+    matter whether the server ended the stream, is unreachable, or does not serve the kind yet.
     """
     while True:
         try:

@@ -1,7 +1,7 @@
-"""Simulated controllers against any API server: lists, watches and works until it is cancelled.
+"""Simulated controllers against any API server: they list, watch and work until cancelled.
 
-asyncio is imported only when `run_simulator` is called: simulations under a virtual clock drive the simulators
-without any event loop.
+asyncio is imported only when `run_simulator` is called: simulations on a virtual clock use the simulators without an
+event loop.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _RELIST_SECONDS: Final = 1.0
 async def run_simulator(api: KubeApi, clock: Clock, simulator: Simulator) -> None:
     """Simulate until cancelled. Needs asyncio's event loop.
 
-    An API server that is away is tried again every second; a kind that is not served is waited for.
+    An unreachable API server is retried every second; kinds that are not served yet are waited for.
     """
     import asyncio
 
@@ -44,7 +44,7 @@ async def run_simulator(api: KubeApi, clock: Clock, simulator: Simulator) -> Non
 
 
 async def _rest(clock: Clock, simulator: Simulator, changed: "asyncio.Event") -> None:
-    """Until something changes or is due."""
+    """Wait until something changes or is due."""
     import asyncio
 
     due = simulator.next_wake_up()
@@ -61,7 +61,7 @@ async def _rest(clock: Clock, simulator: Simulator, changed: "asyncio.Event") ->
 
 @attrs.frozen
 class _Observer:
-    """Tells the simulator what happens to the objects of one kind."""
+    """A reflector target that passes the changes of one kind to the simulator."""
 
     simulator: Simulator
     clock: Clock

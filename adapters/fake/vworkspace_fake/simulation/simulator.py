@@ -1,10 +1,10 @@
 """A set of simulated controllers on one API: observes objects through the `KubeApi` port, runs passes over them.
 
-A simulator is pollable: `tick(now)` does everything that is due and returns; nothing runs in between. With the
-in-memory API server it needs no event loop. `vworkspace_fake.simulation.running` runs one against any API server.
+A simulator is polled: `tick(now)` does everything that is due and returns; nothing runs in between. With the in-memory
+API server it needs no event loop. `vworkspace_fake.simulation.running` runs one against any API server.
 
-The engine below is the same for all of them: the work queue with its backoff, the objects as they were observed, and
-the passes under way. What a set of controllers watches, reconciles and asks of its surroundings is its subclass's.
+The engine below is shared: the work queue with its backoff, the observed objects, and the passes in progress. A
+subclass for a set of controllers defines what they watch and reconcile, and answers their questions.
 """
 
 import logging
@@ -32,20 +32,20 @@ _MAX_STEPS: Final = 10_000
 
 
 class ObservedObjects(dict[ObjectRef, Manifest]):
-    """The objects as they were last observed. A subclass may keep indexes beside them."""
+    """The objects as they were last observed. A subclass may keep indexes of them."""
 
     def put(self, ref: ObjectRef, manifest: Manifest) -> None:
-        """Take in an object as it is now."""
+        """Store an object's present state."""
         self[ref] = manifest
 
     def drop(self, ref: ObjectRef) -> Manifest | None:
-        """Forget an object; as it was last, if it was known."""
+        """Forget an object; return its last state, if it was known."""
         return self.pop(ref, None)
 
 
 @attrs.frozen
 class ControllerPass:
-    """A pass that is about to begin. `field_manager` is that of everything it writes."""
+    """A pass that is about to begin. `field_manager` is used for all its writes."""
 
     field_manager: str
     steps: PassStep[ControllerResult]
@@ -53,7 +53,7 @@ class ControllerPass:
 
 @attrs.define
 class _UnderWay:
-    """A pass under way: busy until `until`. `again` when its object changed meanwhile."""
+    """A pass in progress, busy until `until`. `again` is set when its object changes meanwhile."""
 
     begun: ControllerPass
     until: datetime
@@ -63,7 +63,7 @@ class _UnderWay:
 class Simulator(ABC):
     """The engine of simulated controllers. `title` names them in errors.
 
-    `together` says whether objects are worked on one by one or, as by the workers of real controllers, several at once.
+    `together` decides whether objects are worked on one by one or, as by real controllers' workers, several at once.
     """
 
     title: ClassVar[str] = "the simulated controllers"
@@ -91,42 +91,42 @@ class Simulator(ABC):
     @property
     @abstractmethod
     def backoff(self) -> FailureBackoff:
-        """How long a pass that failed waits until it is repeated."""
+        """The delay before a failed pass is repeated."""
 
     @property
     def watch_latency_seconds(self) -> float:
-        """How long a new object is there before any controller sees it."""
+        """The seconds for which a new object exists before any controller sees it."""
         return 0.0
 
     @abstractmethod
     def _affected(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> Iterable[ObjectRef]:
-        """What is to be reconciled after an object changed from `old` to `new` (None: not there)."""
+        """Return the objects to reconcile after an object changed from `old` to `new` (None: absent)."""
 
     @abstractmethod
     def _begin(self, ref: ObjectRef, now: datetime) -> ControllerPass:
-        """A pass over one object, which it has to read first."""
+        """Begin a pass over one object, which the pass has to read first."""
 
     @abstractmethod
     async def _answer(self, question: Question) -> Any:
-        """What the surroundings answer. May raise what the port raises."""
+        """Answer a question of a pass. May raise the port's errors."""
 
     # --- observing -------------------------------------------------------------------------------------------------
 
     @property
     def errors(self) -> dict[ObjectRef, str]:
-        """The error of the last pass over each object, where it ended with one."""
+        """The errors of the last pass over each object, if it ended with one."""
         return dict(self._last_errors)
 
     def known(self, kind: Kind) -> Sequence[ObjectRef]:
-        """References to the observed objects of a kind."""
+        """Return references to the observed objects of a kind."""
         return tuple(ref for ref in self._objects if ref.kind == kind)
 
     def set_waker(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called when something came to be due other than by what is observed."""
+        """Set a function that is called when an object becomes due for another reason than an observed change."""
         self._wake = wake
 
     def observe(self, kind: Kind, manifest: Manifest, now: datetime) -> None:
-        """Take in one object as it is now."""
+        """Observe an object's present state."""
         ref = ref_of(manifest, kind)
         old = self._objects.get(ref)
         if old == manifest:
@@ -138,7 +138,7 @@ class Simulator(ABC):
         self._trigger(self._affected(ref, old, manifest), now)
 
     def forget(self, ref: ObjectRef, now: datetime) -> None:
-        """Take in that an object is gone."""
+        """Observe that an object is gone."""
         old = self._objects.drop(ref)
         self._due.drop(ref)
         self._failures.pop(ref, None)
@@ -154,7 +154,7 @@ class Simulator(ABC):
                 self._due.add(ref, now)
 
     def crash(self) -> None:
-        """Forget everything that only lives in the controllers' memory, in the middle of whatever they do."""
+        """Forget everything in the controllers' memory, in the middle of their work."""
         self._passes.clear()
         self._objects.clear()
         self._due.clear()
@@ -163,11 +163,11 @@ class Simulator(ABC):
     # --- working ---------------------------------------------------------------------------------------------------
 
     def next_wake_up(self) -> datetime | None:
-        """When something is due next, if nothing changes until then."""
+        """Return when something is due next, if nothing changes until then."""
         return self._first(self._due.first())
 
     def next_work(self) -> datetime | None:
-        """When something other than a regular interval is due next: an action's end, a retry, a wait."""
+        """Return when work is due next, except regular intervals: an action's end, a retry, a wait."""
         return self._first(self._due.first_work())
 
     def _first(self, due: datetime | None) -> datetime | None:
@@ -175,7 +175,7 @@ class Simulator(ABC):
         return min((*busy, *(() if due is None else (due,))), default=None)
 
     async def work(self, now: datetime) -> bool:
-        """Begin and continue the passes that are due at `now`; whether there were any."""
+        """Begin and continue the passes that are due at `now`; return whether there were any."""
         self._now = now
         due = self._due.at(now)
         await self._together([partial(self._take, ref, now) for ref in due])
@@ -184,7 +184,10 @@ class Simulator(ABC):
         return bool(due or busy)
 
     async def _take(self, ref: ObjectRef, now: datetime) -> None:
-        """Begin a pass. Under an event loop the object can go while others are worked on, and change while it is."""
+        """Begin a pass.
+
+        Under an event loop an object may be deleted while others are worked on, and change while its pass runs.
+        """
         if not self._due.take(ref):
             return
         busy = self._passes.get(ref)
@@ -213,9 +216,9 @@ class Simulator(ABC):
             self._due.add(ref, now)
 
     async def _converse(self, begun: ControllerPass, answer: Any) -> Sleep | ControllerResult:
-        """Answer effects until the pass sleeps or ends. What it lets through of errors ends it.
+        """Answer effects until the pass sleeps or ends. An error that it does not catch ends it.
 
-        A defect is raised, where `recovers` does not say that the process is to outlive it.
+        A defect of the pass is raised, unless `recovers` is set, with which the process survives it.
         """
         following: Callable[[], Effect] = partial(begun.steps.send, answer)
         try:
@@ -256,13 +259,13 @@ class Simulator(ABC):
     # --- without an event loop -------------------------------------------------------------------------------------
 
     def tick(self, now: datetime) -> None:
-        """Observe and do everything that is due at `now`. Only for an API that never suspends."""
+        """Observe, and do everything that is due at `now`. Only for an API that never suspends."""
         run_sync(self.advance(now))
 
     def run_until_quiet(self, now: datetime, *, horizon: float = 86_400.0) -> datetime:
-        """Let time pass until no work is left but regular intervals; the time then.
+        """Let time pass until no work is left except regular intervals; return the time then.
 
-        Raises TimeoutError when that takes more than `horizon` seconds. Only for an API that never suspends.
+        Raises TimeoutError if that takes more than `horizon` seconds. Only for an API that never suspends.
         """
         limit = now + timedelta(seconds=horizon)
         self.tick(now)
@@ -282,7 +285,7 @@ class Simulator(ABC):
         raise RuntimeError(f"no end of work for {self.title}")
 
     async def refresh(self, now: datetime) -> None:
-        """List everything that is watched and take in what changed."""
+        """List everything that is watched, and observe the changes."""
         present: set[ObjectRef] = set()
         for kind, selector in self.watched:
             for manifest in await list_all(self._api, kind, selector=selector):

@@ -1,20 +1,20 @@
-"""How many objects a simulated controller works on at once."""
+"""The number of objects on which a simulated controller works at once."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 Together: TypeAlias = "Callable[[Sequence[Callable[[], Awaitable[None]]]], Awaitable[None]]"
-"""How pieces of work on different objects are done; returns when all of them are."""
+"""A function that runs pieces of work on different objects, and returns when all of them are done."""
 
 
 async def in_turn(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """One after the other, in order: what a simulation replays."""
+    """Run one after the other, in order, so that a simulation can be replayed."""
     for piece in pieces:
         await piece()
 
 
 def workers(count: int) -> Together:
-    """Up to `count` at once, as controllers with so many workers do. Needs asyncio's event loop."""
+    """Run up to `count` at once, as controllers with that many workers do. Needs asyncio's event loop."""
 
     async def together(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:
         import asyncio
