@@ -122,7 +122,7 @@ def is_served(found: Definitions, kind: Kind) -> bool:
 
 
 def velero_is_absent(point: str, namespace: str) -> Finding:
-    """Report that Velero is missing in its namespace: it must be installed before rights can be granted there."""
+    """Report that Velero and its namespace are missing: it is installed first, then rights are granted there."""
     told, _, help_ = velero_is_elsewhere(namespace).partition(". To fix: ")
     return Finding(point, Verdict.FAILED, told, help_)
 
