@@ -44,7 +44,7 @@ def looked_at(composite: Composite, *, near: bool) -> Iterator[Access]:
 
 
 def looked_at_below(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield what is looked at of children and externals: by own rights, or as the ServiceAccount of the parent."""
+    """Yield the rights to watch or read children and externals, as the controller or the parent's ServiceAccount."""
     for kind in composite.child_kinds:
         if composite.is_near(kind) is near:
             yield Access(kind, FOLLOWED)

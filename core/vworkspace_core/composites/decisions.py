@@ -110,7 +110,7 @@ def not_looked_after(composite: Composite, parent: Parent, now: datetime) -> Dec
 
 
 def without_account(composite: Composite, parent: Parent, text: str, now: datetime) -> Decision:
-    """Nothing is touched, since nobody may: the parent does not say as whom. `text` is what should give a name."""
+    """Leave everything as it is and say so: the parent names no ServiceAccount. `text` is the expression for it."""
     message = (
         f"the {composite.title} works as the ServiceAccount that its spec.serviceAccountName names, "
         f"and {text} gives no name of one: until it does, nothing is made, changed or removed"
