@@ -1,22 +1,28 @@
 """A stage in a cluster of real controllers (`make cluster`): a namespace of its own, and a place in the registries."""
 
+import os
 import secrets
+import signal
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from anyio.from_thread import start_blocking_portal
 
 from tests.support.cluster_environment import RIGHTS, apply_printed
 from tests.support.flux_stage import NAME, SHOWN, Holds, Stage
+from tests.support.helm import helm_in
 from tests.support.kube_client import RemoteHands, RemoteRecord
 from tests.support.patience import PATIENCE
-from tools.cluster.charts import Repository
+from tools.cluster.charts import Repository, packaged
 from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, tenant
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.errors import NotFound
+from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CORE_EVENT, HELM_RELEASE, NAMESPACE
 from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
@@ -47,9 +53,23 @@ class RealStage(Stage):
         """The trusted listener."""
         return self.repository.http
 
+    @property
+    def untrusted(self) -> str:
+        """The listener whose authority nobody has."""
+        assert self.cluster.registries is not None
+        return f"oci://{self.cluster.registries.untrusted}/{self.namespace}"
+
     def push(self, chart: str, version: str, **values: Any) -> None:
         """Push it."""
-        self.digests[self.repository.push(chart, version, values)] = f"{chart} {version}"
+        self.know(self.repository.push(chart, version, values), chart, version)
+
+    def helm_installs(self, chart: str, version: str) -> None:
+        """Use Helm's library."""
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder) / f"{chart}.tgz"
+            archive.write_bytes(packaged(chart, version))
+            with helm_in(archive) as helm:
+                helm.acted("install", self.cluster.kubeconfig, {}, self.namespace, release=NAME)
 
     def publish(self, *charts: tuple[str, str]) -> None:
         """Publish them."""
@@ -62,6 +82,15 @@ class RealStage(Stage):
     def drift(self) -> None:
         """Patch it."""
         self.patch({"data": {"motto": "by hand"}}, CONFIG_MAP, f"{NAME}-settings")
+
+    def kill_helm_controller(self) -> None:
+        """Kill the process; the cluster starts it again."""
+        os.kill(self.cluster.process("helm-controller"), signal.SIGKILL)
+
+    def end_namespace(self) -> None:
+        """Leave it to the namespace controller."""
+        self.delete(NAMESPACE, self.namespace)
+        self._until(lambda: self.find(NAMESPACE, self.namespace) is None, NAMESPACE, self.namespace)
 
     def until(self, holds: Holds, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
         """Look again and again."""
@@ -90,7 +119,8 @@ class RealStage(Stage):
     def stop(self) -> None:
         """Watch no longer, and leave nothing."""
         self._record.stop()
-        self.hands.do(lambda api: api.delete(ObjectRef(NAMESPACE, None, self.namespace)))
+        with suppress(NotFound):
+            self.delete(NAMESPACE, self.namespace)
 
 
 @contextmanager

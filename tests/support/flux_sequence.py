@@ -115,6 +115,9 @@ def _replacements(stage: Stage) -> Iterator[tuple[str, str]]:
     yield place, "<registry>"
     yield f"{place.partition('/')[0]}/v2/{stage.namespace}", "<registry API>"
     yield stage.http, "<repository>"
+    untrusted = stage.untrusted.removeprefix("oci://")
+    yield untrusted, "<untrusted registry>"
+    yield f"{untrusted.partition('/')[0]}/v2/", "<untrusted registry API>"
     for digest, chart in stage.digests.items():
         yield digest, f"<digest of {chart}>"
         yield f"+{digest.removeprefix('sha256:')[:12]}", f"+<digest of {chart}>"

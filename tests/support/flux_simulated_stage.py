@@ -13,15 +13,20 @@ from tools.cluster.charts import NAMES
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, SECRET
 from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.flux import FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule
 from vworkspace_fake.flux.behaviour import Action, SourceFault, SourceOutcome, SourceRule
 from vworkspace_fake.flux.crds import flux_crds
+from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, release_secret
 from vworkspace_fake.flux.versions import sha256_of
 
 _PLACE: Final = "org"
+_UNKNOWN_AUTHORITY: Final = (
+    'x509: certificate signed by unknown authority (possibly because of "x509: ECDSA verification failure" '
+    'while trying to verify candidate authority certificate "vworkspace-cluster-ca")'
+)
 _LONGEST: Final = timedelta(hours=1)
 
 
@@ -35,7 +40,9 @@ class SimulatedStage(Stage):
         for crd in flux_crds():
             run_sync(api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin"))
         run_sync(api.create(NAMESPACE.manifest(_PLACE), kind=NAMESPACE, field_manager="admin"))
-        behaviour = FluxBehaviour(published=dict.fromkeys(NAMES, ()))
+        refused = f'Get "https://untrusted.example.com/v2/": tls: failed to verify certificate: {_UNKNOWN_AUTHORITY}'
+        self._rules = [_unavailable(refused, url=f"{self.untrusted}/web")]
+        behaviour = FluxBehaviour(published=dict.fromkeys(NAMES, ()), source_rules=self._rules)
         self._flux = FluxSimulator(InProcessKube(server), behaviour)
         self._record = InProcessRecord.of(api, SHOWN)
         self._seen: list[tuple[Kind, WatchEvent]] = []
@@ -51,14 +58,30 @@ class SimulatedStage(Stage):
         """A repository that nobody asks."""
         return "https://charts.example.com/org"
 
+    @property
+    def untrusted(self) -> str:
+        """A registry that nobody asks."""
+        return "oci://untrusted.example.com/org"
+
     def push(self, chart: str, version: str, **values: Any) -> None:
         """Have a version, with rules for what Helm meets."""
         behaviour = self._flux.behaviour
-        versions = (*behaviour.published[chart], version)
+        key, versions = f"{self.oci}/{chart}:{version}", behaviour.published[chart]
+        salts = {**behaviour.digest_salts, **({key: "again"} if version in versions else {})}
+        versions = (*versions, version)
         rules = [*behaviour.release_rules, *_rules(chart, version, values)]
         published = {**behaviour.published, chart: versions}
-        self._flux.behaviour = attrs.evolve(behaviour, published=published, release_rules=rules)
-        self.digests[sha256_of(f"{self.oci}/{chart}:{version}")] = f"{chart} {version}"
+        self._flux.behaviour = attrs.evolve(behaviour, published=published, release_rules=rules, digest_salts=salts)
+        self.know(sha256_of(key + salts.get(key, "")), chart, version)
+
+    def helm_installs(self, chart: str, version: str) -> None:
+        """Store what Helm stores."""
+        now = self._clock.now()
+        status = HelmReleaseStatus.DEPLOYED
+        release = StoredRelease(
+            NAME, _PLACE, 1, status, chart, version, {}, "", now, now, description="Install complete"
+        )
+        self.hands.do(lambda api: api.create(release_secret(release, _PLACE), kind=SECRET, field_manager="helm"))
 
     def publish(self, *charts: tuple[str, str]) -> None:
         """Have these versions and a new index."""
@@ -69,14 +92,11 @@ class SimulatedStage(Stage):
 
     def registry_fails(self, status: int) -> None:
         """Say how every pull ends."""
-        rules = [] if status == 0 else [SourceRule(SourceOutcome(SourceFault.UNAUTHORIZED))]
+        rules = self._rules if status == 0 else [SourceRule(SourceOutcome(SourceFault.UNAUTHORIZED))]
         if status not in (0, 401):
             rules = [
-                SourceRule(
-                    SourceOutcome(
-                        SourceFault.UNAVAILABLE,
-                        f"GET https://registry.example.com/v2/org/{chart}/manifests/{version}: UNAVAILABLE: busy",
-                    ),
+                _unavailable(
+                    f"GET https://registry.example.com/v2/org/{chart}/manifests/{version}: UNAVAILABLE: busy",
                     chart=chart,
                 )
                 for chart, versions in self._flux.behaviour.published.items()
@@ -86,8 +106,17 @@ class SimulatedStage(Stage):
 
     def drift(self) -> None:
         """Say what Flux finds."""
-        found = {f"{_PLACE}/{NAME}": (f"ConfigMap/{_PLACE}/{NAME}-settings",)}
+        found = {f"{_PLACE}/{NAME}": (f"ConfigMap/{_PLACE}/{NAME}-settings#/data/motto",)}
         self._flux.behaviour = attrs.evolve(self._flux.behaviour, drifted=found)
+
+    def kill_helm_controller(self) -> None:
+        """Drop what is under way, and begin again a second later."""
+        self._flux.crash()
+        self._clock.advance(1)
+
+    def end_namespace(self) -> None:
+        """Play the namespace controller."""
+        raise NotImplementedError
 
     def until(self, holds: Holds, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
         """Let time pass."""
@@ -116,6 +145,10 @@ class SimulatedStage(Stage):
         fresh = self._record.fresh()
         self._seen += sorted(fresh, key=lambda item: int(item[1].object["metadata"]["resourceVersion"]))
         return self._seen
+
+
+def _unavailable(message: str, **matching: str) -> SourceRule:
+    return SourceRule(SourceOutcome(SourceFault.UNAVAILABLE, message), **matching)
 
 
 def _rules(chart: str, version: str, values: dict[str, Any]) -> list[ReleaseRule]:

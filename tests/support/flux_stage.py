@@ -14,7 +14,7 @@ from tests.support.kube_client import Hands
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, merge_patch
-from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.instances.desired import DesiredObjects, desired_objects
 from vworkspace_core.ports import PatchType, WatchEvent, WatchEventType
@@ -54,6 +54,11 @@ class Stage(ABC):
     def http(self) -> str:
         """The URL of the HTTP repository, as `chart.url` says it."""
 
+    @property
+    @abstractmethod
+    def untrusted(self) -> str:
+        """The URL of the same OCI registry where its certificate is signed by an unknown authority."""
+
     @abstractmethod
     def push(self, chart: str, version: str, **values: Any) -> None:
         """Push a chart to the OCI registry with these default values: `pod` and `hook` say what becomes of pods."""
@@ -66,21 +71,48 @@ class Stage(ABC):
     def registry_fails(self, status: int) -> None:
         """Answer every request for a chart of this stage with that HTTP status; 0 ends it."""
 
+    def know(self, digest: str, chart: str, version: str) -> None:
+        """Remember what a digest stands for."""
+        name = f"{chart} {version}"
+        self.digests[digest] = f"{name} again" if name in self.digests.values() else name
+
+    def digest_of(self, chart: str) -> str:
+        """Return the digest of a chart that was pushed, by its name and version."""
+        return next(digest for digest, known in self.digests.items() if known == chart)
+
+    @abstractmethod
+    def helm_installs(self, chart: str, version: str) -> None:
+        """Have Helm alone install a chart that was pushed, under the name of the release."""
+
     # --- objects -----------------------------------------------------------------------------------------------------
 
-    def want(self, chart: str, version: str, *, url: str = "", patch: Mapping[str, Any] = {}, **spec: Any) -> None:
+    def want(
+        self, chart: str, version: str, *, url: str = "", name: str = NAME, patch: Mapping[str, Any] = {}, **spec: Any
+    ) -> None:
         """Apply what the operator makes of an instance with that chart; `patch` is merged into the HelmRelease's spec.
 
         The HelmRelease comes when its source has been looked at: which controller is faster is no part of a scenario.
+        With another `name` it is another HelmRelease, of the same release where `patch` does not say otherwise.
         """
         desired = self.desired(chart, version, url=url, **spec)
         for apply in desired.applies:
             manifest = self._without_owner(apply.manifest)
             if apply.kind == HELM_RELEASE:
                 manifest["spec"] = merge_patch(manifest["spec"], patch)
+                manifest["metadata"]["name"] = name
             self.apply(manifest, apply.kind)
             if apply.kind in (OCI_REPOSITORY, HELM_REPOSITORY):
                 self.until(_is_looked_at, apply.kind, apply.ref.name)
+
+    def refer(self, chart: str, version: str, **reference: str) -> None:
+        """Change what the source of a chart and version refers to: `tag`, `digest` or `semver`."""
+        whole = {"tag": None, "digest": None, "semver": None, **reference}
+        self.patch({"spec": {"ref": whole}}, OCI_REPOSITORY, self.desired(chart, version).source.name)
+
+    def ask_source(self, chart: str, version: str) -> None:
+        """Ask source-controller to look again."""
+        asked = {"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": "now"}}}
+        self.patch(asked, OCI_REPOSITORY, self.desired(chart, version).source.name)
 
     def desired(self, chart: str, version: str, *, url: str = "", **spec: Any) -> DesiredObjects:
         """Return what the operator makes of it."""
@@ -110,8 +142,11 @@ class Stage(ABC):
 
     def patch(self, body: Mapping[str, Any], kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
         """Merge a patch into an object as a person does."""
-        ref = ObjectRef(kind, self.namespace, name)
+        ref = self._ref(kind, name)
         self.hands.do(lambda api: api.patch(ref, body, patch_type=PatchType.MERGE, field_manager="kubectl-edit"))
+
+    def _ref(self, kind: Kind, name: str) -> ObjectRef:
+        return ObjectRef(kind, self.namespace if kind.namespaced else None, name)
 
     def annotate(self, **tokens: str) -> None:
         """Set `reconcile.fluxcd.io/<key>` on the HelmRelease."""
@@ -119,18 +154,34 @@ class Stage(ABC):
 
     def delete(self, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
         """Delete an object."""
-        self.hands.do(lambda api: api.delete(ObjectRef(kind, self.namespace, name)))
+        self.hands.do(lambda api: api.delete(self._ref(kind, name)))
 
     def find(self, kind: Kind = HELM_RELEASE, name: str = NAME) -> Manifest | None:
         """Return an object as it is now, None where there is none."""
         try:
-            return self.hands.do(lambda api: api.get(ObjectRef(kind, self.namespace, name)))
+            return self.hands.do(lambda api: api.get(self._ref(kind, name)))
         except NotFound:
             return None
 
     @abstractmethod
     def drift(self) -> None:
         """Change a ConfigMap of the release by hand."""
+
+    def delete_storage(self) -> None:
+        """Delete the Secrets in which Helm keeps releases, by hand."""
+        page = self.hands.do(lambda api: api.list(SECRET, namespace=self.namespace, label_selector="owner=helm"))
+        for secret in page.items:
+            self.delete(SECRET, secret["metadata"]["name"])
+
+    # --- what goes wrong ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def kill_helm_controller(self) -> None:
+        """Kill helm-controller, which starts again a moment later."""
+
+    @abstractmethod
+    def end_namespace(self) -> None:
+        """Delete the namespace and wait until it is gone."""
 
     # --- waits -------------------------------------------------------------------------------------------------------
 

@@ -68,13 +68,18 @@ class Helm:
         ]
 
     def acted(
-        self, verb: str, kubeconfig: Path, values: Mapping[str, Any], namespace: str = "vworkspace-system"
+        self,
+        verb: str,
+        kubeconfig: Path,
+        values: Mapping[str, Any],
+        namespace: str = "vworkspace-system",
+        release: str = RELEASE,
     ) -> str:
         """The status of the release after `install`, `upgrade` or `uninstall` in a cluster. Raises HelmError."""
         if self.process is not None:
-            question = {"verb": verb, "kubeconfig": str(kubeconfig), "values": values, "namespace": namespace}
-            return str(self._ask(question)["status"])
-        command = ["helm", verb, RELEASE, "--namespace", namespace, "--kubeconfig", str(kubeconfig)]
+            place = {"kubeconfig": str(kubeconfig), "namespace": namespace, "release": release}
+            return str(self._ask({"verb": verb, "values": values, **place})["status"])
+        command = ["helm", verb, release, "--namespace", namespace, "--kubeconfig", str(kubeconfig)]
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(values, file)
             file.flush()
@@ -158,11 +163,11 @@ def _act(helm: Any, asked: Mapping[str, Any]) -> str:
     with helm.Config(kubeconfig_path=asked["kubeconfig"], namespace=asked["namespace"]) as config:
         match asked["verb"]:
             case "uninstall":
-                return str(config.uninstall(RELEASE)["release"]["status"])
+                return str(config.uninstall(asked["release"])["release"]["status"])
             case "install":
-                return str(config.install(asked["chart"], RELEASE, asked["values"])["status"])
+                return str(config.install(asked["chart"], asked["release"], asked["values"])["status"])
             case _:
-                return str(config.upgrade(asked["chart"], RELEASE, asked["values"])["status"])
+                return str(config.upgrade(asked["chart"], asked["release"], asked["values"])["status"])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.flux.behaviour import PullAnswer, PullRequest, SourceFault
 from vworkspace_fake.flux.versions import sha256_of
 
+IMAGE_VERSION: Final = "org.opencontainers.image.version"
+"""The annotation of a pushed chart that says its version. An artifact has it where its revision does not say that."""
 _STORAGE: Final = "http://source-controller.flux-system.svc.cluster.local."
 
 

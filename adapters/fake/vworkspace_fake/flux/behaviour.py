@@ -184,7 +184,8 @@ class FluxBehaviour:
     `published` names the versions that exist of a chart; a chart that is not named exists in every
     version. `digest_salts` maps `<url>:<tag>` to a text that changes its digest: the same tag pushed again.
     `index_revision` moves every Helm repository's index, as publishing any chart does. `drifted` maps
-    `<namespace>/<HelmRelease>` to resources that were changed by hand. `missing_service_accounts` holds
+    `<namespace>/<HelmRelease>` to resources that were changed by hand, `<kind>/<namespace>/<name>`, with `#` and a JSON
+    pointer where rules of `driftDetection.ignore` are to meet it. `missing_service_accounts` holds
     `<namespace>/<name>`: Flux cannot impersonate them and skips the uninstall. `ready_stuck_unknown` is
     helm-controller#1409: after a success Released is lost and Ready stays Unknown for good.
     """

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from vworkspace_core.apimachinery.errors import Stale
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.flux.conditions import (
+    DRIFTED,
     READY,
     RECONCILING,
     STALLED,
@@ -29,7 +31,8 @@ class Draft:
     """One object as a pass changes it; owns the pass's clock.
 
     The spec stays what it was when the pass began: a controller busy with an upgrade does not see later
-    changes. `patch` writes what changed since the last patch.
+    changes. `patch` writes what changed since the last patch. helm-controller does not own the condition Drifted as it
+    owns the others: the second change of it in one pass meets the first as a conflict, and the pass fails.
     """
 
     def __init__(self, manifest: Manifest, kind: Kind, now: datetime) -> None:
@@ -37,6 +40,7 @@ class Draft:
         self.ref: ObjectRef = ref_of(manifest, kind)
         self.now = now
         self._before: dict[str, Any] = copy.deepcopy(self.object)
+        self._drift_written = False
 
     @property
     def generation(self) -> int:
@@ -131,5 +135,11 @@ class Draft:
         if observed:
             self.status["observedGeneration"] = self.generation
         before, self._before = self._before, copy.deepcopy(self.object)
-        if before != self._before:
-            yield from write_difference(self.ref, before, self._before, self.now)
+        if before == self._before:
+            return
+        drifted = condition(self.object, DRIFTED)
+        moved = drifted is not None and drifted != condition(before, DRIFTED)
+        conflict, self._drift_written = moved and self._drift_written, moved or self._drift_written
+        yield from write_difference(self.ref, before, self._before, self.now, conditions=not conflict)
+        if conflict:
+            raise Stale(f'error patching conditions: The condition "{DRIFTED}" was modified by a different process')

@@ -112,7 +112,7 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
         if remediation and not remediation.ignore_test_failures and has_failed_test(entry):
             return HelmObservation(HelmReleaseState.FAILED)
     if spec.drift_mode in ("enabled", "warn"):
-        drift = yield from find_drift(request.draft.ref)
+        drift = [name for name in (yield from find_drift(request.draft.ref)) if not spec.ignores_drift(name)]
         if drift:
             return HelmObservation(HelmReleaseState.DRIFTED, drift)
     return HelmObservation(HelmReleaseState.IN_SYNC)
@@ -197,7 +197,7 @@ def _success(request: HelmRequest, action: str) -> str:
 
 
 def _drifted(request: HelmRequest, drift: Sequence[str]) -> _Choice:
-    lines = "\n".join(f"{name} changed (0 additions, 1 changes, 0 removals)" for name in drift)
+    lines = "\n".join(f"{name.partition('#')[0]} changed (0 additions, 1 changes, 0 removals)" for name in drift)
     release = full_name(request.history[0])
     text = f"Cluster state of release {release} has drifted from the desired state:\n{lines}"
     request.draft.mark(DRIFTED, "True", "DriftDetected", text)

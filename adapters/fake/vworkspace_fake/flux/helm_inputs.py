@@ -8,7 +8,7 @@ import attrs
 
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, OCI_REPOSITORY, SECRET
-from vworkspace_fake.flux.artifacts import not_found
+from vworkspace_fake.flux.artifacts import IMAGE_VERSION, not_found
 from vworkspace_fake.flux.conditions import READY, STALLED, condition, is_stalled, status_of
 from vworkspace_fake.flux.draft import Draft
 from vworkspace_fake.flux.helm_request import Chart, HelmValues
@@ -67,7 +67,8 @@ def load_chart(source: Manifest) -> Chart:
     if source["kind"] == "HelmChart":
         return Chart(str(get_path(source, "status", "observedChartName")), revision, revision)
     tag, _, digest = revision.rpartition("@")
-    own = chart_version_of_tag(tag)
+    annotated = get_path(source, "status", "artifact", "metadata", IMAGE_VERSION)
+    own = str(annotated or chart_version_of_tag(tag))
     name = str(get_path(source, "spec", "url") or "").rpartition("/")[2]
     return Chart(name, with_digest_metadata(own, digest), own, digest)
 

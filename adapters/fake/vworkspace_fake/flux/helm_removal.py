@@ -1,12 +1,14 @@
 """Taking a release away, and freeing one that a crash left locked."""
 
+import attrs
+
 from vworkspace_fake.flux.behaviour import Action, ActionAnswer, HelmTarget
 from vworkspace_fake.flux.conditions import RELEASED, REMEDIATED
 from vworkspace_fake.flux.draft import Draft
 from vworkspace_fake.flux.helm_actions import count_failure
 from vworkspace_fake.flux.helm_request import HelmRequest, summarize_release
 from vworkspace_fake.flux.helm_spec import HelmSpec
-from vworkspace_fake.flux.history import Snapshot, full_name, observe, versioned_chart
+from vworkspace_fake.flux.history import Snapshot, full_name, observe, update, versioned_chart
 from vworkspace_fake.flux.questions import StoreReleases, decide, load_releases
 from vworkspace_fake.flux.storage import HelmReleaseStatus, StoredRelease, last_release, replace
 from vworkspace_fake.simulation.effects import PassStep
@@ -56,7 +58,7 @@ def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
 
 
 def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], action: str) -> PassStep[ActionAnswer]:
-    newest = releases[-1]
+    newest, current = releases[-1], draft.status["history"][0]
     target = HelmTarget(newest.namespace, newest.name, newest.chart_name, newest.chart_version.partition("+")[0])
     answer = yield from decide(Action.UNINSTALL, target, spec.timeout(Action.UNINSTALL))
     if answer.error and not answer.timed_out:
@@ -65,16 +67,26 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
     place = (draft.status["storageNamespace"], newest.name)
     leaving = newest.with_status(HelmReleaseStatus.UNINSTALLING, "Deletion in progress (or silently failed)", draft.now)
     yield StoreReleases(*place, replace(releases, leaving), draft.ref)
-    draft.status["history"] = observe(draft.status["history"], leaving, action)
+    draft.status["history"] = update(draft.status["history"], leaving, action)
     yield from draft.sleep(answer.seconds)
     left: tuple[StoredRelease, ...] = ()
     if spec.keep_history:
         # Only a kept record ever reads `uninstalled`; a purged one was last seen `uninstalling`.
         gone = leaving.with_status(HelmReleaseStatus.UNINSTALLED, "Uninstallation complete")
         left = replace(releases, gone)
-        draft.status["history"] = observe(draft.status["history"], gone, action)
+        draft.status["history"] = update(draft.status["history"], gone, action)
     yield StoreReleases(*place, left, draft.ref)
-    return answer
+    if not left:
+        for purged in releases[:-1]:
+            draft.status["history"] = update(draft.status["history"], purged, action)
+    return answer if newest.version == current["version"] else _mismatch(answer, newest, current)
+
+
+def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) -> ActionAnswer:
+    """Return the answer where Helm took away a release that another HelmRelease had made since."""
+    taken = f"{newest.namespace}/{newest.name}.v{newest.version}"
+    text = f"release mismatch: uninstalled release {taken} != current release {full_name(current)}"
+    return attrs.evolve(answer, error=text)
 
 
 def unlock(request: HelmRequest) -> PassStep[str]:

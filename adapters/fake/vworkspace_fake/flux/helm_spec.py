@@ -1,5 +1,6 @@
 """The spec of a HelmRelease as helm-controller reads it, with its defaults (facts 6.1)."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -104,6 +105,16 @@ class HelmSpec:
     def drift_mode(self) -> str:
         """`enabled`, `warn` or `disabled`."""
         return str(get_path(self.raw, "driftDetection", "mode") or "disabled")
+
+    def ignores_drift(self, drifted: str) -> bool:
+        """Return whether a rule of `driftDetection.ignore` covers `<kind>/<namespace>/<name>#<JSON pointer>`."""
+        resource, _, pointer = drifted.partition("#")
+        parts = dict(zip(("kind", "namespace", "name"), resource.split("/"), strict=True))
+        return any(
+            any(f"{pointer}/".startswith(f"{path}/") for path in rule["paths"])
+            and all(re.fullmatch(str(get_path(rule, "target", key) or ".*"), part) for key, part in parts.items())
+            for rule in get_path(self.raw, "driftDetection", "ignore") or ()
+        )
 
     def timeout(self, action: Action) -> float:
         """Seconds an action may take."""

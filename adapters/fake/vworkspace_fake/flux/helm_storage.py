@@ -36,8 +36,8 @@ class Workload:
 class HelmStorage:
     """Helm's records by storage namespace and release name; the only owner of them.
 
-    With Secrets, a name that is not known yet is looked up there first, so that a simulator that was
-    started again knows what is installed.
+    With Secrets, a name that is not known, or whose newest Secret is gone, is looked up there first: a simulator that
+    was started again knows what is installed, and Secrets that were deleted by hand are missed.
     """
 
     def __init__(self, api: KubeApi) -> None:
@@ -49,7 +49,8 @@ class HelmStorage:
         """The releases of a name of `owner`, oldest first."""
         key = (namespace, name)
         self._owners.setdefault(key, owner)
-        if key not in self._releases and secrets:
+        known = self._releases.get(key)
+        if secrets and (known is None or not await self._are_kept(namespace, known)):
             self._releases[key] = await self._from_secrets(namespace, name)
         return self._releases.get(key, ())
 
@@ -74,6 +75,18 @@ class HelmStorage:
             if newest is not None and newest.status not in _GONE:
                 item = running[-1]
                 yield Workload(item.namespace, item.name, item.chart_name, item.chart_version, self._owners[key])
+
+    async def _are_kept(self, namespace: str, releases: Sequence[StoredRelease]) -> bool:
+        """Say whether the newest revision that is known still has its Secret: people delete them by hand."""
+        newest = last_release(releases)
+        if newest is None:
+            return True
+        try:
+            return bool(await self._api.get(ObjectRef(SECRET, namespace, secret_name(newest))))
+        except KindMissing:
+            return True
+        except NotFound:
+            return False
 
     async def _from_secrets(self, namespace: str, name: str) -> tuple[StoredRelease, ...]:
         try:

@@ -86,13 +86,18 @@ def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, o
 
 
 def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """The history after a rollback or uninstall touched `release`: updated in place, or put in front.
+    """The history after a rollback touched `release`: updated in place, or put in front.
 
     A release that a rollback creates enters without its OCI digest, as in Flux.
     """
     if any(_is(entry, release) for entry in history):
-        return [_updated(entry, release, action) for entry in history]
+        return update(history, release, action)
     return [snapshot(release, action), *history]
+
+
+def update(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
+    """Return the history after an uninstall touched `release`: one that is not in it stays out of it."""
+    return [_updated(entry, release, action) for entry in history]
 
 
 def _is(entry: Mapping[str, Any], release: StoredRelease) -> bool:

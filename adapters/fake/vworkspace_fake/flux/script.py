@@ -20,7 +20,7 @@ from vworkspace_fake.flux.behaviour import (
     SourceOutcome,
     SourceRule,
 )
-from vworkspace_fake.flux.versions import chart_version_of_tag, sha256_of
+from vworkspace_fake.flux.versions import chart_version_of_tag, is_range, newest_within, sha256_of
 
 _STORED_NOTHING: Final = (OutcomeKind.RENDER_ERROR, OutcomeKind.VALUES_ERROR)
 _LATEST: Final = ("*", "latest", "")
@@ -72,7 +72,7 @@ class Script:
         version = self._resolve(request)
         if version is None:
             return PullAnswer(SourceFault.NOT_FOUND, "", seconds)
-        return PullAnswer(SourceFault.NONE, "", seconds, self._digest(request), version)
+        return PullAnswer(SourceFault.NONE, "", seconds, self._digest(request, version), version)
 
     def _source_outcome(self, request: PullRequest) -> SourceOutcome:
         for rule in self.behaviour.source_rules:
@@ -87,21 +87,28 @@ class Script:
     def _resolve(self, request: PullRequest) -> str | None:
         published = self.behaviour.published.get(request.chart)
         if request.stage is PullStage.OCI:
-            by_digest = request.version.startswith("sha256:")
-            known = published is None or by_digest or chart_version_of_tag(request.version) in published
-            return request.version if known else None
+            return self._resolve_oci(request, published)
         if request.version in _LATEST:
             return published[-1] if published else _DEFAULT_VERSION
         return request.version if published is None or request.version in published else None
 
-    def _digest(self, request: PullRequest) -> str:
+    def _resolve_oci(self, request: PullRequest, published: Sequence[str] | None) -> str | None:
+        """Return the tag; of a digest the version it was pushed as, empty where that is not known."""
+        wanted = request.version
+        if wanted.startswith("sha256:"):
+            return next((item for item in published or () if self._digest(request, item, by_tag=True) == wanted), "")
+        if is_range(wanted):
+            return newest_within(wanted, published or ())
+        return wanted if published is None or chart_version_of_tag(wanted) in published else None
+
+    def _digest(self, request: PullRequest, version: str, *, by_tag: bool = False) -> str:
         match request.stage:
-            case PullStage.OCI if request.version.startswith("sha256:"):
+            case PullStage.OCI if request.version.startswith("sha256:") and not by_tag:
                 return request.version
             case PullStage.INDEX:
                 return sha256_of(f"{request.url}#{self.behaviour.index_revision}")
             case _:
-                key = f"{request.url}:{request.version}"
+                key = f"{request.url}:{version}"
                 return sha256_of(key + self.behaviour.digest_salts.get(key, ""))
 
     def drift(self, owner: ObjectRef) -> Sequence[str]:

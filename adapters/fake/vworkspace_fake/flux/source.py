@@ -10,6 +10,7 @@ from typing import Final
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import HELM_CHART, HELM_REPOSITORY, OCI_REPOSITORY
 from vworkspace_fake.flux.artifacts import (
+    IMAGE_VERSION,
     chart_failure,
     has_revision,
     index_failure,
@@ -82,9 +83,11 @@ def _fetch_oci(draft: Draft) -> PassStep[FetchResult]:
     draft.unmark(FETCH_FAILED)
     revision = answer.digest if wanted.get("digest") else f"{answer.version}@{answer.digest}"
     if not has_revision(draft.object, revision):
-        yield from rebuild(draft, "NewRevision", f"new revision '{revision}' for '{url.partition('://')[2]}:{version}'")
+        reference = f"@{answer.digest}" if wanted.get("digest") else f":{answer.version}"
+        place = url.partition("://")[2]
+        yield from rebuild(draft, "NewRevision", f"new revision '{revision}' for '{place}{reference}'")
     if not has_revision(draft.object, revision) or _content_config_changed(draft):
-        _store_oci(draft, revision, answer.digest)
+        _store_oci(draft, revision, answer)
     return stored(draft, "Succeeded", f"stored artifact for digest '{revision}'")
 
 
@@ -93,8 +96,11 @@ def _content_config_changed(draft: Draft) -> bool:
     return (draft.spec.get("layerSelector"), draft.spec.get("ignore")) != observed
 
 
-def _store_oci(draft: Draft, revision: str, digest: str) -> None:
-    draft.status["artifact"] = new_artifact(draft.ref, revision, f"{digest}.tar.gz", draft.now)
+def _store_oci(draft: Draft, revision: str, answer: PullAnswer) -> None:
+    artifact = new_artifact(draft.ref, revision, f"{answer.digest}.tar.gz", draft.now)
+    if "@" not in revision and answer.version:
+        artifact["metadata"] = {IMAGE_VERSION: answer.version}
+    draft.status["artifact"] = artifact
     draft.status["url"] = storage_url(draft.ref, "latest.tar.gz")
     for observed, field in (("observedLayerSelector", "layerSelector"), ("observedIgnore", "ignore")):
         draft.status.pop(observed, None)

@@ -1,7 +1,9 @@
 """Chart versions and OCI digests: how Flux names what it pulled."""
 
 import hashlib
+import operator
 import re
+from collections.abc import Iterable
 from typing import Final
 
 # Lenient like the library Flux uses: a leading v and missing minor or patch numbers are accepted.
@@ -9,6 +11,7 @@ _SEMVER: Final = re.compile(
     r"v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?"
     r"(?:-(?P<pre>[0-9A-Za-z.-]+))?(?:\+(?P<meta>[0-9A-Za-z.-]+))?"
 )
+_COMPARED: Final = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq}
 _MAX_RELEASE_NAME: Final = 53
 _SHORT_HASH: Final = 12
 
@@ -21,6 +24,35 @@ def sha256_of(text: str) -> str:
 def is_semver(version: str) -> bool:
     """Whether Flux can read `version` as a semantic version."""
     return _SEMVER.fullmatch(version) is not None
+
+
+def is_range(reference: str) -> bool:
+    """Return whether a reference is a range of versions, such as `>=1.0.0 <2.0.0`."""
+    return reference[:1] in "<>=^~*" and bool(reference)
+
+
+def newest_within(wanted: str, versions: Iterable[str]) -> str | None:
+    """Return the newest version that meets each comparison of a range; None where there is none.
+
+    Raises ValueError for what is no comparison with a version: `^`, `~` and `||` are not simulated.
+    """
+    bounds = [_bound(part) for part in wanted.replace(",", " ").split() if part != "*"]
+    fitting = [item for item in versions if all(_COMPARED[sign](_numbers(item), least) for sign, least in bounds)]
+    return max(fitting, key=_numbers, default=None)
+
+
+def _bound(part: str) -> tuple[str, tuple[int, ...]]:
+    match = re.fullmatch(r"(>=|<=|>|<|=)(.+)", part)
+    if match is None:
+        raise ValueError(f"not simulated: the range {part}")
+    return match[1], _numbers(match[2])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    match = _SEMVER.fullmatch(version)
+    if match is None:
+        raise ValueError(f"invalid chart version {version}")
+    return tuple(int(match[part] or "0") for part in ("major", "minor", "patch"))
 
 
 def chart_version_of_tag(tag: str) -> str:

@@ -14,13 +14,15 @@ _CONFLICTS: Final = 4
 """How many conflicts in a row a patch of the conditions outlives."""
 
 
-def write_difference(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> PassStep[None]:
+def write_difference(
+    ref: ObjectRef, before: Manifest, after: Manifest, now: datetime, *, conditions: bool = True
+) -> PassStep[None]:
     """Write the difference between two states of one object: conditions, then metadata, then the rest of the status.
 
     Each is sent only when something changed. Readers can see Ready=True before the history that belongs to it
-    (facts 6.3). An object that is gone takes no more writes.
+    (facts 6.3). An object that is gone takes no more writes. Without `conditions` those stay as they are.
     """
-    if not (yield from _write_conditions(ref, before, after, now)):
+    if conditions and not (yield from _write_conditions(ref, before, after, now)):
         return
     body = metadata_patch(before, after)
     if body is not None and not (yield from patch_object(ref, body)):

@@ -1,0 +1,39 @@
+"""Scenarios about what ends: the HelmRelease, its source, its namespace."""
+
+from tests.support.flux_scenarios.registry import ready, scenario
+from tests.support.flux_stage import Stage, conditions
+from vworkspace_core.apimachinery.resources import OCI_REPOSITORY
+
+
+@scenario
+def uninstall(stage: Stage) -> None:
+    """The HelmRelease is deleted: the release goes with it."""
+    stage.push("settings", "1.0.0")
+    stage.want("settings", "1.0.0")
+    stage.until(ready("1.0.0"))
+    stage.delete()
+    stage.until_gone()
+
+
+@scenario
+def source_goes_first(stage: Stage) -> None:
+    """The source is deleted before the release: the release stays, then goes without it."""
+    stage.push("settings", "1.0.0")
+    stage.want("settings", "1.0.0")
+    stage.until(ready("1.0.0"))
+    source = stage.desired("settings", "1.0.0").source
+    stage.delete(OCI_REPOSITORY, source.name)
+    stage.until_gone(OCI_REPOSITORY, source.name)
+    stage.annotate(requestedAt="now")
+    stage.until(lambda release: conditions(release).get("Ready", "").startswith("False/"))
+    stage.delete()
+    stage.until_gone()
+
+
+@scenario
+def namespace_is_deleted(stage: Stage) -> None:
+    """The namespace is deleted with everything in it."""
+    stage.push("settings", "1.0.0")
+    stage.want("settings", "1.0.0")
+    stage.until(ready("1.0.0"))
+    stage.end_namespace()
