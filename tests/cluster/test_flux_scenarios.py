@@ -4,13 +4,12 @@ import pytest
 
 from tests.support.flux_real_stage import real_stage
 from tests.support.flux_recordings import recorded
-from tests.support.flux_scenarios import SCENARIOS
-from tests.support.flux_sequence import differences, sequences_of
+from tests.support.flux_scenarios import SCENARIOS, played
+from tests.support.flux_sequence import differences
 from tools.cluster.up import Cluster
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_real_controllers_do_what_was_recorded_of_them_RUN_9(name: str, cluster: Cluster) -> None:
     with real_stage(cluster) as stage:
-        SCENARIOS[name](stage)
-        assert not differences(recorded(name), sequences_of(stage))
+        assert not differences(recorded(name), played(name, stage))

@@ -3,13 +3,13 @@
 import pytest
 
 from tests.support.flux_recordings import recorded
-from tests.support.flux_scenarios import SCENARIOS
-from tests.support.flux_sequence import differences, sequences_of
+from tests.support.flux_scenarios import SCENARIOS, SLOW, played
+from tests.support.flux_sequence import differences
 from tests.support.flux_simulated_stage import SimulatedStage
 
+_NAMES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in SCENARIOS]
 
-@pytest.mark.parametrize("name", SCENARIOS)
+
+@pytest.mark.parametrize("name", _NAMES)
 def test_simulated_flux_does_what_was_recorded_of_the_real_one_RUN_9(name: str) -> None:
-    stage = SimulatedStage()
-    SCENARIOS[name](stage)
-    assert not differences(recorded(name), sequences_of(stage))
+    assert not differences(recorded(name), played(name, SimulatedStage()))

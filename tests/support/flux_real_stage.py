@@ -5,7 +5,7 @@ import secrets
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Final
 from anyio.from_thread import start_blocking_portal
 
 from tests.support.cluster_environment import RIGHTS, apply_printed
-from tests.support.flux_stage import NAME, SHOWN, Holds, Stage
+from tests.support.flux_stage import NAME, SHOWN, Stage
 from tests.support.helm import helm_in
 from tests.support.kube_client import RemoteHands, RemoteRecord
 from tests.support.patience import PATIENCE
@@ -23,7 +23,7 @@ from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, tenant
 from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, CORE_EVENT, HELM_RELEASE, NAMESPACE
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, CORE_EVENT, NAMESPACE
 from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 from vworkspace_kube import KubeApiClient, load_config
@@ -55,7 +55,7 @@ class RealStage(Stage):
 
     @property
     def untrusted(self) -> str:
-        """The listener whose authority nobody has."""
+        """The listener whose authority is not trusted."""
         assert self.cluster.registries is not None
         return f"oci://{self.cluster.registries.untrusted}/{self.namespace}"
 
@@ -90,20 +90,13 @@ class RealStage(Stage):
     def end_namespace(self) -> None:
         """Leave it to the namespace controller."""
         self.delete(NAMESPACE, self.namespace)
-        self._until(lambda: self.find(NAMESPACE, self.namespace) is None, NAMESPACE, self.namespace)
+        self.until_gone(NAMESPACE, self.namespace)
 
-    def until(self, holds: Holds, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
-        """Look again and again."""
-        self._until(lambda: (found := self.find(kind, name)) is not None and holds(found), kind, name)
-
-    def until_gone(self, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
-        """Look again and again."""
-        self._until(lambda: self.find(kind, name) is None, kind, name)
-
-    def _until(self, holds: Any, kind: Kind, name: str) -> None:
+    def wait(self, holds: Callable[[], bool], shown: Callable[[], object]) -> None:
+        """Ask again and again."""
         limit = time.monotonic() + PATIENCE
         while not holds():
-            assert time.monotonic() < limit, f"not within {PATIENCE} s: {self.find(kind, name)}"
+            assert time.monotonic() < limit, f"not within {PATIENCE} s: {shown()}"
             time.sleep(_LOOK)
 
     def pause(self, seconds: float) -> None:

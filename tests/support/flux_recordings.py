@@ -43,16 +43,14 @@ def write(name: str, objects: Sequences, versions: dict[str, str]) -> None:
 def main(names: Sequence[str]) -> None:
     """Record scenarios."""
     from tests.support.flux_real_stage import real_stage
-    from tests.support.flux_scenarios import SCENARIOS
-    from tests.support.flux_sequence import sequences_of
+    from tests.support.flux_scenarios import SCENARIOS, played
     from tools.cluster.pins import read_pins
     from tools.cluster.up import VARIABLE, Cluster
 
     cluster, pins = Cluster.load(Path(os.environ[VARIABLE])), read_pins()
     for name in names or SCENARIOS:
         with real_stage(cluster) as stage:
-            SCENARIOS[name](stage)
-            write(name, sequences_of(stage), {pin: pins[pin].version for pin in _PINS})
+            write(name, played(name, stage), {pin: pins[pin].version for pin in _PINS})
             print(name, flush=True)
 
 

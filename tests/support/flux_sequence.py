@@ -11,7 +11,7 @@ from typing import Any, Final
 from tests.support.flux_stage import SHOWN, Stage
 from vworkspace_core.apimachinery.manifest import Manifest
 
-__all__ = ["Sequences", "differences", "sequences_of"]
+__all__ = ["Sequences", "differences", "ends_of", "sequences_of"]
 
 Sequences = dict[str, list[dict[str, Any]]]
 """What each object went through, by kind and name."""
@@ -57,6 +57,20 @@ def sequences_of(stage: Stage) -> Sequences:
             sequences.setdefault(key, []).append(_changes(states[-1], state))
             states.append(state)
     return sequences
+
+
+def ends_of(stage: Stage) -> Sequences:
+    """Return how many objects of each kind ended in which state, for scenarios with many ways to the same end."""
+    last = {(kind, manifest["metadata"]["name"]): manifest for kind, manifest in stage.states() if kind in SHOWN}
+    ends: Sequences = {}
+    for (kind, _), manifest in last.items():
+        state, known = _replaced(_state(manifest), stage), ends.setdefault(kind.kind, [])
+        same = next((item for item in known if {**item, "objects": 0} == {**state, "objects": 0}), None)
+        if same is None:
+            known.append({"objects": 1, **state})
+        else:
+            same["objects"] += 1
+    return ends
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

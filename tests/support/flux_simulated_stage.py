@@ -1,19 +1,25 @@
 """A stage with the simulated Flux on the embedded API server, under a clock set by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 import attrs
 
-from tests.support.flux_stage import NAME, SHOWN, Holds, Stage
+from tests.support.flux_stage import NAME, SHOWN, Stage
 from tests.support.kube_client import InProcessHands, InProcessRecord
 from tests.support.passing_time import go_on
 from tools.cluster.charts import NAMES
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.manifest import Kind
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, SECRET
+from vworkspace_core.apimachinery.resources import (
+    CUSTOM_RESOURCE_DEFINITION,
+    HELM_RELEASE,
+    NAMESPACE,
+    OCI_REPOSITORY,
+    SECRET,
+)
 from vworkspace_core.ports import WatchEvent
 from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.flux import FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule
@@ -50,17 +56,17 @@ class SimulatedStage(Stage):
 
     @property
     def oci(self) -> str:
-        """A registry that nobody asks."""
+        """A registry of the script."""
         return "oci://registry.example.com/org"
 
     @property
     def http(self) -> str:
-        """A repository that nobody asks."""
+        """A repository of the script."""
         return "https://charts.example.com/org"
 
     @property
     def untrusted(self) -> str:
-        """A registry that nobody asks."""
+        """A registry of the script."""
         return "oci://untrusted.example.com/org"
 
     def push(self, chart: str, version: str, **values: Any) -> None:
@@ -115,24 +121,24 @@ class SimulatedStage(Stage):
         self._clock.advance(1)
 
     def end_namespace(self) -> None:
-        """Play the namespace controller."""
-        raise NotImplementedError
+        """Play the namespace controller, which takes the account of the release before the release."""
+        missing = frozenset({f"{_PLACE}/vworkspace-release"})
+        self._flux.behaviour = attrs.evolve(self._flux.behaviour, missing_service_accounts=missing)
+        for kind in (SECRET, HELM_RELEASE, OCI_REPOSITORY):
+            for item in self._list(kind):
+                self.delete(kind, item["metadata"]["name"])
+        self.wait(
+            lambda: not (self._list(HELM_RELEASE) or self._list(OCI_REPOSITORY)), lambda: self._list(HELM_RELEASE)
+        )
 
-    def until(self, holds: Holds, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
+    def wait(self, holds: Callable[[], bool], shown: Callable[[], object]) -> None:
         """Let time pass."""
-        self._until(lambda: (found := self.find(kind, name)) is not None and holds(found), kind, name)
-
-    def until_gone(self, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
-        """Let time pass."""
-        self._until(lambda: self.find(kind, name) is None, kind, name)
-
-    def _until(self, holds: Any, kind: Kind, name: str) -> None:
         limit = self._clock.now() + _LONGEST
         self._flux.tick(self._clock.now())
         while not holds():
             following = self._flux.next_wake_up()
-            assert following is not None, f"nothing more happens: {self.find(kind, name)} {self._flux.errors}"
-            assert following <= limit, f"not within {_LONGEST}: {self.find(kind, name)} {self._flux.errors}"
+            assert following is not None, f"nothing more happens: {shown()} {self._flux.errors}"
+            assert following <= limit, f"not within {_LONGEST}: {shown()} {self._flux.errors}"
             self._clock.advance(max(0.0, (following - self._clock.now()).total_seconds()))
             self._flux.tick(self._clock.now())
 
@@ -147,8 +153,8 @@ class SimulatedStage(Stage):
         return self._seen
 
 
-def _unavailable(message: str, **matching: str) -> SourceRule:
-    return SourceRule(SourceOutcome(SourceFault.UNAVAILABLE, message), **matching)
+def _unavailable(message: str, *, url: str | None = None, chart: str | None = None) -> SourceRule:
+    return SourceRule(SourceOutcome(SourceFault.UNAVAILABLE, message), url=url, chart=chart)
 
 
 def _rules(chart: str, version: str, values: dict[str, Any]) -> list[ReleaseRule]:

@@ -6,6 +6,7 @@ gets to read. `flux_scenarios` has the scenarios, `flux_sequence` says which par
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -94,8 +95,7 @@ class Stage(ABC):
         The HelmRelease comes when its source has been looked at: which controller is faster is no part of a scenario.
         With another `name` it is another HelmRelease, of the same release where `patch` does not say otherwise.
         """
-        desired = self.desired(chart, version, url=url, **spec)
-        for apply in desired.applies:
+        for apply in self.desired(chart, version, url=url, **spec).applies:
             manifest = self._without_owner(apply.manifest)
             if apply.kind == HELM_RELEASE:
                 manifest["spec"] = merge_patch(manifest["spec"], patch)
@@ -103,6 +103,14 @@ class Stage(ABC):
             self.apply(manifest, apply.kind)
             if apply.kind in (OCI_REPOSITORY, HELM_REPOSITORY):
                 self.until(_is_looked_at, apply.kind, apply.ref.name)
+
+    def want_many(self, chart: str, version: str, count: int) -> None:
+        """Apply what the operator makes of that many instances, without waiting for any."""
+        for number in range(count):
+            name = f"{NAME}-{number:03}"
+            self.names[name] = "<release>"
+            for apply in self.desired(chart, version, name=name).applies:
+                self.apply(self._without_owner(apply.manifest), apply.kind)
 
     def refer(self, chart: str, version: str, **reference: str) -> None:
         """Change what the source of a chart and version refers to: `tag`, `digest` or `semver`."""
@@ -114,15 +122,17 @@ class Stage(ABC):
         asked = {"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": "now"}}}
         self.patch(asked, OCI_REPOSITORY, self.desired(chart, version).source.name)
 
-    def desired(self, chart: str, version: str, *, url: str = "", **spec: Any) -> DesiredObjects:
+    def desired(self, chart: str, version: str, *, url: str = "", name: str = NAME, **spec: Any) -> DesiredObjects:
         """Return what the operator makes of it."""
         place = url or self.oci
         kind = "oci" if place.startswith("oci://") else "helm"
         source = {"sourceType": kind, "url": place, "name": chart, "version": version, **spec.pop("chart_more", {})}
         metadata = {"uid": "0" * 8, "generation": 1}
-        manifest = instance_manifest(NAME, self.namespace, chart=source, metadata=metadata, **spec)
+        manifest = instance_manifest(name, self.namespace, chart=source, metadata=metadata, **spec)
         desired = desired_objects(read_application_instance(manifest), None, {}, _SETTINGS)
-        self.names[desired.source.name] = f"source-of-{chart}-{version}" if kind == "oci" else "repository"
+        # Before the release's name, which it begins with.
+        meaning = f"source-of-{chart}-{version}" if kind == "oci" else "repository"
+        self.names = {desired.source.name: meaning, **self.names}
         return desired
 
     @staticmethod
@@ -169,9 +179,11 @@ class Stage(ABC):
 
     def delete_storage(self) -> None:
         """Delete the Secrets in which Helm keeps releases, by hand."""
-        page = self.hands.do(lambda api: api.list(SECRET, namespace=self.namespace, label_selector="owner=helm"))
-        for secret in page.items:
+        for secret in self._list(SECRET, "owner=helm"):
             self.delete(SECRET, secret["metadata"]["name"])
+
+    def _list(self, kind: Kind, selector: str = "") -> Sequence[Manifest]:
+        return self.hands.do(lambda api: api.list(kind, namespace=self.namespace, label_selector=selector)).items
 
     # --- what goes wrong ---------------------------------------------------------------------------------------------
 
@@ -185,9 +197,27 @@ class Stage(ABC):
 
     # --- waits -------------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def until(self, holds: Holds, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
         """Wait until an object that is there satisfies that. Raises AssertionError with its status when it does not."""
+        shown = partial(self.find, kind, name)
+        self.wait(lambda: (found := shown()) is not None and holds(found), shown)
+
+    def until_gone(self, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
+        """Wait until there is no such object."""
+        shown = partial(self.find, kind, name)
+        self.wait(lambda: shown() is None, shown)
+
+    def until_all(self, holds: Holds, count: int) -> None:
+        """Wait until that many HelmReleases satisfy that."""
+
+        def counted() -> int:
+            return sum(map(holds, self._list(HELM_RELEASE)))
+
+        self.wait(lambda: counted() == count, counted)
+
+    @abstractmethod
+    def wait(self, holds: Callable[[], bool], shown: Callable[[], object]) -> None:
+        """Wait until that is so. Raises AssertionError with what is `shown` when it is not so within the patience."""
 
     def until_failed_again(self, kind: Kind) -> None:
         """Wait until the only object of a kind was Ready=False, something else, and Ready=False again."""
@@ -199,10 +229,6 @@ class Stage(ABC):
 
     def _states_of(self, kind: Kind) -> list[Manifest]:
         return [state for found, state in self.states() if found == kind]
-
-    @abstractmethod
-    def until_gone(self, kind: Kind = HELM_RELEASE, name: str = NAME) -> None:
-        """Wait until there is no such object."""
 
     @abstractmethod
     def pause(self, seconds: float) -> None:

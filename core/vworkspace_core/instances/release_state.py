@@ -148,11 +148,20 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
     back = observed.condition("Remediated").get("reason") == "RollbackSucceeded"
     return ClassifiedRelease(
         ReleaseState.ROLLED_BACK if back else ReleaseState.STALLED,
-        # After a rollback Ready has the rollback's message; the failure's own is in Released.
-        message_of(observed.condition("Released")) or message_of(condition),
+        _why_stalled(observed.condition("Released"), condition),
         released_before=was_released(observed.status),
         stalled_reason=str(condition.get("reason") or "RetriesExceeded"),
     )
+
+
+def _why_stalled(released: Mapping[str, Any], stalled: Mapping[str, Any]) -> str:
+    """Return the failure, which Released has (Ready has the rollback's message), and why nothing undid it."""
+    if stalled.get("reason") in _NEVER_ATTEMPTED:
+        return message_of(stalled)  # Released speaks of the release before
+    failure = message_of(released)
+    if not failure or stalled.get("reason") != "MissingRollbackTarget":
+        return failure or message_of(stalled)
+    return f"{failure}. Nothing was rolled back: {message_of(stalled)}"
 
 
 def _failed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:

@@ -5,8 +5,8 @@ Each topic is a module. A docstring says what a scenario is about; its name is t
 """
 
 from tests.support.flux_scenarios import charts, drift, ends, interruptions, owners, sources, upgrades, values
-from tests.support.flux_scenarios.registry import SCENARIOS, Scenario
+from tests.support.flux_scenarios.registry import BY_THEIR_END, SCENARIOS, SLOW, Scenario, played
 
-__all__ = ["SCENARIOS", "TOPICS", "Scenario"]
+__all__ = ["BY_THEIR_END", "SCENARIOS", "SLOW", "TOPICS", "Scenario", "played"]
 
 TOPICS = (sources, charts, values, upgrades, interruptions, drift, owners, ends)

@@ -1,6 +1,6 @@
 """Scenarios about what ends: the HelmRelease, its source, its namespace."""
 
-from tests.support.flux_scenarios.registry import ready, scenario
+from tests.support.flux_scenarios.registry import ready, scenario, scenario_by_its_end
 from tests.support.flux_stage import Stage, conditions
 from vworkspace_core.apimachinery.resources import OCI_REPOSITORY
 
@@ -30,9 +30,9 @@ def source_goes_first(stage: Stage) -> None:
     stage.until_gone()
 
 
-@scenario
+@scenario_by_its_end
 def namespace_is_deleted(stage: Stage) -> None:
-    """The namespace is deleted with everything in it."""
+    """The namespace is deleted: its controller chooses whether the release or its account goes first; all goes."""
     stage.push("settings", "1.0.0")
     stage.want("settings", "1.0.0")
     stage.until(ready("1.0.0"))

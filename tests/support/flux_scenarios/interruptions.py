@@ -1,8 +1,9 @@
 """Scenarios about an upgrade that is interrupted."""
 
 from tests.support.flux_scenarios.registry import ready, scenario
-from tests.support.flux_stage import Holds, Stage, is_stalled
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
+from tests.support.flux_stage import Stage, is_stalled
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.resources import SECRET
 
 
 @scenario
@@ -44,21 +45,25 @@ def another_version_while_it_upgrades(stage: Stage) -> None:
 
 @scenario
 def killed_while_it_upgrades(stage: Stage) -> None:
-    """helm-controller is killed in the middle of an upgrade: the release is left `pending-upgrade`."""
+    """helm-controller is killed in the middle of an upgrade that fails; another version is the way out."""
     _upgrade_under_way(stage)
     stage.kill_helm_controller()
     stage.until(is_stalled)
+    stage.push("web", "1.2.0")
+    stage.want("web", "1.2.0")
+    stage.until(ready("1.2.0"))
 
 
 @scenario
 def killed_while_it_installs(stage: Stage) -> None:
-    """helm-controller is killed in the middle of an install: the release is left `pending-install`."""
+    """helm-controller is killed in the middle of an install that fails; asked to reset it tries again."""
     stage.push("web", "1.0.0", pod="never-ready")
     stage.want("web", "1.0.0", patch={"install": {"timeout": "8s", "remediation": {"retries": 0}}})
-    stage.until(_is_running("install"))
-    stage.pause(2)
+    stage.until(_is_stored, SECRET, "sh.helm.release.v1.shop.v1")
     stage.kill_helm_controller()
     stage.until(is_stalled)
+    stage.annotate(requestedAt="now", resetAt="now")
+    stage.until(lambda release: release["status"].get("lastHandledReconcileAt") == "now" and is_stalled(release))
 
 
 def _upgrade_under_way(stage: Stage) -> None:
@@ -68,16 +73,12 @@ def _upgrade_under_way(stage: Stage) -> None:
     stage.want("web", "1.0.0")
     stage.until(ready("1.0.0"))
     stage.want("web", "1.1.0", patch={"upgrade": {"timeout": "8s"}})
-    stage.until(_is_running("upgrade"))
-    stage.pause(2)
+    stage.until(_is_stored, SECRET, "sh.helm.release.v1.shop.v2")
 
 
-def _is_running(action: str) -> Holds:
-    def holds(release: Manifest) -> bool:
-        messages = [item["message"] for item in get_path(release, "status", "conditions") or ()]
-        return any(message.startswith(f"Running '{action}' action") for message in messages)
-
-    return holds
+def _is_stored(release: Manifest) -> bool:
+    """Say whether Helm has begun: what is killed before leaves no trace."""
+    return str(release["metadata"]["labels"]["status"]).startswith("pending-")
 
 
 def _has_observed(release: Manifest) -> bool:

@@ -1,4 +1,4 @@
-"""Scenarios about who owns a release: Helm alone, two HelmReleases, nobody any more."""
+"""Scenarios about what owns a release: Helm alone, two HelmReleases, storage that is gone."""
 
 from tests.support.flux_scenarios.registry import ready, scenario
 from tests.support.flux_stage import Holds, Stage, is_ready
@@ -27,7 +27,7 @@ def storage_is_deleted(stage: Stage) -> None:
 
 @scenario
 def storage_is_deleted_before_an_uninstall(stage: Stage) -> None:
-    """Helm's Secrets are deleted by hand, then the HelmRelease: it goes, and takes it that the release is gone."""
+    """Helm's Secrets are deleted by hand, then the HelmRelease: it goes, as for a release that is gone."""
     stage.push("settings", "1.0.0")
     stage.want("settings", "1.0.0")
     stage.until(ready("1.0.0"))
@@ -38,7 +38,7 @@ def storage_is_deleted_before_an_uninstall(stage: Stage) -> None:
 
 @scenario
 def two_helm_releases_of_one_release(stage: Stage) -> None:
-    """Two HelmReleases that name one release: whoever acts last has it, and the deletion of one takes it from both."""
+    """Two HelmReleases that name one release: the last to act has it, and the deletion of one takes it from both."""
     stage.push("settings", "1.0.0")
     stage.want("settings", "1.0.0")
     stage.until(ready("1.0.0"))

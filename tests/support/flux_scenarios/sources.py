@@ -1,6 +1,6 @@
 """Scenarios about where a chart comes from: registries, tags, certificates."""
 
-from tests.support.flux_scenarios.registry import ready, scenario
+from tests.support.flux_scenarios.registry import ready, scenario, scenario_by_its_end
 from tests.support.flux_stage import Stage, conditions, is_ready
 from vworkspace_core.apimachinery.resources import OCI_REPOSITORY
 
@@ -90,3 +90,11 @@ def certificate_is_not_trusted(stage: Stage) -> None:
     stage.push("web", "1.0.0")
     stage.want("web", "1.0.0", url=stage.untrusted)
     stage.until_failed_again(OCI_REPOSITORY)
+
+
+@scenario_by_its_end
+def hundred_releases(stage: Stage) -> None:
+    """A hundred releases at once, each with its source, at the concurrency that Flux ships."""
+    stage.push("settings", "1.0.0")
+    stage.want_many("settings", "1.0.0", 100)
+    stage.until_all(ready("1.0.0"), 100)

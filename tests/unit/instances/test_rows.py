@@ -122,6 +122,30 @@ def test_row_3_stalled_and_ours(remediated: list[dict[str, Any]], reason: str) -
     assert message_of(decision, "Ready") == UPGRADE_FAILED
 
 
+def test_row_3_a_failed_upgrade_that_could_not_be_rolled_back_says_so_REC_5() -> None:
+    """Recorded in killed_while_it_upgrades: helm-controller was killed, forgot the history, and upgraded again."""
+    status = failed_upgrade()
+    missing = "Failed to perform remediation: missing target release for rollback: cannot remediate failed release"
+    status["conditions"].append(flux_condition("Stalled", TRUE, "MissingRollbackTarget", missing))
+
+    decision = scene(status).decide()
+
+    assert conditions_of(decision)["Stalled"] == (TRUE, "MissingRollbackTarget")
+    assert message_of(decision, "Ready") == f"{UPGRADE_FAILED}. Nothing was rolled back: {missing}"
+
+
+def test_row_3_what_kept_flux_from_any_attempt_is_said_and_not_the_success_before_REC_5() -> None:
+    status = deployed()
+    status["conditions"].append(
+        flux_condition("Stalled", TRUE, "AccessDenied", "cross-namespace references are blocked")
+    )
+
+    decision = scene(status).decide()
+
+    assert conditions_of(decision)["Stalled"] == (TRUE, "AccessDenied")
+    assert message_of(decision, "Ready") == "cross-namespace references are blocked"
+
+
 def test_row_3_stalled_from_the_previous_attempt_is_progress() -> None:
     status = failed_upgrade(version="6.5.9", digest=OLD_DIGEST)
     status["conditions"].append(flux_condition("Stalled", TRUE, "RetriesExceeded", "gave up"))
