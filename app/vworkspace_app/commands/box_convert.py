@@ -35,8 +35,9 @@ class Written:
 
 @attrs.frozen
 class ConvertedFile:
-    """The outcome of converting a file: the files to write, a line for each thing that could not be converted, and the
-    problems that `box check` finds in the rest.
+    """The outcome of converting a file.
+
+    The files to write, a line for each thing that could not be converted, and what `box check` finds in the files.
     """
 
     boxes: int

@@ -34,8 +34,9 @@ class BoxTestRequest:
 
 
 def try_box(request: BoxTestRequest) -> tuple[str, bool]:
-    """Run scenarios and laws; return the report and whether all held. Raises CommandError for files it cannot
-    understand.
+    """Run scenarios and laws; return the report and whether all held.
+
+    Raises CommandError for files that it cannot understand.
     """
     crds = list(further_crds(request.crds))
     (box,) = runnable([load_box(request.file, crds)])

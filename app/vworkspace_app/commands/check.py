@@ -42,8 +42,9 @@ class CheckOptions:
 
 
 def run_check(options: CheckOptions) -> int:
-    """Print every finding as it is made; return the exit status. Raises CommandError if the cluster cannot be
-    inspected.
+    """Print every finding as it is made; return the exit status.
+
+    Raises CommandError if the cluster cannot be inspected.
     """
     findings = at_cluster(options.kubeconfig, partial(_run, options))
     if options.form is not None:

@@ -48,8 +48,7 @@ def render_manifests(
     namespaces: Sequence[str] = (),
     account: str = "",
 ) -> str:
-    """Return the CRDs, or the objects that the gated `namespaces` need, or else the operator; with `rbac_only` only
-    roles.
+    """Return the CRDs, or the needs of the gated `namespaces`, or else the operator; with `rbac_only` only roles.
 
     Raises CommandError.
     """

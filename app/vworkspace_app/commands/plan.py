@@ -104,8 +104,9 @@ def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, col
 
 
 def _decided(question: _Question) -> tuple[Decision, Decision]:
-    """Return the decision, and that of a later pass: creates once an intent is recorded (OPS-1), deletes of replaced
-    objects.
+    """Return the decision, and that of a later pass.
+
+    The later pass creates once an intent is recorded (OPS-1), and deletes replaced objects.
     """
     if question.ref.kind != OPERATION:
         return _of_instance(question)

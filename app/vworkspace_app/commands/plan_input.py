@@ -84,8 +84,9 @@ class Given:
 
     @classmethod
     def of(cls, documents: Sequence[Manifest], now: str) -> "Given":
-        """Read the documents as stored objects, with a note for each of an unknown kind. `now` fills in missing
-        creation times.
+        """Read the documents as stored objects, and print a note for each of an unknown kind.
+
+        `now` fills in missing creation times.
         """
         objects: dict[ObjectRef, Manifest] = {}
         for manifest in documents:

@@ -16,9 +16,7 @@ _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceV
 
 
 def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
-    """Return the decision, and that of a later pass: creates once an intent is recorded (OPS-1), deletes of replaced
-    objects.
-    """
+    """Return the decision, and the creates and deletes of a later pass (OPS-1) under `then`."""
     later = as_data(Decision(creates=afterwards.creates, deletes=afterwards.deletes))
     return {**as_data(decision), **({"then": later} if later else {})}
 

@@ -52,8 +52,9 @@ SITE: Final[ContextVar[Site]] = ContextVar("site")
 
 
 def at_cluster(kubeconfig: Path | None, work: Work[T], *, status: int = FAILURE) -> T:
-    """Run `work` on a connection. Raises CommandError with `status` for an error of the cluster, or if there is no
-    cluster.
+    """Run `work` on a connection.
+
+    Raises CommandError with `status` for an error of the cluster, or if there is no cluster.
     """
     try:
         return SITE.get(_OUTSIDE).run(kubeconfig, work)

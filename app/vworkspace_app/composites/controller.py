@@ -92,7 +92,9 @@ class CompositeController:
 
     async def _observe(self, parent: Parent) -> Snapshot:
         """Return the snapshot from the caches; for a parent being deleted from live reads, since a cache may be
-        outdated. What belongs to an account is read live, as that account.
+        outdated.
+
+        What belongs to an account is read live, as that account.
         """
         account = self.composite.account_of(parent)
         if self.composite.impersonates and account is None:

@@ -39,10 +39,11 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class CompositeOptions:
-    """Options of all composites. `random` gives numbers in [0, 1) for jitter, `observer` makes the observer of each
-    controller, `entropy` generates secrets.
+    """Options of all composites.
 
-    Each of several shards reconciles the objects in its own namespaces. With `namespaces` only these are watched.
+    `random` gives numbers in [0, 1) for jitter, `observer` makes the observer of each controller, `entropy` generates
+    secrets. Each of several shards reconciles the objects in its own namespaces. With `namespaces` only these are
+    watched.
     """
 
     random: Callable[[], float]

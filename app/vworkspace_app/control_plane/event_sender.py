@@ -233,9 +233,7 @@ class EventSender:
         self._continue()
 
     def _conditions_now(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the events of a snapshot as they are sent, a batch at a time: all at once would be as large as the
-        objects.
-        """
+        """Yield a snapshot's events as they are sent, a batch at a time: together they are as large as the objects."""
         for live in self._objects():
             now = self._clock.now()
             yield from condition_events({}, live, now)

@@ -82,7 +82,7 @@ class LoggingObserver:
             (_log.warning if is_new else _log.debug)("reconcile failed", error=str(done.error), **fields)
 
     def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
-        """Log a crash; its traceback only once for each object and place, so that a lasting defect does not flood the
+        """Log a crash, with its traceback once for each object and place, so that a lasting defect does not flood the
         log.
         """
         what = f"{type(done.error).__name__} {_place(done.error)}"

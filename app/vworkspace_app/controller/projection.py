@@ -10,8 +10,7 @@ from vworkspace_core.controller.informer.store import without_managed_fields
 def projected(
     paths: Iterable[tuple[str, ...]], identity: Collection[str] | None = None
 ) -> Callable[[Manifest], Manifest]:
-    """Return a function that keeps only the fields at `paths` (an empty path: all) and the metadata named by
-    `identity`.
+    """Return a function that keeps only the fields at `paths` (an empty path: all) and the metadata of `identity`.
 
     An `identity` of None keeps all metadata except managedFields.
     """

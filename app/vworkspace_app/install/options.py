@@ -26,9 +26,7 @@ HEALTH_PORT: Final = 8080
 """The port of metrics and probes."""
 
 INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
-"""The labels by which Services, budgets and policies select the pods; immutable in a Deployment, so without the
-version.
-"""
+"""The labels by which Services, budgets and policies select the pods; a Deployment's are immutable: no version."""
 
 COMPONENT: Final = "app.kubernetes.io/component"
 """The label that distinguishes parts of one installation."""

@@ -138,7 +138,7 @@ class InstanceController:
         return self._in_force
 
     def _policy(self) -> Policy:
-        """Return the policy that the Cluster objects of this cluster's id define together (RES-3); without one, all is
+        """Return the joint policy of the Cluster objects of this cluster's id (RES-3); without one, everything is
         allowed.
         """
         clusters = self.informers.store(CLUSTER)
@@ -194,9 +194,7 @@ class InstanceController:
         return release_request(instance, operations_on(target, upgrades, self.settings.cluster_id))
 
     async def _with_strangers(self, instance: ApplicationInstance, observed: InstanceObserved) -> InstanceObserved:
-        """Return the snapshot with foreign objects: only our own ConfigMaps are cached, so names are looked up live
-        (REC-4).
-        """
+        """Return the snapshot with foreign objects, which are read live: only our own ConfigMaps are cached (REC-4)."""
         objects = dict(observed.objects)
         for ref in watched_refs(instance, observed.override):
             if ref.kind == CONFIG_MAP and ref not in objects:

@@ -321,8 +321,8 @@ class Manager:
     def _driver(
         self, name: str, reconcile: Reconcile, queue: WorkQueue[ObjectRef] | None = None, *, workers: int | None = None
     ) -> WorkerPool:
-        """Return a worker pool for the controller `name`, which sees its own writes in the caches; the caller has to
-        run it.
+        """Return a worker pool for the controller `name`, which sees its writes in the caches; the caller has to run
+        it.
         """
         return WorkerPool(
             reconcile,

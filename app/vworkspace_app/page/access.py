@@ -96,9 +96,7 @@ class TokenAccess:
         self._reviews, self._ask = reviews, OtherLoop()
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return None, or a response: 401 for an unknown token, 403 for no right, 429 for too many tries, 503 without a
-        verdict.
-        """
+        """Return None, or 401 for an unknown token, 403 for no right, 429 for too many tries, 503 without a verdict."""
         token = _token(request.headers.get("authorization", ""))
         if not may_be_token(token, time.time()):
             return PlainTextResponse("show a token of the cluster\n", 401, headers=_ASK)

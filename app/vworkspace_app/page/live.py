@@ -61,9 +61,7 @@ class Followers:
         return len(self._followers)
 
     def has_room(self, address: str) -> bool:
-        """Return whether one more follower from an address has room: if the site is full, only an address with fewer
-        has.
-        """
+        """Return whether one more follower from an address has room; in a full site, only an address with fewer has."""
         if len(self._followers) < self._most:
             return True
         counts = Counter(follower.address for follower in self._followers)

@@ -27,9 +27,7 @@ _FLOAT_PATTERN = re.compile(
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
 _DEEPEST = 100
-"""The maximum nesting of mappings and lists; libyaml has no limit, and beyond some 50,000 levels it crashes the
-process.
-"""
+"""The maximum nesting of mappings and lists; libyaml has no limit, and crashes the process at some 50,000."""
 _MOST_VALUES = 20_000
 """The maximum number of scalars, mappings and lists in a text from the cluster; each costs more than its characters."""
 _LONGEST_NUMBER = 80

@@ -330,9 +330,7 @@ class ControllerPasses:
     # --- reporting ------------------------------------------------------------------------------------------
 
     async def _write_status(self, work: _Pass, came: Following, outcome: CallOutcome) -> None:
-        """Write the status on the newest copy of the same object, so that an edit does not lose the outcome of the
-        call.
-        """
+        """Write the status on the newest copy of the object, so that an edit does not lose the outcome of the call."""
         generation = int(metadata(work.manifest).get("generation") or 0)
         result = outcome.result if isinstance(outcome, Returned) else None
         for last in (*(False,) * (_MOST_TRIES - 1), True):

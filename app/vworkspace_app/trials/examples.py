@@ -62,9 +62,7 @@ class Examples:
         return self._body().get("spec", {})
 
     def changed(self, old: Manifest) -> Manifest:
-        """Return the object as a user might change it: some fields drawn again, added or left out, as far as rules
-        allow.
-        """
+        """Return the object as a user might change it: some fields drawn again, added or left out, as rules allow."""
         new = old
         for _ in range(self.choose.whole(1, 3)):
             changed = self._changed(self.schema, new, 0)

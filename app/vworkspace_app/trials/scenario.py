@@ -234,9 +234,7 @@ class _Play:
             raise Unexpected(f"{step.place}: {self.world.ref(wanted)}: {problem}")
 
     def _fault(self, step: Step) -> None:
-        """Apply `{server: away}`, `{server: calm}`, `{of: Deployment/shop, pods: stall}`, or `none` for no fault at
-        all.
-        """
+        """Apply `{server: away}`, `{server: calm}`, `{of: Deployment/shop, pods: stall}`, or `none` for no fault."""
         match step.value:
             case "none":
                 self.rules, self.world.faults.schedule = [], calm
