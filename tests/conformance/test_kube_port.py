@@ -90,7 +90,10 @@ async def listing_metadata_alone(on: Examined) -> None:
         page = await on.api.list(PROBE, namespace=on.namespace, limit=limit, metadata_only=True)
         expected = [{key: item[key] for key in ("apiVersion", "kind", "metadata")} for item in whole.items]
         assert page.items == expected[: limit or None]
+        one = await on.api.get(on.ref("a"), metadata_only=True)
+        assert one == expected[0]
     await refused(on.api.list(ABSENT, metadata_only=True), KindMissing)
+    await refused(on.api.get(on.ref("d"), metadata_only=True), NotFound)
 
 
 async def creating(on: Examined) -> None:
@@ -262,6 +265,19 @@ async def watching(on: Examined) -> None:
     assert versions == sorted(set(versions))
 
 
+async def watching_metadata_alone(on: Examined) -> None:
+    page = await on.api.list(PROBE, namespace=on.namespace)
+    await on.apply(on.probe("a", size=1))
+    await on.apply(on.probe("a", size=2))
+    whole = await on.api.get(on.ref("a"))
+    await on.api.delete(on.ref("a"))
+    events = await _events(on, page.resource_version, metadata_only=True)
+    changes = [event for event in events if event.type is not WatchEventType.BOOKMARK]
+    assert [event.type.value for event in changes] == ["ADDED", "MODIFIED", "DELETED"]
+    assert changes[1].object == {key: whole[key] for key in ("apiVersion", "kind", "metadata")}
+    assert {tuple(sorted(event.object)) for event in events} == {("apiVersion", "kind", "metadata")}
+
+
 async def watching_from_nothing(on: Examined) -> None:
     await on.apply(on.probe("a", size=1))
     events = await _events(on, "")
@@ -271,8 +287,10 @@ async def watching_from_nothing(on: Examined) -> None:
     ]
 
 
-async def _events(on: Examined, version: str) -> list[WatchEvent]:
-    watch = on.api.watch(PROBE, namespace=on.namespace, resource_version=version, timeout_seconds=1)
+async def _events(on: Examined, version: str, *, metadata_only: bool = False) -> list[WatchEvent]:
+    watch = on.api.watch(
+        PROBE, namespace=on.namespace, resource_version=version, timeout_seconds=1, metadata_only=metadata_only
+    )
     return [event async for event in watch]
 
 
@@ -313,6 +331,7 @@ CHECKS: list[Check] = [
     secrets_in_refusals,
     watching,
     watching_from_nothing,
+    watching_metadata_alone,
     continuing_with_nonsense,
     positions_from_before_the_history,
 ]

@@ -66,10 +66,11 @@ class InProcessKube:
         api._identity = Identity(f"system:serviceaccount:{account.namespace}:{account.name}")
         return api
 
-    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
+    async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:
         """Read one object. `resource_version` is ignored, because there is no cache that could be stale."""
         with self._errors("get", ref.kind, ref):
-            return self.server.get(self._at(ref), self.caller).object()
+            manifest = self.server.get(self._at(ref), self.caller).object()
+        return _without_content(manifest) if metadata_only else manifest
 
     async def list(
         self,

@@ -108,9 +108,11 @@ class KubeApiClient:
             await self._requests.close()
             await self._watches.close()
 
-    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
+    async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:
         """Read one object."""
-        return await self._object(object_request("GET", "get", ref, params={"resourceVersion": resource_version}))
+        accept = METADATA_OF_EACH if metadata_only else ""
+        request = object_request("GET", "get", ref, params={"resourceVersion": resource_version}, accept=accept)
+        return object_of(request.info, await self._send(request), metadata_only=metadata_only)
 
     async def list(
         self,

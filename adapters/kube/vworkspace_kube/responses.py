@@ -17,9 +17,11 @@ from vworkspace_kube.errors import RequestInfo
 _EXCERPT = 80
 
 
-def object_of(info: RequestInfo, body: bytes, *, dry_run: bool = False) -> dict[str, Any]:
+def object_of(info: RequestInfo, body: bytes, *, dry_run: bool = False, metadata_only: bool = False) -> dict[str, Any]:
     """Return the requested object. Raises Unavailable for any other answer."""
     manifest = _decoded(info, body)
+    if metadata_only and (problem := typed_again(info, manifest)):
+        raise not_the_server(info, problem)
     if problem := why_foreign(info, manifest, versioned=not dry_run):
         raise not_the_server(info, problem)
     return manifest

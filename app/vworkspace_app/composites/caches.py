@@ -9,7 +9,7 @@ from vworkspace_app.controller.informer import InformerRunner
 from vworkspace_app.controller.projection import projected
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
-from vworkspace_core.composites.composite import Composite, External
+from vworkspace_core.composites.composite import Composite, External, SecretUse, wants_metadata
 from vworkspace_core.composites.remedies import remedy
 from vworkspace_core.controller.informer.outline import HELD_WHOLE
 from vworkspace_core.controller.informer.store import ObjectStore, without_managed_fields
@@ -83,7 +83,9 @@ def informers_of(
     None is added later, since the kinds are known from the start.
     """
 
-    def informer(store: ObjectStore, label_selector: str = "", namespace: str | None = None) -> InformerRunner:
+    def informer(
+        store: ObjectStore, label_selector: str = "", namespace: str | None = None, *, metadata_only: bool = False
+    ) -> InformerRunner:
         return InformerRunner(
             api,
             store.kind,
@@ -91,6 +93,7 @@ def informers_of(
             random=random,
             namespace=namespace,
             label_selector=label_selector,
+            metadata_only=metadata_only,
             store=store,
         )
 
@@ -100,10 +103,11 @@ def informers_of(
         parents = ObjectStore(composite.kind, transform=composite.as_cached, indexers=indexers, whole=HELD_WHOLE)
         yield informer(parents, namespace=namespace)
     for kind in () if composite.impersonates else composite.child_kinds:
-        slim = slim_secret if kind == SECRET and not composite.reads_secrets else slim_child
+        slim = slim_secret if kind == SECRET and composite.secrets is SecretUse.TYPE else slim_child
         for namespace in _watched(namespaces, near=composite.is_near(kind)) if kind != composite.kind else ():
             children = ObjectStore(kind, transform=slim, indexers={OWNER: owner_uid}, whole=HELD_WHOLE)
-            yield informer(children, composite.selector, namespace)
+            slim_wire = composite.wants_metadata_of(kind)
+            yield informer(children, composite.selector, namespace, metadata_only=slim_wire)
 
 
 def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
@@ -136,7 +140,14 @@ def external_informers(
         for namespace in _watched(namespaces, near=all(map(composite.is_read_near, externals))):
             store = ObjectStore(kind, transform=projected(paths, _IDENTITY), whole=HELD_WHOLE)
             yield InformerRunner(
-                api, kind, clock=clock, random=random, namespace=namespace, label_selector=selector, store=store
+                api,
+                kind,
+                clock=clock,
+                random=random,
+                namespace=namespace,
+                label_selector=selector,
+                metadata_only=all(map(wants_metadata, externals)),
+                store=store,
             )
 
 

@@ -18,7 +18,7 @@ from vworkspace_app.process.entropy import SystemEntropy
 from vworkspace_core.api.labels import names_in
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.composite import Composite, wants_metadata
 from vworkspace_core.composites.observe import add_children, snapshot_of
 from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Snapshot
@@ -125,7 +125,7 @@ class CompositeController:
     async def _add_externals(self, reading: LiveReads, parent: Parent) -> None:
         for external, ref in self.composite.external_refs(parent):
             if not external.watch or self.composite.impersonates:
-                await reading.add(ref)
+                await reading.add(ref, metadata_only=wants_metadata(external))
                 continue
             held = self.externals.store(ref.kind, ref.namespace).get(ref.namespace, ref.name)
             if (live := await self.externals.whole(ref, held)) is not None:

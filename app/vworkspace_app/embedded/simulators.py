@@ -65,9 +65,9 @@ async def simulate(server: ApiServer, simulator: Simulator) -> None:
 class _TakingTurns(InProcessKube):
     """A client that yields to the event loop: in-process answers would otherwise starve all other clients."""
 
-    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
+    async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:
         await anyio.lowlevel.checkpoint()
-        return await super().get(ref, resource_version=resource_version)
+        return await super().get(ref, resource_version=resource_version, metadata_only=metadata_only)
 
     async def patch(
         self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""

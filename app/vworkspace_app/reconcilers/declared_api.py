@@ -41,10 +41,10 @@ class DeclaredApi:
         if key is not None and manifest is not None:
             self.on_write(key, (ref, str(metadata(manifest).get("resourceVersion", ""))))
 
-    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
+    async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:
         """See `KubeApi.get`."""
         self._ask("get", ref.kind)
-        return await self._api.get(ref, resource_version=resource_version)
+        return await self._api.get(ref, resource_version=resource_version, metadata_only=metadata_only)
 
     async def list(
         self,

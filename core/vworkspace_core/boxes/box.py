@@ -25,6 +25,7 @@ from vworkspace_core.boxes.model import (
     ReadinessRule,
 )
 from vworkspace_core.boxes.templates import Template
+from vworkspace_core.composites.composite import SecretUse
 from vworkspace_core.graph import Edge
 from vworkspace_core.schema import Schema
 
@@ -182,8 +183,8 @@ class Box:
     mutations: tuple[CompiledMutation, ...] = ()
     versions: tuple[CompiledVersion, ...] = ()
 
-    reads_secrets: bool = True
-    """Whether data of the Secrets that it makes is read, by an expression or to see what has changed."""
+    secrets: SecretUse = SecretUse.CONTENT
+    """What is read of the Secrets that it makes, by an expression or to detect changes."""
 
     @property
     def asks_namespaces(self) -> bool:

@@ -73,7 +73,7 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
         rules=own.rules,
         mutations=own.mutations,
         versions=own.versions,
-        reads_secrets=resources.read_secrets(),
+        secrets=resources.use_of_secrets(),
     )
     resources.check_status_circles(own.fields, own.conditions)
     all_nodes = (*nodes, *(node for phase in drains for node in phase))

@@ -83,7 +83,7 @@ def composite_of(box: Box) -> Composite:
         anywhere=frozenset(_anywhere(box)),
         namespaces=box.namespaces,
         asks_namespaces=box.asks_namespaces,
-        reads_secrets=box.reads_secrets,
+        secrets=box.secrets,
         references=not box.strict_order,
         resync=box.resync,
         rounds=max(graph_of(box).depth, drains_of(box).depth) + 3,

@@ -35,6 +35,7 @@ from vworkspace_core.boxes.taint import TRUSTED, taint_of
 from vworkspace_core.boxes.template_compiler import TemplateCompiler
 from vworkspace_core.boxes.templates import Template
 from vworkspace_core.cel import DYN, ITEM, STRING, CelType, VariablePath, list_of
+from vworkspace_core.composites.composite import SecretUse
 from vworkspace_core.graph import Edge
 from vworkspace_core.schema.node import Schema
 
@@ -138,15 +139,16 @@ class Resources:
             self.findings.problem(path, f"{quoted(text)} is no name of a ServiceAccount")
         return template
 
-    def read_secrets(self) -> bool:
-        """Whether data of Secrets that the box makes is read; to be asked last, when all expressions are known."""
+    def use_of_secrets(self) -> SecretUse:
+        """Return what is read of the Secrets that the box makes; call it last, once all expressions are known."""
         secrets = [one for one in self.entries if one.id in self.kinds and is_secret(self.kinds[one.id].kind)]
         names = {one.id for one in secrets}
         names |= {name for name, ids in self.children.lists.items() if names.intersection(ids)}
         paths = (path for made in self.expressions.made for path in paths_of(made, self.variables))
-        rest = (tuple(step for step in path[1:] if step != ITEM) for path in paths if path[0] in names)
-        compared = any(apply_mode(one) is ApplyMode.ALWAYS for one in secrets)
-        return compared or any(path[:1] not in (("metadata",), ("type",)) for path in rest)
+        read = {next((step for step in path[1:] if step != ITEM), "") for path in paths if path[0] in names}
+        if any(apply_mode(one) is ApplyMode.ALWAYS for one in secrets) or read - {"metadata", "type"}:
+            return SecretUse.CONTENT
+        return SecretUse.TYPE if "type" in read else SecretUse.METADATA
 
     def _type(self, entry: Entry) -> CelType:
         known = self.kinds.get(entry.id)

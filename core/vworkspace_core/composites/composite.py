@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final, Protocol
 
@@ -9,6 +10,7 @@ import attrs
 
 from vworkspace_core.api.labels import names_in
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.composites.parent import STANDARD, Parent, created_records, read_parent, recorded_kinds
 from vworkspace_core.composites.status_writers import StatusWriter
 from vworkspace_core.controller.decision import Decision, Snapshot
@@ -24,6 +26,15 @@ MOST_ROUNDS: Final = 16
 def peers_annotation(marks: Marks) -> str:
     """Return the annotation in which a namespace lists the namespaces whose objects may have children in it."""
     return f"{marks.domain}/peers"
+
+
+class SecretUse(StrEnum):
+    """What is read of the Secrets among the children; data that nothing reads is not asked for, or not held."""
+
+    METADATA = "metadata"
+    TYPE = "type"
+    """Metadata and type: no form of a list leaves out the data alone, so that it is dropped where it arrives."""
+    CONTENT = "content"
 
 
 class External(Protocol):
@@ -44,6 +55,11 @@ class External(Protocol):
     def elsewhere(self) -> bool: ...
 
 
+def wants_metadata(external: External) -> bool:
+    """Return whether nothing but metadata is read of a Secret of another owner."""
+    return external.kind == SECRET and all(path[:1] == ("metadata",) for path in external.fields)
+
+
 @attrs.frozen(eq=False)
 class Explanation:
     """The state of every node, for people: the graph, the plan, and each node's gates as their author wrote them."""
@@ -61,9 +77,9 @@ class Composite:
     `labels` are put on every child in addition to the marks; `selector` finds the children of all parents. `fields`
     names the fields of its status other than conditions. Children of the kinds in `anywhere` may be in any namespace.
     Parents are reconciled in the namespaces that the selector `namespaces` chooses; with `asks_namespaces` the
-    namespaces of children are computed, and each must agree (RUN-12). Without `reads_secrets` only metadata and type of
-    Secrets are read. Without `references` no child refers to its parent. `account` returns the ServiceAccount that acts
-    for a parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent.
+    namespaces of children are computed, and each must agree (RUN-12). `secrets` is what is read of Secrets
+    among the children. Without `references` no child refers to its parent. `account` returns the ServiceAccount that
+    acts for a parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent.
     """
 
     name: str
@@ -86,7 +102,7 @@ class Composite:
     namespaces: Mapping[str, Any] | None = None
     references: bool = True
     asks_namespaces: bool = False
-    reads_secrets: bool = True
+    secrets: SecretUse = SecretUse.CONTENT
     resync: float = 60.0
     rounds: int = MOST_ROUNDS
     explain: Callable[[Parent, Snapshot, datetime], Explanation] | None = None
@@ -100,6 +116,10 @@ class Composite:
     def account_of(self, parent: Parent) -> ObjectRef | None:
         """Return the ServiceAccount as which a parent's children are read and written; None for own rights, or none."""
         return None if self.account is None else self.account(parent)
+
+    def wants_metadata_of(self, kind: Kind) -> bool:
+        """Return whether nothing but metadata is read of the children of a kind."""
+        return kind == SECRET and self.secrets is SecretUse.METADATA
 
     @property
     def title(self) -> str:

@@ -3,7 +3,7 @@
 from vworkspace_core.apimachinery.errors import Forbidden, KindMissing
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from vworkspace_core.apimachinery.resources import NAMESPACE
-from vworkspace_core.composites.composite import Composite
+from vworkspace_core.composites.composite import Composite, wants_metadata
 from vworkspace_core.composites.parent import Parent
 from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.controller.live_reads import LiveReads
@@ -18,7 +18,8 @@ async def add_children(reading: LiveReads, composite: Composite, parent: Parent,
     selector = f"{composite.marks.owner_uid}={parent.metadata.uid}"
     namespace = composite.namespace_of_children(parent, kind)
     try:
-        page = await reading.api.list(kind, namespace=namespace, label_selector=selector)
+        slim = composite.wants_metadata_of(kind)
+        page = await reading.api.list(kind, namespace=namespace, label_selector=selector, metadata_only=slim)
     except KindMissing:
         reading.missing.add(kind)
         return
@@ -35,8 +36,8 @@ async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Sn
     reading = LiveReads(api)
     for kind in composite.observed_kinds(parent):
         await add_children(reading, composite, parent, kind)
-    for _, ref in composite.external_refs(parent):
-        await reading.add(ref)
+    for external, ref in composite.external_refs(parent):
+        await reading.add(ref, metadata_only=wants_metadata(external))
     namespaces = (await api.list(NAMESPACE)).items if composite.asks_namespaces else ()
     return snapshot_of(reading, await _namespace(reading, composite, parent), composite.peers(namespaces, parent))
 

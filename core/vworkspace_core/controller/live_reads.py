@@ -23,13 +23,14 @@ class LiveReads:
     hidden: dict[Kind, Right] = attrs.field(factory=dict)
     lenient: bool = False
 
-    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest | None:
+    async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest | None:
         """Return the object; None if it does not exist, or if no object can have that name.
 
         Raises whatever else `KubeApi.get` raises.
         """
         try:
-            return await self.api.get(ref, resource_version=resource_version) if ref.name else None
+            if ref.name:
+                return await self.api.get(ref, resource_version=resource_version, metadata_only=metadata_only)
         except KindMissing:
             self.missing.add(ref.kind)
         except (NotFound, Invalid):
@@ -38,9 +39,9 @@ class LiveReads:
             self._raise_unless_lenient(error)
         return None
 
-    async def add(self, ref: ObjectRef) -> None:
+    async def add(self, ref: ObjectRef, *, metadata_only: bool = False) -> None:
         """Read one object by name. Raises like `get`."""
-        if (live := await self.get(ref)) is not None:
+        if (live := await self.get(ref, metadata_only=metadata_only)) is not None:
             self.objects[ref] = live
 
     async def add_whole(self, ref: ObjectRef) -> None:

@@ -62,7 +62,7 @@ class KubeApi(Protocol):
         """Return the same API server with every call made as a ServiceAccount, which takes the right `impersonate`."""
         ...
 
-    async def get(self, ref: ObjectRef, *, resource_version: str = "") -> Manifest:
+    async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:
         """Read one object as it is now; with `resource_version` from the server's cache, no older than it ("0": any).
 
         Raises NotFound.

@@ -2,13 +2,17 @@
 
 from tests.support.boxes import box_of, config, secret
 from vworkspace_app.composites.caches import slim_secret
+from vworkspace_core.composites.composite import SecretUse
 
 
 def test_data_of_a_tenants_secret_stays_out_of_memory_where_nothing_reads_it() -> None:
     drawn = {**secret("pw"), "apply": "IfAbsent", "generate": {"data.p": {"length": 8}}}
-    assert not box_of(drawn, config("a", data={"name": "${pw.metadata.name}", "type": "${pw.type}"})).reads_secrets
-    assert box_of(drawn, secret("copy", {"p": "${pw.data.p}"}, apply="IfAbsent")).reads_secrets
-    assert box_of(secret("pw", {"p": "x"})).reads_secrets, "what is applied is compared"
+    named, typed = {"name": "${pw.metadata.name}"}, {"type": "${pw.type}"}
+    assert box_of(drawn, config("a", data=named)).secrets is SecretUse.METADATA
+    assert box_of(drawn, config("a", data={**named, **typed})).secrets is SecretUse.TYPE
+    assert box_of(drawn, secret("copy", {"p": "${pw.data.p}"}, apply="IfAbsent")).secrets is SecretUse.CONTENT
+    assert box_of(secret("pw", {"p": "x"})).secrets is SecretUse.CONTENT, "what is applied is compared"
+    assert box_of(config("a")).secrets is SecretUse.METADATA, "those of a former file are only pruned"
     stored = {
         "kind": "Secret",
         "type": "Opaque",

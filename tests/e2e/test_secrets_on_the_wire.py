@@ -1,0 +1,115 @@
+"""RUN-12, L21: of Secrets whose data no expression reads, none crosses the wire to the operator."""
+
+import os
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final
+
+import anyio
+import pytest
+from lightkube.config.kubeconfig import KubeConfig
+from lightkube.config.models import Cluster, User
+
+from tests.support.box_site import NS, BoxSite
+from tests.support.boxes import SPEC, box_of, config, crd, secret
+from tests.support.embedded_server import config_of, embedded
+from tests.support.recorded_wire import Answered, recorded
+from vworkspace_app.process.clock import SystemClock
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.boxes.box import Box
+from vworkspace_kit.kube_apiserver import assets_of, started
+from vworkspace_kube import KubeApiClient
+
+LOOT: Final = "dG9wLXNlY3JldA=="
+DRAWN: Final = {**secret("pw"), "apply": "IfAbsent", "generate": {"data.p": {"length": 8}}}
+TLS: Final = {"id": "tls", "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "given"}}
+NAMES: Final = config("names", data={"pw": "${pw.metadata.name}", "tls": "${tls.metadata.name}"})
+COPY: Final = secret("copy", {"p": "${pw.data.p}"}, apply="IfAbsent")
+
+Wired = Callable[[], AbstractAsyncContextManager[tuple[BoxSite, list[Answered]]]]
+
+
+@asynccontextmanager
+async def _embedded() -> AsyncIterator[tuple[BoxSite, list[Answered]]]:
+    async with (
+        embedded() as (_, url),
+        recorded(url, None) as (before, answers),
+        KubeApiClient(config_of(url)) as admin,
+        KubeApiClient(config_of(before)) as api,
+    ):
+        yield BoxSite(admin, api, SystemClock()), answers
+
+
+@asynccontextmanager
+async def _real() -> AsyncIterator[tuple[BoxSite, list[Answered]]]:
+    assets = assets_of(os.environ)
+    if isinstance(assets, str):
+        pytest.skip(assets)
+    with started(assets) as server:
+        trust = ssl.create_default_context(cadata=server.authority.decode())
+        hands = KubeConfig.from_dict(server.kubeconfig()).get()
+        async with recorded(server.url, trust) as (before, answers):
+            through = KubeConfig.from_one(cluster=Cluster(server=before), user=User(token=server.token)).get()
+            assert hands is not None
+            assert through is not None
+            async with KubeApiClient(hands) as admin, KubeApiClient(through) as api:
+                yield BoxSite(admin, api, SystemClock()), answers
+            await anyio.sleep(0.25)  # TLS connections say goodbye after they were closed
+
+
+on_both = pytest.mark.parametrize(
+    "server", [pytest.param(_embedded, id="embedded"), pytest.param(_real, id="kube-apiserver")]
+)
+
+
+def read_of_secrets(answers: Sequence[Answered]) -> list[Answered]:
+    return [one for one in answers if one.method == "GET" and "/secrets" in one.path]
+
+
+def play(server: Wired, box: Box) -> list[Answered]:
+    """Let a box make a Secret and read another, both of which are changed while it is at work."""
+    answers: list[Answered] = []
+
+    async def main() -> None:
+        async with server() as (site, seen):
+            await site.namespace()
+            await site.install(box.crd)
+            meta = {"name": "given", "namespace": NS}
+            made = {**SECRET.manifest("given", NS), "metadata": meta, "type": "Opaque", "data": {"p": LOOT}}
+            await site.admin.create(made, kind=SECRET, field_manager="setup")
+            async with site.running(box, namespaces=(NS,)):
+                await site.until_ready(await site.create(box.kind, "shop", spec={"image": "i", "parts": []}))
+                await site.edit(ObjectRef(SECRET, NS, "pw"), {"metadata": {"labels": {"mark": "seen"}}})
+
+                async def is_told() -> bool:
+                    return any(b'"MODIFIED"' in one.body and b'"mark"' in one.body for one in read_of_secrets(seen))
+
+                await site.until(is_told)
+            answers.extend(seen)
+
+    anyio.run(main)
+    return read_of_secrets(answers)
+
+
+@on_both
+@pytest.mark.slow
+@pytest.mark.parametrize("watch", [False, True], ids=["read", "watched"])
+def test_no_data_of_secrets_crosses_the_wire_for_a_box_whose_expressions_read_none_RUN_12(
+    server: Any, watch: bool
+) -> None:
+    answers = play(server, box_of(DRAWN, NAMES, kind=crd(SPEC), externals=[{**TLS, "watch": watch}]))
+    assert {"watch=" in one.path for one in answers} == {True, False}
+    for one in answers:
+        assert "as=PartialObjectMetadata" in one.accept, one.path
+        assert b'"data"' not in one.body, one.path
+        assert LOOT.encode() not in one.body
+
+
+@on_both
+@pytest.mark.slow
+def test_a_box_that_reads_data_of_secrets_is_sent_it(server: Any) -> None:
+    """What the other test does not see would be seen."""
+    answers = play(server, box_of(DRAWN, COPY, kind=crd(SPEC), externals=[TLS]))
+    assert any(b'"data"' in one.body for one in answers)
