@@ -308,7 +308,7 @@ def test_a_JWK_set_names_its_keys_by_kid() -> None:
         (True, False, Signatures.AUTO, True),
     ],
 )
-def test_M8_a_configured_key_means_required_unless_the_setting_says_unsigned_PULL_9(
+def test_a_configured_key_means_required_unless_the_setting_says_unsigned_PULL_9(
     by_cluster: bool, with_key: bool, told: Signatures, required: bool
 ) -> None:
     keys = opener(ED) if with_key else JosePayloads()
@@ -323,7 +323,7 @@ def test_M8_a_configured_key_means_required_unless_the_setting_says_unsigned_PUL
         assert taken(job(), scope).result is None
 
 
-def test_M8_taking_the_signature_off_a_job_does_not_help_where_there_is_a_key_PULL_9() -> None:
+def test_taking_the_signature_off_a_job_does_not_help_where_there_is_a_key_PULL_9() -> None:
     scope = JobScope(CLUSTER_ID, security=in_force(Security(), opener(ED)))
     signed = Sealing(ED.sealing.signing_key)(job(), CLUSTER_ID)
 

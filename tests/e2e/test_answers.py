@@ -168,7 +168,7 @@ def is_answered(world: World, ref: ObjectRef, logs: list[Any]) -> bool:
 @example(frozenset({("list", "operations", NS), ("get", "applicationinstances", NS)}), ())
 @example(frozenset({("patch", "applicationinstances/status", "")}), ())
 @example(frozenset({("patch", "applicationinstances/status", "")}), FOR_ANOTHER_CLUSTER)
-def test_a_minute_later_every_object_has_its_answer_U2_REC_13(
+def test_a_minute_later_every_object_has_its_answer_REC_13(
     lacking: frozenset[Lack], given_objects: tuple[dict[str, Any], ...]
 ) -> None:
     """In all worlds: whatever is missing is named on the object, or in the log where that itself is refused."""
@@ -211,7 +211,7 @@ def _backup() -> tuple[dict[str, Any], ...]:
 # --- the likeliest mistakes of an installation, with the printed roles ------------------------------------------------
 
 
-def test_a_forgotten_Role_is_told_with_the_command_that_prints_it_U2() -> None:
+def test_a_forgotten_Role_is_told_with_the_command_that_prints_it() -> None:
     ref = ObjectRef(APPLICATION_INSTANCE, FOREIGN, NAME)
 
     async def story(world: World) -> None:
@@ -236,7 +236,7 @@ def test_a_forgotten_Role_is_told_with_the_command_that_prints_it_U2() -> None:
     ENVIRONMENT.run(story)
 
 
-def test_a_forgotten_velero_namespace_is_told_on_the_Operation_U2() -> None:
+def test_a_forgotten_velero_namespace_is_told_on_the_Operation() -> None:
     elsewhere = f"velero-two{SUFFIX}"
     decided = OperatorSettings(
         Settings(cluster_id=CLUSTER), OperationSettings(CLUSTER, velero_namespace=elsewhere), identity="e2e"
@@ -265,7 +265,7 @@ LACKING_AT_THE_END = [
 
 
 @pytest.mark.parametrize("lack", LACKING_AT_THE_END, ids=lambda lack: f"{lack[0]} {lack[1]}")
-def test_an_end_that_a_missing_right_stops_is_told_and_goes_on_when_it_comes_U2(lack: Lack) -> None:
+def test_an_end_that_a_missing_right_stops_is_told_and_goes_on_when_it_comes(lack: Lack) -> None:
     async def story(world: World) -> None:
         await world.ready()
         refuse(world, [lack])
@@ -327,7 +327,7 @@ def test_a_pass_that_crashes_is_told_with_the_line_of_the_log_and_recovers_issue
     st.sampled_from(list(RequestVerb)),
     st.sampled_from([(access, namespace) for access in (*TENANT, *VELERO, *EVERYWHERE) for namespace in ("", "org-a")]),
 )
-def test_the_right_is_read_from_the_servers_own_words_and_its_remedy_fits_what_is_printed_U2(
+def test_the_right_is_read_from_the_servers_own_words_and_its_remedy_fits_what_is_printed(
     verb: RequestVerb, where: tuple[Any, str]
 ) -> None:
     access, namespace = where
@@ -351,7 +351,7 @@ def test_a_refusal_that_is_no_missing_right_names_none(said: str) -> None:
     assert refused_right(said) is None
 
 
-def test_what_is_printed_for_a_namespace_mends_what_is_refused_there_U2() -> None:
+def test_what_is_printed_for_a_namespace_mends_what_is_refused_there() -> None:
     for access in (*TENANT, *JOBS):
         for verb in access.verbs:
             assert "--namespace org-a " in remedy(Right(verb, access.kind.group, access.resource, "org-a"))

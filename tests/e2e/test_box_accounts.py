@@ -186,7 +186,7 @@ def test_an_object_that_names_no_account_is_left_alone_until_it_does() -> None:
 
 
 @pytest.mark.parametrize("account", ["${self.spec.?account.orValue('')}", "apps"])
-def test_the_operator_holds_impersonate_and_nothing_on_children_and_the_account_what_it_uses_L25(account: str) -> None:
+def test_the_operator_holds_impersonate_and_nothing_on_children_and_the_account_what_it_uses(account: str) -> None:
     box = acting(account=account)
 
     async def story(site: BoxSite) -> None:

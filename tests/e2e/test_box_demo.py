@@ -43,7 +43,7 @@ def test_two_stories_at_once_are_a_mistake() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-def test_every_command_of_its_playground_works_U11(tmp_path: Path) -> None:
+def test_every_command_of_its_playground_works(tmp_path: Path) -> None:
     with Running(tmp_path / "demo", "demo", "--box", "--keep", TMPDIR=str(tmp_path)) as process:
         process.until(lambda: "Ctrl-C ends everything." in process.out, "the playground")
         told = process.out.partition("A playground\n")[2].replace("\\\n", "").splitlines()

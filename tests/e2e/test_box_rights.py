@@ -66,7 +66,7 @@ async def fought_over(site: BoxSite, parent: ObjectRef, *children: ObjectRef) ->
         await site.until_ready(parent)
 
 
-def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other_L25() -> None:
+def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other() -> None:
     webapp = example("webapp")
 
     async def story(site: BoxSite) -> None:
@@ -84,7 +84,7 @@ def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other_L25() ->
     in_process(story, QUICK, rbac=True)
 
 
-def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses_L25() -> None:
+def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses() -> None:
     registry = example("registry")
 
     async def story(site: BoxSite) -> None:
@@ -145,7 +145,7 @@ def test_no_role_holds_a_wildcard(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["webapp", "registry", "chart"])
-def test_roles_of_one_tenants_namespace_show_nothing_of_another_L25(name: str) -> None:
+def test_roles_of_one_tenants_namespace_show_nothing_of_another(name: str) -> None:
     """With `--namespace` the ClusterRole is about the cluster: definitions, Events, and labels of namespaces."""
     rules = [rule for one in printed(example(name)) if one["kind"] == "ClusterRole" for rule in one["rules"]]
     assert {resource for rule in rules for resource in rule["resources"]} <= {

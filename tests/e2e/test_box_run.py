@@ -212,7 +212,7 @@ def test_a_kind_that_is_not_installed_holds_its_branch_and_is_noticed_when_it_co
     play(face, story)
 
 
-def test_a_parent_that_comes_again_under_its_name_touches_nothing_of_the_old_one_L8(face: Face) -> None:
+def test_a_parent_that_comes_again_under_its_name_touches_nothing_of_the_old_one(face: Face) -> None:
     webapp = example("webapp")
 
     async def story(site: BoxSite) -> None:

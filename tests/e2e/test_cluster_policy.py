@@ -18,7 +18,7 @@ def have_cluster(world: World, name: str, **policy: Any) -> None:
 
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
 @pytest.mark.parametrize("suffix", ["a", "z"])
-def test_an_administrator_s_policy_counts_beside_the_operator_s_own_object_D6(face: Face, suffix: str) -> None:
+def test_an_administrator_s_policy_counts_beside_the_operator_s_own_object(face: Face, suffix: str) -> None:
     theirs = f"{CLUSTER}-{suffix}"  # not as an id: each worker draws a name of its own for the cluster
 
     async def story(world: World) -> None:

@@ -168,7 +168,7 @@ def test_plan_notes_what_the_operator_would_ignore_and_what_decides_nothing(tmp_
     assert ended.err.splitlines()[-1].startswith("plan: ")
 
 
-def test_plan_tells_an_unknown_field_with_its_path_U12(tmp_path: Path) -> None:
+def test_plan_tells_an_unknown_field_with_its_path(tmp_path: Path) -> None:
     file = written(tmp_path / "a.yaml", instance(chrat={"version": "6.6.0"}), gate(**{"managed-by": "vworkspace"}))
 
     ended = run("plan", file, *NOW)
@@ -179,7 +179,7 @@ def test_plan_tells_an_unknown_field_with_its_path_U12(tmp_path: Path) -> None:
     )
 
 
-def test_plan_says_in_a_line_and_by_its_status_what_is_in_the_way_U12(tmp_path: Path) -> None:
+def test_plan_says_in_a_line_and_by_its_status_what_is_in_the_way(tmp_path: Path) -> None:
     file = written(tmp_path / "a.yaml", instance(), gate())
 
     ended, judged = run("plan", file, *NOW), run("plan", file, *NOW, "--exit-code")
@@ -271,11 +271,11 @@ def test_plan_used_wrongly_says_so_in_one_line_with_status_2(words: tuple[str, .
         (["manifests", "one", "two"], "unexpected arguments: one two (see vworkspace-operator manifests --help)"),
     ],
 )
-def test_misuse_is_told_in_the_words_of_the_command_line_U13(words: list[str], told: str) -> None:
+def test_misuse_is_told_in_the_words_of_the_command_line(words: list[str], told: str) -> None:
     assert one_line(run(*words), 2) == told
 
 
-def test_output_that_cannot_be_encoded_is_escaped_U13(tmp_path: Path) -> None:
+def test_output_that_cannot_be_encoded_is_escaped(tmp_path: Path) -> None:
     """A terminal that knows only ASCII is no reason to end with a traceback."""
     file = written(tmp_path / "instance.yaml", instance(values={"source": "inline", "inline": {"a": "ü😀"}}))
     ended = run("plan", file, *NOW, "-o", "json", cold=True, PYTHONIOENCODING="ascii", PYTHONUTF8="0")

@@ -201,7 +201,7 @@ def test_a_server_that_cannot_start_says_why_in_one_line(words: tuple[str, ...])
     assert one_line(run(*words), status).startswith(wanted)
 
 
-def test_a_kubeconfig_is_not_written_through_a_symbolic_link_SL6(tmp_path: Path) -> None:
+def test_a_kubeconfig_is_not_written_through_a_symbolic_link(tmp_path: Path) -> None:
     """In a folder that others may write to, a link would choose what is overwritten."""
     precious = tmp_path / "precious"
     precious.write_text("mine", encoding="utf-8")
@@ -213,7 +213,7 @@ def test_a_kubeconfig_is_not_written_through_a_symbolic_link_SL6(tmp_path: Path)
     assert precious.read_text(encoding="utf-8") == "mine"
 
 
-def test_the_cluster_has_our_kinds_unless_it_is_to_be_bare_U13(tmp_path: Path) -> None:
+def test_the_cluster_has_our_kinds_unless_it_is_to_be_bare(tmp_path: Path) -> None:
     found = {}
     for words in ((), ("--bare",)):
         with Running(tmp_path / "-".join(("c", *words)), "cluster", *words) as process:
@@ -224,7 +224,7 @@ def test_the_cluster_has_our_kinds_unless_it_is_to_be_bare_U13(tmp_path: Path) -
     assert not any("vworkspace.io" in name for name in found[("--bare",)])
 
 
-def test_a_web_page_is_not_the_administrator_of_a_cluster_without_tokens_SL6(tmp_path: Path) -> None:
+def test_a_web_page_is_not_the_administrator_of_a_cluster_without_tokens(tmp_path: Path) -> None:
     with Running(tmp_path / "cluster", "cluster") as process:
         url = process.ready()
         namespaces = f"{url}/api/v1/namespaces"
@@ -251,7 +251,7 @@ def headers_answered(url: str, headers: dict[str, str]) -> int:
         return error.code
 
 
-def test_an_object_that_is_nested_too_deeply_is_refused_in_the_servers_words_SL6(tmp_path: Path) -> None:
+def test_an_object_that_is_nested_too_deeply_is_refused_in_the_servers_words(tmp_path: Path) -> None:
     manifest = instance(FIRST)
     deep: dict[str, Any] = {}
     for _ in range(400):
@@ -273,7 +273,7 @@ def test_an_object_that_is_nested_too_deeply_is_refused_in_the_servers_words_SL6
         assert (ended.status, ended.err) == (0, "")
 
 
-def test_the_control_plane_says_how_to_begin_and_what_is_wrong_with_a_job_U13(tmp_path: Path) -> None:
+def test_the_control_plane_says_how_to_begin_and_what_is_wrong_with_a_job(tmp_path: Path) -> None:
     with control_plane(tmp_path) as process:
         url = process.ready()
         process.until(lambda: f"{url}/api/admin/jobs\n" in process.out, "how to offer a job")
@@ -475,7 +475,7 @@ def test_a_token_file_that_is_of_no_use_is_one_line(tmp_path: Path) -> None:
     assert one_line(run("run", *options), 1) == f"--token-file {file}: cannot be read: No such file or directory"
 
 
-def test_without_the_credentials_secret_it_waits_and_says_what_to_do_U13(tmp_path: Path) -> None:
+def test_without_the_credentials_secret_it_waits_and_says_what_to_do(tmp_path: Path) -> None:
     """In the order of the README the Deployment comes before its Secret: no CrashLoopBackOff, one line for each look
     that finds something else, and work begins when the Secret is whole."""
     with cluster(tmp_path) as api, control_plane(tmp_path) as control:
@@ -577,7 +577,7 @@ def printed_commands(out: str) -> list[str]:
     return [line.strip() for line in whole.splitlines() if line.startswith("  ") and not line.startswith("  #")]
 
 
-def test_the_demo_leaves_a_playground_where_every_printed_command_works_U11(tmp_path: Path) -> None:
+def test_the_demo_leaves_a_playground_where_every_printed_command_works(tmp_path: Path) -> None:
     kubectl = shutil.which("kubectl")
     with Running(tmp_path / "demo", "demo", "--keep", TMPDIR=str(tmp_path)) as process:
         process.until(lambda: "Ctrl-C ends everything." in process.out, "the playground")
@@ -625,7 +625,7 @@ def in_shell(command: str, kubeconfig: Path) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_demo_shows_payloads_when_asked_and_fits_80_columns_U11(tmp_path: Path) -> None:
+def test_the_demo_shows_payloads_when_asked_and_fits_80_columns(tmp_path: Path) -> None:
     short, long = (run("demo", *words, TMPDIR=str(tmp_path)) for words in ((), ("-v",)))
 
     assert (short.status, long.status) == (0, 0)

@@ -64,7 +64,7 @@ async def until(holds: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(
     "url", ["http://odoo.example.com", "http://u:secret@10.0.0.7:8069", "http://localhost.evil.io"]
 )
-def test_M8_the_token_goes_to_no_other_machine_in_the_clear_unless_it_is_asked_for_PULL_9(url: str) -> None:
+def test_the_token_goes_to_no_other_machine_in_the_clear_unless_it_is_asked_for_PULL_9(url: str) -> None:
     with pytest.raises(ValueError, match="use https://, or allow it with --allow-http-control-plane") as refused:
         client(url)
     assert "secret" not in str(refused.value)
@@ -80,7 +80,7 @@ def test_M8_the_token_goes_to_no_other_machine_in_the_clear_unless_it_is_asked_f
 
 
 @pytest.mark.parametrize("url", ["http://localhost:1", "http://a.localhost", "http://127.0.0.9", "http://[::1]:8069"])
-def test_M8_loopback_needs_no_leave(url: str) -> None:
+def test_loopback_needs_no_leave(url: str) -> None:
     assert client(url)
 
 
@@ -522,7 +522,7 @@ BULK = {"objects": b"{}", "lists": b"[]", "texts": b'"abcdef"', "pairs": b'{"a":
 
 
 @pytest.mark.parametrize("kind", BULK)
-def test_SL4_an_answer_of_sixteen_megabytes_of_nothing_costs_little_memory_RUN_11(kind: str) -> None:
+def test_an_answer_of_sixteen_megabytes_of_nothing_costs_little_memory_RUN_11(kind: str) -> None:
     item = BULK[kind]
     body = b'{"jobs":[' + b",".join([item] * (LONGEST_BODY // (len(item) + 1) - 100)) + b"]}"
 
@@ -534,7 +534,7 @@ def test_SL4_an_answer_of_sixteen_megabytes_of_nothing_costs_little_memory_RUN_1
 
 
 @pytest.mark.parametrize("kind", BULK)
-def test_SL4_what_is_just_taken_stays_below_what_an_object_may_cost_RUN_11(kind: str) -> None:
+def test_what_is_just_taken_stays_below_what_an_object_may_cost_RUN_11(kind: str) -> None:
     item = BULK[kind]
     count = MOST_VALUES // (1 + item.count(b"{") + item.count(b"[")) - 10
     body = b'{"jobs":[' + b",".join([item] * count) + b"]}"
@@ -543,7 +543,7 @@ def test_SL4_what_is_just_taken_stays_below_what_an_object_may_cost_RUN_11(kind:
     assert peak_of(lambda: decode(body, "GET jobs")) < 64 * MIB
 
 
-def test_SL4_of_more_jobs_than_are_taken_at_once_the_others_come_with_the_next_polls() -> None:
+def test_of_more_jobs_than_are_taken_at_once_the_others_come_with_the_next_polls() -> None:
     async def main() -> None:
         server = ControlPlaneServer(redelivery=timedelta(seconds=0))
         server.tokens.add(CLUSTER, TOKEN)
@@ -559,7 +559,7 @@ def test_SL4_of_more_jobs_than_are_taken_at_once_the_others_come_with_the_next_p
     anyio.run(main)
 
 
-def test_SL4_a_job_that_is_too_large_is_handed_over_as_such_and_those_before_it_as_ever() -> None:
+def test_a_job_that_is_too_large_is_handed_over_as_such_and_those_before_it_as_ever() -> None:
     """The core answers it `failed`; then it is offered no more, and those behind it come."""
 
     async def main() -> None:

@@ -42,7 +42,7 @@ def remove(world: World, ref: ObjectRef) -> None:
         world.delete_object(ref)
 
 
-def test_one_object_too_deep_stops_nobody_and_one_of_ours_says_so_H2() -> None:
+def test_one_object_too_deep_stops_nobody_and_one_of_ours_says_so() -> None:
     stranger = ObjectRef(APPLICATION_INSTANCE, UNGATED_NS, "deep")
     release = ObjectRef(HELM_RELEASE, UNGATED_NS, "deep")
     ours = ObjectRef(APPLICATION_INSTANCE, NS, "deep-ours")

@@ -323,7 +323,7 @@ NAMED = 5
 
 
 @pytest.mark.parametrize("body", ANOTHER)
-async def test_an_object_that_was_not_asked_for_is_not_believed_D23(body: Any) -> None:
+async def test_an_object_that_was_not_asked_for_is_not_believed(body: Any) -> None:
     """`{"items": 7}` passed for the object: `applied`, and then `Deleted` for what was never there."""
     calls: list[Callable[[KubeApiClient], Awaitable[Any]]] = [
         lambda api: api.get(RELEASE),
@@ -340,14 +340,14 @@ async def test_an_object_that_was_not_asked_for_is_not_believed_D23(body: Any) -
 
 
 @pytest.mark.parametrize("body", [one for number, one in enumerate(ANOTHER) if number != NAMED])
-async def test_an_event_of_another_object_is_not_believed_D23(body: Any) -> None:
+async def test_an_event_of_another_object_is_not_believed(body: Any) -> None:
     line = json.dumps({"type": "MODIFIED", "object": body}).encode() + b"\n"
     async with served(stream(line)) as (_, api):
         with pytest.raises(Unavailable):
             await collect(api, [], namespace="n")
 
 
-async def test_a_delete_that_something_else_answered_has_not_happened_D23() -> None:
+async def test_a_delete_that_something_else_answered_has_not_happened() -> None:
     async with served(reply({"items": 7}), answer(200, b"<html>log in</html>", "text/html")) as (_, api):
         for _ in range(2):
             with pytest.raises(Unavailable, match="something other than the API server answered"):
@@ -680,7 +680,7 @@ def deep(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize("levels", [1_200, 9_983])
-async def test_one_object_that_is_too_deep_keeps_no_other_from_being_read_H2(levels: int) -> None:
+async def test_one_object_that_is_too_deep_keeps_no_other_from_being_read(levels: int) -> None:
     """In a list, in a watch, read alone, and as the answer to a write."""
     good = json.dumps({**MANIFEST, "spec": {"values": {"a": 1}}}).encode()
     bad = json.dumps({**MANIFEST, "spec": {"values": "DEEP"}}).replace('"DEEP"', deep(levels).decode()).encode()
@@ -699,7 +699,7 @@ async def test_one_object_that_is_too_deep_keeps_no_other_from_being_read_H2(lev
     assert second == streamed[1] == json.loads(good)
 
 
-async def test_a_page_is_bounded_by_bytes_not_by_objects_M9() -> None:
+async def test_a_page_is_bounded_by_bytes_not_by_objects() -> None:
     """150 objects of a megabyte were held at once, undecoded and decoded."""
     asked: list[int] = []
     item = json.dumps({**MANIFEST, "spec": {"values": "x" * 1_000_000}}).encode()

@@ -184,7 +184,7 @@ def test_probes_services_and_policy_agree_on_ports() -> None:
     assert [one["spec"]["ports"][0]["name"] for one in chosen] == [monitor["endpoints"][0]["port"]]
 
 
-def test_what_is_printed_for_the_operator_can_be_deleted_without_the_applications_U3() -> None:
+def test_what_is_printed_for_the_operator_can_be_deleted_without_the_applications() -> None:
     kinds = {
         one["kind"] for words in ([], ["--velero-namespace", "velero"], ["--cert-manager"]) for one in printed(*words)
     }
@@ -209,7 +209,7 @@ def test_what_is_printed_for_the_operator_can_be_deleted_without_the_application
         (["--release-account", "deployer"], {"serviceAccount": "deployer"}),
     ],
 )
-def test_a_profile_is_settings_that_run_takes_and_each_can_be_said_otherwise_M6_RUN_12(
+def test_a_profile_is_settings_that_run_takes_and_each_can_be_said_otherwise_RUN_12(
     words: list[str], shown: dict[str, Any]
 ) -> None:
     (deployment,) = (one for one in printed(*words) if one["kind"] == "Deployment")
@@ -220,7 +220,7 @@ def test_a_profile_is_settings_that_run_takes_and_each_can_be_said_otherwise_M6_
     assert {key: said[key] for key in shown} == shown
 
 
-def test_every_hardening_setting_is_reachable_M6() -> None:
+def test_every_hardening_setting_is_reachable() -> None:
     reachable = one_line(run("manifests", "--setting", "x"), 2)
     for name in (
         "service-account",
@@ -239,7 +239,7 @@ def test_every_hardening_setting_is_reachable_M6() -> None:
         assert f" {name}," in reachable
 
 
-def test_an_image_by_digest_and_its_pull_policy_can_be_chosen_M10() -> None:
+def test_an_image_by_digest_and_its_pull_policy_can_be_chosen() -> None:
     image = "registry.example.com/operator@sha256:" + "0" * 64
     (deployment,) = (
         one for one in printed("--image", image, "--image-pull-policy", "IfNotPresent") if one["kind"] == "Deployment"
@@ -248,14 +248,14 @@ def test_an_image_by_digest_and_its_pull_policy_can_be_chosen_M10() -> None:
     assert (one["image"], one["imagePullPolicy"]) == (image, "IfNotPresent")
 
 
-def test_pods_reach_no_address_where_a_cloud_hands_out_credentials_M9() -> None:
+def test_pods_reach_no_address_where_a_cloud_hands_out_credentials() -> None:
     blocks = [to["ipBlock"] for rule in only("NetworkPolicy")["spec"]["egress"] for to in rule["to"] if "ipBlock" in to]
     (everywhere,) = (block for block in blocks if block["cidr"] == "0.0.0.0/0")
     assert everywhere["except"] == ["169.254.0.0/16"]
     assert all("except" in block or block["cidr"] == "169.254.20.10/32" for block in blocks)
 
 
-def test_a_service_monitor_has_an_interval_and_the_labels_that_prometheus_selects_by_U13() -> None:
+def test_a_service_monitor_has_an_interval_and_the_labels_that_prometheus_selects_by() -> None:
     (monitor,) = (
         one
         for one in printed("--service-monitor", "--service-monitor-label", "release=prometheus")
@@ -288,7 +288,7 @@ def test_secrets_are_read_in_tenant_namespaces_and_are_ours_in_our_own() -> None
     assert {where for where, _ in rights} == {"org-myteam", SYSTEM}
 
 
-def test_nothing_can_be_changed_in_a_namespace_without_a_role_but_our_own_finalizer_statuses_and_events_U1() -> None:
+def test_nothing_can_be_changed_in_a_namespace_without_a_role_but_our_own_finalizer_statuses_and_events() -> None:
     changing = {"create", "update", "patch", "delete"}
     wide = {right for right in granted(installation(EVERYTHING)) if right.where == "*" and right.verb in changing}
 
@@ -301,7 +301,7 @@ def test_nothing_can_be_changed_in_a_namespace_without_a_role_but_our_own_finali
     }
 
 
-def test_accounts_of_a_gated_namespace_have_rights_there_alone_and_none_on_our_kinds_or_flux_s_D7_C2_RUN_12() -> None:
+def test_accounts_of_a_gated_namespace_have_rights_there_alone_and_none_on_our_kinds_or_flux_s_RUN_12() -> None:
     manifests = printed("--namespace", "org-myteam")
     named = {(one["kind"], one["metadata"]["name"]): one for one in manifests}
     assert {one["metadata"]["namespace"] for one in manifests} == {"org-myteam"}
@@ -314,7 +314,7 @@ def test_accounts_of_a_gated_namespace_have_rights_there_alone_and_none_on_our_k
     assert not any(word in rule[part] for rule in rules for part in ("resources", "verbs") for word in ("*", "bind"))
 
 
-def test_another_role_or_account_for_releases_and_argo_s_executor_are_options_D7() -> None:
+def test_another_role_or_account_for_releases_and_argo_s_executor_are_options() -> None:
     manifests = printed("--namespace", "a", "--release-account", "deployer", "--release-role", "edit", "--workflows")
     named = {(one["kind"], one["metadata"]["name"]): one for one in manifests}
     assert named["RoleBinding", "deployer"]["roleRef"] == {

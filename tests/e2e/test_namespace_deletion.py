@@ -41,7 +41,7 @@ def delete_namespace(world: World) -> None:
 
 @both
 @pytest.mark.parametrize("roles_go_first", [True, False], ids=["the Role first", "as it comes"])
-def test_a_namespace_with_an_application_ends_U1_REC_10(face: Face, roles_go_first: bool) -> None:
+def test_a_namespace_with_an_application_ends_REC_10(face: Face, roles_go_first: bool) -> None:
     async def story(world: World) -> None:
         await world.ready()
         if roles_go_first and world.reached is not None:
@@ -54,7 +54,7 @@ def test_a_namespace_with_an_application_ends_U1_REC_10(face: Face, roles_go_fir
 
 
 @both
-def test_while_a_slow_flux_uninstalls_the_instance_says_so_and_is_not_ready_U1(face: Face) -> None:
+def test_while_a_slow_flux_uninstalls_the_instance_says_so_and_is_not_ready(face: Face) -> None:
     async def story(world: World) -> None:
         await world.ready()
         delete_namespace(world)
@@ -68,7 +68,7 @@ def test_while_a_slow_flux_uninstalls_the_instance_says_so_and_is_not_ready_U1(f
 
 
 @both
-def test_without_flux_the_instance_lets_go_and_an_event_names_the_command_that_ends_it_U1(face: Face) -> None:
+def test_without_flux_the_instance_lets_go_and_an_event_names_the_command_that_ends_it(face: Face) -> None:
     async def story(world: World) -> None:
         await world.ready()
         delete_namespace(world)
@@ -101,7 +101,7 @@ def _command(note: str) -> tuple[str, str, str, str]:
 
 
 @both
-def test_an_abandoned_instance_lets_go_in_it_too_U1_RES_5(face: Face) -> None:
+def test_an_abandoned_instance_lets_go_in_it_too_RES_5(face: Face) -> None:
     async def story(world: World) -> None:
         await world.ready()
         world.edit(INSTANCE, {"metadata": {"annotations": {ABANDON: "true"}}})
@@ -116,7 +116,7 @@ def test_an_abandoned_instance_lets_go_in_it_too_U1_RES_5(face: Face) -> None:
     face.run(story, behaviour=FLUX_STOPPED)
 
 
-def test_a_namespace_that_never_had_the_role_ends_U1_U2() -> None:
+def test_a_namespace_that_never_had_the_role_ends() -> None:
     async def story(world: World) -> None:
         take_roles(world, NS)
         manifest = instance()
@@ -130,7 +130,7 @@ def test_a_namespace_that_never_had_the_role_ends_U1_U2() -> None:
 
 
 @both
-def test_a_namespace_in_which_an_operation_runs_ends_U1_OPS_11(face: Face) -> None:
+def test_a_namespace_in_which_an_operation_runs_ends_OPS_11(face: Face) -> None:
     async def story(world: World) -> None:
         ops = Operating(world)
         await ops.prepare()
@@ -150,7 +150,7 @@ def _unlocked(job: Manifest | None) -> bool:
     return job is not None and UNRECORDED not in (get_path(job, "metadata", "finalizers") or ())
 
 
-def test_a_job_that_could_not_be_recorded_before_the_role_went_is_told_with_its_cure_U1_OPS_1() -> None:
+def test_a_job_that_could_not_be_recorded_before_the_role_went_is_told_with_its_cure_OPS_1() -> None:
     async def story(world: World) -> None:
         ops = Operating(world)
         await ops.prepare()

@@ -145,7 +145,7 @@ async def test_an_approval_is_waited_for_and_its_secret_counts_at_once_OPS_4(ops
 
 
 @operations_story(samples=True)
-async def test_an_approval_starts_one_run_and_no_other_H4(ops: Operating) -> None:
+async def test_an_approval_starts_one_run_and_no_other(ops: Operating) -> None:
     """It stands readable in the Operation: whoever may write Operations would use it again, for other ends too."""
     await ops.prepare()
     claim = ops.claim("run", of="runCommand.job")
@@ -473,7 +473,7 @@ def waits_for(ops: Operating, ref: ObjectRef) -> str:
 
 @pytest.mark.slow
 @operations_story(takes_hours=True)
-async def test_pods_that_cannot_start_are_told_by_their_cause_and_start_once_it_is_gone_D7(ops: Operating) -> None:
+async def test_pods_that_cannot_start_are_told_by_their_cause_and_start_once_it_is_gone(ops: Operating) -> None:
     """As it was installed: nobody had made the service account, and an hour later there was a Timeout."""
     await ops.prepare()
     account = ObjectRef(SERVICE_ACCOUNT, NS, RUNNER)
@@ -500,7 +500,7 @@ async def test_pods_that_cannot_start_are_told_by_their_cause_and_start_once_it_
 @operations_story(
     rules(DownstreamOutcome(Ending.STALL, "back-off pulling image", waiting="ImagePullBackOff"), kind="Job")
 )
-async def test_an_image_that_cannot_be_pulled_is_told_D7(ops: Operating) -> None:
+async def test_an_image_that_cannot_be_pulled_is_told(ops: Operating) -> None:
     await ops.prepare()
     ref = ops.submit("runCommand.job", "run", timeoutSeconds=90)
 
@@ -510,7 +510,7 @@ async def test_an_image_that_cannot_be_pulled_is_told_D7(ops: Operating) -> None
 
 
 @operations_story(samples=True)
-async def test_a_release_that_a_tenant_wrote_runs_nothing_C1(ops: Operating) -> None:
+async def test_a_release_that_a_tenant_wrote_runs_nothing(ops: Operating) -> None:
     """Secrets and Operations are the tenant's to write; a privileged pod by the operator's hand is not."""
     await ops.prepare()
     release = ops.world.get(RELEASE)

@@ -134,7 +134,7 @@ async def test_a_forbidden_version_is_not_reached_by_an_upgrade_RES_3(ops: Opera
 
 
 @operations_story()
-async def test_an_upgrade_ends_when_its_target_is_deleted_L7(ops: Operating) -> None:
+async def test_an_upgrade_ends_when_its_target_is_deleted(ops: Operating) -> None:
     await ops.prepare()
     ops.world.edit(INSTANCE, {"spec": {"suspend": False}})
     blocked = ops.submit("upgrade.helm", "up", {"targetVersion": "9.9.9"})

@@ -103,27 +103,27 @@ async def refused_for_good(ops: Operating, reason: str) -> None:
 
 
 @operations_story()
-async def test_D3_a_command_for_a_target_that_does_not_exist_never_runs_PULL_3(ops: Operating) -> None:
+async def test_a_command_for_a_target_that_does_not_exist_never_runs_PULL_3(ops: Operating) -> None:
     await refused_for_good(ops, "TargetNotFound")
 
 
 @operations_story(samples=True)
-async def test_D3_a_command_whose_capability_is_missing_never_runs_PULL_3(ops: Operating) -> None:
+async def test_a_command_whose_capability_is_missing_never_runs_PULL_3(ops: Operating) -> None:
     await refused_for_good(ops, "CapabilityMissing")
 
 
 @operations_story()
-async def test_D3_a_command_of_a_type_that_is_not_allowed_never_runs_PULL_3(ops: Operating) -> None:
+async def test_a_command_of_a_type_that_is_not_allowed_never_runs_PULL_3(ops: Operating) -> None:
     await refused_for_good(ops, "TemplateNotAllowed")
 
 
 @operations_story()
-async def test_D3_a_restore_whose_backup_is_missing_never_runs_PULL_3(ops: Operating) -> None:
+async def test_a_restore_whose_backup_is_missing_never_runs_PULL_3(ops: Operating) -> None:
     await refused_for_good(ops, "ValidationFailed")
 
 
 @operations_story()
-async def test_D12_a_second_request_for_a_finished_operation_is_a_noop_with_its_time_PULL_3(ops: Operating) -> None:
+async def test_a_second_request_for_a_finished_operation_is_a_noop_with_its_time_PULL_3(ops: Operating) -> None:
     await ops.prepare()
     assert (await ops.world.result(ops.ask("backup.velero", "nightly")))["outcome"] == "succeeded"
     payload = {"intent": "request-operation", "operation": ops.manifest("backup.velero", "nightly")}
@@ -140,7 +140,7 @@ async def test_D12_a_second_request_for_a_finished_operation_is_a_noop_with_its_
 
 
 @operations_story()
-async def test_L3_a_job_for_a_recurring_operation_gets_its_result_after_the_first_sync_PULL_3(ops: Operating) -> None:
+async def test_a_job_for_a_recurring_operation_gets_its_result_after_the_first_sync_PULL_3(ops: Operating) -> None:
     await ops.prepare()
 
     job = ops.ask("backup.volsync", "hourly", {"schedule": "* * * * *"})

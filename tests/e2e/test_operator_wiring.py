@@ -141,7 +141,7 @@ async def test_a_downstream_field_that_somebody_takes_is_named_and_handed_back_R
 
 
 @on_every_face
-async def test_a_held_field_keeps_chart_and_values_together_D21_REC_3(world: World) -> None:
+async def test_a_held_field_keeps_chart_and_values_together_REC_3(world: World) -> None:
     """A `kubectl edit` of one field: the new chart ran with the old values, and the instance said Ready."""
     await world.ready()
     world.edit(RELEASE, {"spec": {"timeout": "1h"}})
@@ -167,7 +167,7 @@ async def test_a_held_field_keeps_chart_and_values_together_D21_REC_3(world: Wor
 
 
 @on_every_face
-async def test_an_abandoned_instance_runs_on_D2_RES_5(world: World) -> None:
+async def test_an_abandoned_instance_runs_on_RES_5(world: World) -> None:
     await world.ready()
     world.edit(INSTANCE, {"metadata": {"annotations": {ABANDON: "true"}}})
     world.delete_object(INSTANCE)

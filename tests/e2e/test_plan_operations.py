@@ -196,7 +196,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 
 
 @pytest.mark.parametrize("text", [BOMB, "[" * 120_000, "- a\n" * 60_000], ids=["aliases", "deep", "many"])
-def test_yaml_that_means_more_than_it_says_is_not_read_H5(tmp_path: Path, text: str) -> None:
+def test_yaml_that_means_more_than_it_says_is_not_read(tmp_path: Path, text: str) -> None:
     """From a release and from a file: aliases multiply, nesting ends the process, values cost more than letters."""
     with pytest.raises(ValueError, match="aliases, nested too deeply or with too many values"):
         parse_yaml(text)
@@ -206,7 +206,7 @@ def test_yaml_that_means_more_than_it_says_is_not_read_H5(tmp_path: Path, text: 
         read_documents([str(file)])
 
 
-def test_an_alias_in_a_file_is_told_with_its_line_H5(tmp_path: Path) -> None:
+def test_an_alias_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "two.yaml"
     file.write_text("kind: &k Namespace\nother: *k\n", encoding="utf-8")
 

@@ -219,7 +219,7 @@ async def test_a_recovery_after_the_result_is_a_condition_transition_PULL_3(worl
 
 
 @on_every_face
-async def test_D10_a_job_that_asks_for_a_retry_is_answered_by_what_comes_after_it_PULL_3(world: World) -> None:
+async def test_a_job_that_asks_for_a_retry_is_answered_by_what_comes_after_it_PULL_3(world: World) -> None:
     await world.ready()
     assert (await world.result(world.ask(BROKEN, 8)))["outcome"] == "failed"
 
@@ -235,7 +235,7 @@ async def test_D10_a_job_that_asks_for_a_retry_is_answered_by_what_comes_after_i
 
 
 @on_every_face
-async def test_D10_a_name_that_is_free_again_is_not_called_taken_PULL_3(world: World) -> None:
+async def test_a_name_that_is_free_again_is_not_called_taken_PULL_3(world: World) -> None:
     spec = {"interval": "10m", "chartRef": {"kind": "OCIRepository", "name": "theirs"}}
     stranger = world.create_object({**HELM_RELEASE.manifest(NAME, NS), "spec": spec}, HELM_RELEASE)
     refused = await world.result(world.ask(FIRST, 1))
@@ -250,7 +250,7 @@ async def test_D10_a_name_that_is_free_again_is_not_called_taken_PULL_3(world: W
 
 
 @on_every_face
-async def test_D24_a_status_by_hand_is_not_told_as_ours_and_a_job_is_answered_early_PULL_3(world: World) -> None:
+async def test_a_status_by_hand_is_not_told_as_ours_and_a_job_is_answered_early_PULL_3(world: World) -> None:
     await world.ready()
     told = [{**one, "message": "by hand, honest"} for one in world.get(INSTANCE)["status"]["conditions"]]
     patch = {"status": {"conditions": told}}
@@ -280,7 +280,7 @@ async def test_D24_a_status_by_hand_is_not_told_as_ours_and_a_job_is_answered_ea
 
 
 @on_every_face
-async def test_D5_jobs_that_suspend_change_and_resume_end_as_asked_PULL_3(world: World) -> None:
+async def test_jobs_that_suspend_change_and_resume_end_as_asked_PULL_3(world: World) -> None:
     def suspended(version: str, wanted: bool = True) -> Manifest:
         found = instance(version)
         return {**found, "spec": {**found["spec"], "suspend": wanted}}

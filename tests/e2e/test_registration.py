@@ -159,7 +159,7 @@ def test_a_cluster_object_with_a_registration_token_is_all_it_takes_to_the_first
         site.end(process)
 
 
-def test_no_other_secret_is_ever_sent_as_a_registration_token_SL1(site: Site) -> None:
+def test_no_other_secret_is_ever_sent_as_a_registration_token(site: Site) -> None:
     site.put("one-time", {"token": site.offer()}, kind="Opaque")
     site.describe(registrationTokenSecretRef={"name": "one-time", "key": "token"})
     with site.operator() as process:

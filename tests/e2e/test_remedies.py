@@ -389,7 +389,7 @@ UNPROVOKED: Final = {
 # --- the law ---------------------------------------------------------------------------------------------------------
 
 
-def test_every_reason_of_the_vocabulary_has_a_remedy_and_a_case_U8() -> None:
+def test_every_reason_of_the_vocabulary_has_a_remedy_and_a_case() -> None:
     reasons = {(kind, str(reason)) for kind in ("ApplicationInstance", "Operation") for reason in obstacles(kind)}
     assert reasons == set(CASES) | set(UNPROVOKED)
     for kind in ADVICE:
@@ -397,7 +397,7 @@ def test_every_reason_of_the_vocabulary_has_a_remedy_and_a_case_U8() -> None:
 
 
 @pytest.mark.parametrize(("kind", "reason"), CASES, ids=map("-".join, CASES))
-def test_the_remedy_of_a_reason_takes_it_away_and_changes_nothing_else_U8(
+def test_the_remedy_of_a_reason_takes_it_away_and_changes_nothing_else(
     kind: str, reason: str, tmp_path: Path
 ) -> None:
     check(CASES[kind, reason], reason, tmp_path)
@@ -407,7 +407,7 @@ def test_the_remedy_of_a_release_that_was_suspended_by_hand_resumes_it_SEE_1(tmp
     check(Case(suspended_by_hand, (f"HelmRelease {NS}/{NAME}",)), "ManuallySuspended", tmp_path)
 
 
-def test_the_remedy_where_velero_has_no_namespace_is_to_install_it_and_no_role_U8(tmp_path: Path) -> None:
+def test_the_remedy_where_velero_has_no_namespace_is_to_install_it_and_no_role(tmp_path: Path) -> None:
     """A Role for a namespace that is not there could not be applied."""
     nowhere = Case(no_velero, decisions=of_operations(velero_namespace=f"nowhere{SUFFIX}"))
     advice = check(nowhere, "DependencyMissing", tmp_path)

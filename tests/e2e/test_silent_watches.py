@@ -16,7 +16,7 @@ from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.ports import WatchEvent
 
 
-def test_what_the_agent_applies_is_looked_at_though_every_watch_is_silent_D22(
+def test_what_the_agent_applies_is_looked_at_though_every_watch_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The edit that the operator's own agent wrote went unseen for more than 100 seconds."""
@@ -50,7 +50,7 @@ def _sources(world: World, version: str) -> bool:
     return any(_version(one) == version for one in page.items)
 
 
-def test_half_open_watches_are_left_for_others_within_a_minute_and_a_half_D22(
+def test_half_open_watches_are_left_for_others_within_a_minute_and_a_half(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Open streams fall silent for good, new ones work: an edit by somebody else is seen when bookmarks are overdue."""
@@ -81,7 +81,7 @@ def _replicas(world: World) -> Any:
     return ((world.find(RELEASE) or {}).get("spec") or {}).get("values", {}).get("replicaCount")
 
 
-def test_a_cache_that_is_wrong_about_what_is_under_way_is_mended_within_minutes_D23(
+def test_a_cache_that_is_wrong_about_what_is_under_way_is_mended_within_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An instance stayed Installing beside a Ready HelmRelease, and nothing ever looked again."""

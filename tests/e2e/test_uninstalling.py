@@ -161,7 +161,7 @@ async def _folder() -> AsyncIterator[str]:
 FACE: Final = Face("installed", False, everything_installed, environment_world)
 
 
-def test_a_dry_run_tells_each_step_and_changes_nothing_U3() -> None:
+def test_a_dry_run_tells_each_step_and_changes_nothing() -> None:
     async def story(world: World) -> None:
         (installed,) = INSTALLED
         await world.ready()
@@ -174,7 +174,7 @@ def test_a_dry_run_tells_each_step_and_changes_nothing_U3() -> None:
     FACE.run(story)
 
 
-def test_where_nobody_can_be_asked_nothing_is_done_without_a_yes_U3() -> None:
+def test_where_nobody_can_be_asked_nothing_is_done_without_a_yes() -> None:
     async def story(world: World) -> None:
         (installed,) = INSTALLED
         await world.ready()
@@ -188,7 +188,7 @@ def test_where_nobody_can_be_asked_nothing_is_done_without_a_yes_U3() -> None:
     FACE.run(story)
 
 
-def test_applications_are_uninstalled_then_everything_of_the_operator_goes_U3() -> None:
+def test_applications_are_uninstalled_then_everything_of_the_operator_goes() -> None:
     async def story(world: World) -> None:
         (installed,) = INSTALLED
         await world.ready()
@@ -204,7 +204,7 @@ def test_applications_are_uninstalled_then_everything_of_the_operator_goes_U3() 
     FACE.run(story)
 
 
-def test_kept_applications_run_on_with_flux_and_a_new_operator_takes_nothing_down_U3() -> None:
+def test_kept_applications_run_on_with_flux_and_a_new_operator_takes_nothing_down() -> None:
     async def story(world: World) -> None:
         (installed,) = INSTALLED
         await world.ready()
@@ -231,7 +231,7 @@ async def come_back(installed: Installed) -> None:
     )
 
 
-def test_deleting_what_manifests_printed_uninstalls_nothing_and_coming_back_resumes_U3() -> None:
+def test_deleting_what_manifests_printed_uninstalls_nothing_and_coming_back_resumes() -> None:
     async def story(world: World) -> None:
         (installed,) = INSTALLED
         await world.ready()
@@ -248,7 +248,7 @@ def test_deleting_what_manifests_printed_uninstalls_nothing_and_coming_back_resu
 
 
 @pytest.mark.parametrize(("word", "runs_on"), [(UNINSTALL, False), (ABANDON, True)])
-def test_deleting_the_definitions_is_no_wish_to_uninstall_until_somebody_says_so_U3(word: str, runs_on: bool) -> None:
+def test_deleting_the_definitions_is_no_wish_to_uninstall_until_somebody_says_so(word: str, runs_on: bool) -> None:
     async def story(world: World) -> None:
         (installed,) = INSTALLED
         await world.ready()
@@ -269,7 +269,7 @@ def says(world: World) -> str:
     return conditions(world.find(INSTANCE)).get("Deleting", "")
 
 
-def test_without_an_operator_nothing_is_begun_that_nobody_would_end_U3() -> None:
+def test_without_an_operator_nothing_is_begun_that_nobody_would_end() -> None:
     async def story(world: World) -> None:
         (installed,) = INSTALLED
         await world.ready()

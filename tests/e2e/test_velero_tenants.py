@@ -24,7 +24,7 @@ OVERWRITE: Final = {"namespaceMapping": {NS: VICTIM}, "existingResourcePolicy": 
 
 
 @operations_story(samples=True)
-async def test_velero_reaches_another_tenant_by_its_consent_alone_H3_D15_OPS_7(ops: Operating) -> None:
+async def test_velero_reaches_another_tenant_by_its_consent_alone_OPS_7(ops: Operating) -> None:
     """Whoever is refused reads what to ask for; once that is given, the same Operation runs without further ado."""
     with victim(ops.world):
         await ops.prepare()

@@ -21,7 +21,7 @@ def events(lines: list[Any], event: str) -> list[Any]:
     return [line for line in lines if line["event"] == event]
 
 
-def test_an_instance_that_somebody_creates_is_told_from_its_first_write_to_Ready_U5() -> None:
+def test_an_instance_that_somebody_creates_is_told_from_its_first_write_to_Ready() -> None:
     async def story(world: World) -> None:
         with capture_logs() as logs:
             create(world)
@@ -38,7 +38,7 @@ def test_an_instance_that_somebody_creates_is_told_from_its_first_write_to_Ready
     IN_PROCESS.run(story)
 
 
-def test_what_blocks_is_a_warning_with_its_message_U5() -> None:
+def test_what_blocks_is_a_warning_with_its_message() -> None:
     async def story(world: World) -> None:
         with capture_logs() as logs:
             chart = {**instance()["spec"]["chart"], "sourceType": "helm", "url": "http://charts.example.com"}
@@ -52,7 +52,7 @@ def test_what_blocks_is_a_warning_with_its_message_U5() -> None:
     IN_PROCESS.run(story)
 
 
-def test_a_failed_job_is_a_warning_and_names_its_object_U5() -> None:
+def test_a_failed_job_is_a_warning_and_names_its_object() -> None:
     async def story(world: World) -> None:
         await world.ready()
         with capture_logs() as logs:
@@ -68,7 +68,7 @@ def test_a_failed_job_is_a_warning_and_names_its_object_U5() -> None:
     IN_PROCESS.run(story)
 
 
-def test_kinds_that_nobody_installed_are_one_line_and_no_warning_U5() -> None:
+def test_kinds_that_nobody_installed_are_one_line_and_no_warning() -> None:
     async def story(world: World) -> None:
         lines = LINES
         absent = [line for line in lines if line["event"].startswith("engines not installed: ")]
@@ -81,7 +81,7 @@ def test_kinds_that_nobody_installed_are_one_line_and_no_warning_U5() -> None:
         IN_PROCESS.run(story)
 
 
-def test_a_defect_that_stays_is_told_in_full_once_SL5(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_that_stays_is_told_in_full_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def decide(self: InstanceController, source: Any, observed: Any) -> Any:
         raise ZeroDivisionError("a defect")
 
@@ -99,7 +99,7 @@ def test_a_defect_that_stays_is_told_in_full_once_SL5(monkeypatch: pytest.Monkey
     IN_PROCESS.run(story)
 
 
-def test_somebody_who_edits_all_the_time_is_no_hot_loop_U5() -> None:
+def test_somebody_who_edits_all_the_time_is_no_hot_loop() -> None:
     async def story(world: World) -> None:
         await world.ready()
         with capture_logs() as logs:

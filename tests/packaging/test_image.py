@@ -43,14 +43,14 @@ def test_the_image_starts_the_command_as_the_pods_user_and_needs_no_shell() -> N
     assert {int(port) for port in told["EXPOSE"].split()} == {port["containerPort"] for port in container()["ports"]}
 
 
-def test_the_base_of_the_image_can_be_pinned_and_nothing_lies_beneath_what_was_stripped_M10() -> None:
+def test_the_base_of_the_image_can_be_pinned_and_nothing_lies_beneath_what_was_stripped() -> None:
     assert instructions()[0][0] == "ARG"
     assert [stage[0][1].split(" AS ")[0] for stage in stages()] == ["${BASE}", "${BASE}", "scratch"]
     stripping = [text for name, text in stages()[1] if name == "RUN"]
     assert [json.loads(text) for text in stripping] == [["python", "/strip/strip.py"]]
 
 
-def test_the_base_is_named_by_its_digest_and_something_asks_for_the_next_one_M10() -> None:
+def test_the_base_is_named_by_its_digest_and_something_asks_for_the_next_one() -> None:
     ((_, base),) = (line for line in instructions()[:1])
     assert re.fullmatch(r"BASE=python:3\.\d+-slim@sha256:[0-9a-f]{64}", base)
     renewed = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text(encoding="utf-8"))["updates"]
@@ -71,7 +71,7 @@ PINNED = f"python:3.13-slim@sha256:{'0' * 64}"
         ("", "1.0.0", 1, "is not named by its digest"),
     ],
 )
-def test_a_release_is_built_on_a_base_with_a_digest_only_M10(base: str, release: str, status: int, told: str) -> None:
+def test_a_release_is_built_on_a_base_with_a_digest_only(base: str, release: str, status: int, told: str) -> None:
     ended = subprocess.run(
         [sys.executable, "deploy/image/base.py"],
         cwd=ROOT,
@@ -83,7 +83,7 @@ def test_a_release_is_built_on_a_base_with_a_digest_only_M10(base: str, release:
     assert told in ended.stderr if told else not ended.stderr
 
 
-def test_the_build_checks_its_base_before_it_installs_anything_and_the_image_names_it_M10() -> None:
+def test_the_build_checks_its_base_before_it_installs_anything_and_the_image_names_it() -> None:
     building = [text if name == "RUN" else f"{name} {text}" for name, text in stages()[0]]
     checked = building.index("python deploy/image/base.py")
     assert {"ARG BASE", "ARG RELEASE="} <= set(building[:checked])
@@ -142,7 +142,7 @@ def present(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_symlink() or path.is_file()}
 
 
-def test_shells_and_package_managers_are_taken_out_and_nothing_else_M10(tmp_path: Path) -> None:
+def test_shells_and_package_managers_are_taken_out_and_nothing_else(tmp_path: Path) -> None:
     ended = strip(image(tmp_path))
 
     assert ended.returncode == 0, ended.stderr
@@ -170,7 +170,7 @@ def locked(path: Path = LOCK) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "build-requirements.txt"])
-def test_what_the_image_installs_is_pinned_with_hashes_and_names_no_registry_M10(name: str) -> None:
+def test_what_the_image_installs_is_pinned_with_hashes_and_names_no_registry(name: str) -> None:
     text = (LOCK.parent / name).read_text(encoding="utf-8")
     entries = [part for part in text.replace("\\\n", " ").splitlines() if part.strip()]
     assert entries
@@ -186,7 +186,7 @@ def test_what_the_image_installs_is_pinned_with_hashes_and_names_no_registry_M10
     )
 
 
-def test_the_lock_holds_every_dependency_at_a_version_that_is_asked_for_M10() -> None:
+def test_the_lock_holds_every_dependency_at_a_version_that_is_asked_for() -> None:
     from packaging.requirements import Requirement
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -196,7 +196,7 @@ def test_the_lock_holds_every_dependency_at_a_version_that_is_asked_for_M10() ->
         assert asked.specifier.contains(found[asked.name.lower()]), f"{line}: run scripts/lock"
 
 
-def test_the_bill_of_materials_is_that_of_the_lock_M10() -> None:
+def test_the_bill_of_materials_is_that_of_the_lock() -> None:
     made = subprocess.run(
         [sys.executable, "scripts/sbom.py", str(LOCK)], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
@@ -204,7 +204,7 @@ def test_the_bill_of_materials_is_that_of_the_lock_M10() -> None:
     assert {one["name"]: one["version"] for one in json.loads(made)["components"]} == locked()
 
 
-def test_an_audit_that_cannot_be_made_fails_unless_it_is_optional_M10(tmp_path: Path) -> None:
+def test_an_audit_that_cannot_be_made_fails_unless_it_is_optional(tmp_path: Path) -> None:
     script = (ROOT / "scripts/audit").read_text(encoding="utf-8")
     assert "scripts/audit" in (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert script.count('skip "') == 2

@@ -263,7 +263,7 @@ def test_the_order_holds_whatever_waits_and_nothing_is_lost(
     simulate(body, seeded(seed))
 
 
-def test_D8_what_happened_in_an_outage_is_told_by_the_next_process_PULL_5() -> None:
+def test_what_happened_in_an_outage_is_told_by_the_next_process_PULL_5() -> None:
     """Twenty minutes away, an instance fails, an Operation ends, and the operator's pod is restarted in between."""
 
     async def main() -> None:
@@ -305,7 +305,7 @@ def test_D8_what_happened_in_an_outage_is_told_by_the_next_process_PULL_5() -> N
     run(main)
 
 
-def test_D8_what_was_told_already_is_told_again_under_the_same_keys_PULL_6() -> None:
+def test_what_was_told_already_is_told_again_under_the_same_keys_PULL_6() -> None:
     async def main() -> None:
         site = Site()
         await site.prepare()

@@ -197,7 +197,7 @@ def test_a_stream_on_which_something_is_heard_is_not_given_up() -> None:
     play(story, policy=attrs.evolve(DEFAULT_POLICY, bookmark_silence=50.0))
 
 
-def test_what_this_process_wrote_is_known_before_the_watch_tells_and_never_after_it_went_D22() -> None:
+def test_what_this_process_wrote_is_known_before_the_watch_tells_and_never_after_it_went() -> None:
     async def story(scene: Scene) -> None:
         scene.api.watches.append("half-open")
         await scene.informer.wait_for_sync()
@@ -280,7 +280,7 @@ def test_a_foreign_error_of_the_port_is_survived_and_counted() -> None:
     play(story)
 
 
-def test_a_defect_that_comes_again_and_again_is_told_in_full_once_SL5() -> None:
+def test_a_defect_that_comes_again_and_again_is_told_in_full_once() -> None:
     """A traceback at each try was a flood."""
 
     async def story(scene: Scene) -> None:
@@ -409,7 +409,7 @@ def test_informer_queue_and_driver_converge_together() -> None:
     play(story)
 
 
-def test_pages_shrink_for_large_objects_and_grow_again_M9() -> None:
+def test_pages_shrink_for_large_objects_and_grow_again() -> None:
     """Where the port gives fewer than were asked for, as many are asked for next."""
     limits: list[int] = []
     fit = [1]

@@ -88,7 +88,7 @@ def test_the_chart_is_linted_and_its_notes_say_what_comes_next(helm: Helm) -> No
 
 
 @needs_helm
-def test_crds_are_those_of_manifests_and_stay_when_the_release_goes_U3(helm: Helm) -> None:
+def test_crds_are_those_of_manifests_and_stay_when_the_release_goes(helm: Helm) -> None:
     found = documents(helm.rendered({}), crds=True)
 
     assert all(KEEP.items() <= one["metadata"].pop("annotations").items() for one in found)

@@ -67,7 +67,7 @@ def printed_by(command: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("agent", [True, False])
-def test_the_remedy_of_each_right_grants_it_and_prints_roles_alone_U8(agent: bool) -> None:
+def test_the_remedy_of_each_right_grants_it_and_prints_roles_alone(agent: bool) -> None:
     prints: dict[str, list[dict[str, Any]]] = {}
     for right in rights(agent=agent):
         command = remedy(right, Installation(agent=agent))
@@ -78,7 +78,7 @@ def test_the_remedy_of_each_right_grants_it_and_prints_roles_alone_U8(agent: boo
     assert len(prints) == 3, "the operator's own, a gated namespace's, Velero's"
 
 
-def test_the_remedy_for_a_person_outside_the_cluster_binds_that_person_under_other_names_U8() -> None:
+def test_the_remedy_for_a_person_outside_the_cluster_binds_that_person_under_other_names() -> None:
     """The roles of an installation beside it stay as they are."""
     of_the_installation = {
         (one["kind"], one["metadata"]["name"], one["metadata"].get("namespace"))
@@ -95,7 +95,7 @@ def test_the_remedy_for_a_person_outside_the_cluster_binds_that_person_under_oth
         ]
 
 
-def test_the_remedy_names_the_namespace_of_the_account_that_was_refused_U8() -> None:
+def test_the_remedy_names_the_namespace_of_the_account_that_was_refused() -> None:
     refused = 'leases.coordination.k8s.io is forbidden: User "system:serviceaccount:ops:vworkspace-operator" cannot '
     right = refused_right(
         refused + 'update resource "leases" in API group "coordination.k8s.io" in the namespace "ops"'
@@ -142,7 +142,7 @@ LABELLED: Final[Mapping[str, tuple[dict[str, Any], Installation]]] = {
 
 
 @pytest.mark.parametrize("name", LABELLED)
-def test_the_tool_that_keeps_the_operator_is_known_and_no_remedy_writes_beside_it_U8(name: str) -> None:
+def test_the_tool_that_keeps_the_operator_is_known_and_no_remedy_writes_beside_it(name: str) -> None:
     metadata, wanted = LABELLED[name]
     found = installation_of({"metadata": metadata}, SYSTEM, agent=True)
     assert found == wanted
@@ -153,7 +153,7 @@ def test_the_tool_that_keeps_the_operator_is_known_and_no_remedy_writes_beside_i
         assert found.name in text
 
 
-def test_the_remedy_where_helm_keeps_the_roles_is_a_value_of_the_chart_U8() -> None:
+def test_the_remedy_where_helm_keeps_the_roles_is_a_value_of_the_chart() -> None:
     helm = Installation(keeper=Keeper.HELM, name="ours", place="ops")
     values = {remedy(right, helm).partition("ours, ")[2] for right in rights()}
     assert values == {

@@ -47,7 +47,7 @@ def made(kind: Kind, number: int = 0, *, owners: Any = (), labels: Any = None, *
 
 @pytest.mark.parametrize(("kind", "slim"), list(_SLIM.items()), ids=lambda one: getattr(one, "kind", ""))
 @pytest.mark.parametrize("owners", [(), (ANOTHER,)], ids=["nobody's", "another's"])
-def test_of_a_stranger_only_who_it_is_is_kept_M9(kind: Kind, slim: Any, owners: Any) -> None:
+def test_of_a_stranger_only_who_it_is_is_kept(kind: Kind, slim: Any, owners: Any) -> None:
     kept = slim(made(kind, owners=owners, spec={"values": {"a": BIG}}))
 
     assert len(str(kept)) < 2_000
@@ -57,7 +57,7 @@ def test_of_a_stranger_only_who_it_is_is_kept_M9(kind: Kind, slim: Any, owners: 
 
 
 @pytest.mark.parametrize("mark", [None, "", 7, ["u"]])
-def test_only_what_is_marked_as_made_for_an_operation_is_kept_whole_M9(mark: Any) -> None:
+def test_only_what_is_marked_as_made_for_an_operation_is_kept_whole(mark: Any) -> None:
     ours = made(VELERO_BACKUP, labels={OPERATION_UID: "u"}, status={"phase": "Completed"})
     assert slim_engine_object(ours) == ours
     assert "status" not in slim_engine_object(made(VELERO_BACKUP, labels={OPERATION_UID: mark}, status={"phase": BIG}))
@@ -74,7 +74,7 @@ def test_what_may_be_an_instances_is_kept_whole(whose: Any, fields: Any) -> None
         assert slim(manifest) == manifest
 
 
-def test_of_a_ConfigMap_the_data_is_kept_where_it_is_ours_and_small_M9() -> None:
+def test_of_a_ConfigMap_the_data_is_kept_where_it_is_ours_and_small() -> None:
     small = {"values.yaml": "ingress:\n  enabled: true\n"}
     ours = made(CONFIG_MAP, owners=(OWNED,), labels=LABELS, data=small)
     assert slim_config_map(ours) == ours
@@ -85,7 +85,7 @@ def test_of_a_ConfigMap_the_data_is_kept_where_it_is_ours_and_small_M9() -> None
     assert len(str(hashes)) < 400
 
 
-def test_of_a_HelmChart_what_Flux_says_is_kept_and_no_long_text_M9() -> None:
+def test_of_a_HelmChart_what_Flux_says_is_kept_and_no_long_text() -> None:
     condition = {"type": "Ready", "status": "False", "reason": "X", "message": BIG[:32_768]}
     spec = {"chart": "nextcloud", "version": "6.6.0", "valuesFiles": [BIG], "sourceRef": {"kind": "HelmRepository"}}
     status = {"observedGeneration": 3, "observedSourceArtifactRevision": "r", "conditions": [condition]}
@@ -101,7 +101,7 @@ def test_of_a_HelmChart_what_Flux_says_is_kept_and_no_long_text_M9() -> None:
     ("kind", "slim", "field"),
     [(CONFIG_MAP, slim_config_map, "data"), (HELM_RELEASE, slim_release, "spec"), (HELM_CHART, slim_chart, "spec")],
 )
-def test_hundreds_of_megabytes_of_strangers_are_a_few_hundred_kilobytes_M9(kind: Kind, slim: Any, field: str) -> None:
+def test_hundreds_of_megabytes_of_strangers_are_a_few_hundred_kilobytes(kind: Kind, slim: Any, field: str) -> None:
     """300 ConfigMaps of 1 MB took the process from 80 to 252 MB."""
     store = ObjectStore(kind, transform=slim)
     tracemalloc.start()

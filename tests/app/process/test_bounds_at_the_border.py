@@ -109,7 +109,7 @@ def test_a_body_costs_bounded_work_and_memory(read: Callable[[bytes], Any], body
 
 
 @pytest.mark.parametrize("body", ["objects without end", "lists without end"])
-def test_an_object_without_end_leaves_its_neighbours_alone_H2(body: str) -> None:
+def test_an_object_without_end_leaves_its_neighbours_alone(body: str) -> None:
     found = read_by_informer(BODIES[body]())["items"]
 
     assert [bool(too_deep(one)) for one in found] == [False, True, False]
@@ -124,7 +124,7 @@ DOCUMENTS: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_release_of_helm_costs_bounded_work_and_memory_H5(name: str) -> None:
+def test_a_release_of_helm_costs_bounded_work_and_memory(name: str) -> None:
     secret = helm(DOCUMENTS[name]())
 
     def attempt() -> None:
@@ -146,7 +146,7 @@ MANIFESTS: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_a_manifest_of_a_hook_costs_bounded_work_and_memory_H5(name: str) -> None:
+def test_a_manifest_of_a_hook_costs_bounded_work_and_memory(name: str) -> None:
     text = MANIFESTS[name]()
 
     def attempt() -> None:

@@ -49,7 +49,7 @@ def _has(begun: list[int], number: int) -> bool:
     return len(begun) == number
 
 
-def test_a_flood_that_says_half_a_request_keeps_no_probe_waiting_M2() -> None:
+def test_a_flood_that_says_half_a_request_keeps_no_probe_waiting() -> None:
     with served(app(), LONG) as address, ExitStack() as stack:
         flood = []
         for _ in range(5 * LONG.connections):
@@ -61,7 +61,7 @@ def test_a_flood_that_says_half_a_request_keeps_no_probe_waiting_M2() -> None:
         assert all(ends(one) for one in flood[: -LONG.connections]), "the oldest made room"
 
 
-def test_more_connections_than_the_limit_are_never_open_M2() -> None:
+def test_more_connections_than_the_limit_are_never_open() -> None:
     """Half a request holds no place against a newcomer: the oldest half leaves, and is asked to come again."""
     limits = attrs.evolve(LONG, connections=3)
     begun: list[int] = []
@@ -178,7 +178,7 @@ def test_requests_that_follow_one_another_are_answered_in_turn() -> None:
             assert int(answer.read(length)) == len(body)
 
 
-def test_a_flood_without_a_handshake_keeps_no_review_waiting_M1() -> None:
+def test_a_flood_without_a_handshake_keeps_no_review_waiting() -> None:
     made = certificates_for(("localhost",), datetime.now(UTC))
     with ExitStack() as stack:
         server = context(stack, made)
@@ -192,7 +192,7 @@ def test_a_flood_without_a_handshake_keeps_no_review_waiting_M1() -> None:
         assert all(ends(one) for one in flood[: -LONG.connections])
 
 
-def test_the_limit_leaves_descriptors_to_everybody_else_M2() -> None:
+def test_the_limit_leaves_descriptors_to_everybody_else() -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert ConnectionLimits().connections <= max(8, soft // 4)
     assert ConnectionLimits().head <= 5
@@ -212,7 +212,7 @@ BOMB = b'{"a":[' + b"{}," * 900_000 + b"{}]}"
 """Less than 3 MiB, and 60 MB where it is built."""
 
 
-def test_a_body_that_is_too_large_is_refused_before_it_is_held_M1() -> None:
+def test_a_body_that_is_too_large_is_refused_before_it_is_held() -> None:
     with served(application(WebhookSettings("c")), LONG) as address, ExitStack() as stack:
         large = connect(stack, address)
         ask(large, GATED_PATH, b"x" * 70_000, length=16 * 1024 * 1024)
@@ -229,7 +229,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_held_M1() -> None:
 
 
 @pytest.mark.parametrize("body", [BOMB, review()[:-1] + b',"a":[' + b"{}," * 900_000 + b"{}]}"], ids=["bomb", "beside"])
-def test_nothing_is_built_of_what_is_not_looked_at_M1(body: bytes) -> None:
+def test_nothing_is_built_of_what_is_not_looked_at(body: bytes) -> None:
     """One anonymous POST cost 510 MB."""
     assert len(body) < LARGEST
     with served(application(WebhookSettings("c")), LONG) as address, ExitStack() as stack:
@@ -242,7 +242,7 @@ def test_nothing_is_built_of_what_is_not_looked_at_M1(body: bytes) -> None:
         assert peak < 4 * len(body), "the body, while it is put together, and no object of it"
 
 
-def test_reviews_beyond_the_budget_are_asked_to_come_again_M1() -> None:
+def test_reviews_beyond_the_budget_are_asked_to_come_again() -> None:
     limits = attrs.evolve(LONG, connections=64)
     size, fit = 2_900_000, BUDGET // (2_900_000 - SMALL)
     with served(application(WebhookSettings("c")), limits) as address, ExitStack() as stack:
@@ -271,7 +271,7 @@ def test_reviews_beyond_the_budget_are_asked_to_come_again_M1() -> None:
 
 
 @pytest.mark.parametrize("levels", [1_200, 9_000])
-def test_an_object_that_is_too_deep_is_refused_and_its_finalizer_comes_off_H2(levels: int) -> None:
+def test_an_object_that_is_too_deep_is_refused_and_its_finalizer_comes_off(levels: int) -> None:
     from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 
     meta = {"name": "a", "namespace": "n", "labels": {"app.vworkspace.io/managed-by": "control-plane"}}

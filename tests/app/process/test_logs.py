@@ -237,7 +237,7 @@ def test_a_level_or_format_that_is_none_is_refused(options: dict[str, str], prob
 
 @given(st.text(max_size=40), st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=30), max_size=3))
 @settings(max_examples=effort(1.5))
-def test_a_text_line_is_one_line_and_nothing_that_a_terminal_obeys_SL3(event: str, fields: dict[str, str]) -> None:
+def test_a_text_line_is_one_line_and_nothing_that_a_terminal_obeys(event: str, fields: dict[str, str]) -> None:
     """ESC sequences in fields and newlines in the event were printed raw."""
     kept = {name: value for name, value in fields.items() if name.isidentifier() and name not in ("event", "level")}
 
@@ -251,7 +251,7 @@ def test_a_text_line_is_one_line_and_nothing_that_a_terminal_obeys_SL3(event: st
     assert text[:-1].isprintable()
 
 
-def test_a_traceback_in_text_marks_its_lines_and_obeys_nothing_SL3() -> None:
+def test_a_traceback_in_text_marks_its_lines_and_obeys_nothing() -> None:
     def act(_: logs.Logs) -> None:
         try:
             raise ValueError("first\x1b[31m\n2026-01-01 [info] forged")
@@ -263,7 +263,7 @@ def test_a_traceback_in_text_marks_its_lines_and_obeys_nothing_SL3() -> None:
     assert not any("\x1b" in line for line in shown)
 
 
-def test_what_every_line_would_say_is_said_once_to_people_U13() -> None:
+def test_what_every_line_would_say_is_said_once_to_people() -> None:
     def act(log: logs.Logs) -> None:
         log.always(cluster_id="prod-1")
         for _ in range(3):
@@ -274,7 +274,7 @@ def test_what_every_line_would_say_is_said_once_to_people_U13() -> None:
     assert all("prod-1" in line for line in lines(act)[1:]), "and in each line for machines"
 
 
-def test_a_library_that_repeats_itself_is_heard_once_in_ten_seconds_M2() -> None:
+def test_a_library_that_repeats_itself_is_heard_once_in_ten_seconds() -> None:
     """asyncio wrote 110,470 lines in a minute: a traceback for each connection that it could not accept."""
 
     def act(_log: logs.Logs) -> None:
@@ -285,7 +285,7 @@ def test_a_library_that_repeats_itself_is_heard_once_in_ten_seconds_M2() -> None
     assert [one["msg"] for one in said(act)] == ["socket.accept() out of system resource", "another trouble"]
 
 
-def test_the_hint_for_a_missing_credential_can_be_copied_from_the_log_U7() -> None:
+def test_the_hint_for_a_missing_credential_can_be_copied_from_the_log() -> None:
     """What `run` says while the Secret is not there: the file of the command is no secret."""
 
     async def main() -> None:

@@ -38,7 +38,7 @@ def texts(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_the_redaction_eats_none_of_our_own_texts_U7() -> None:
+def test_the_redaction_eats_none_of_our_own_texts() -> None:
     found = [
         (str(path), text, redact(text))
         for folder in FOLDERS
@@ -53,7 +53,7 @@ def test_the_redaction_eats_none_of_our_own_texts_U7() -> None:
 
 @pytest.mark.parametrize("path", ["./token", "../token", "/run/secrets/token", "~/token"])
 @pytest.mark.parametrize("key", ["token", "approval-secret", "registration-token", "tls.private-key"])
-def test_a_file_that_a_command_reads_is_no_secret_U7(key: str, path: str) -> None:
+def test_a_file_that_a_command_reads_is_no_secret(key: str, path: str) -> None:
     told = f"kubectl create secret generic x --from-file={key}={path} --from-literal=a=b"
 
     assert redact(told) == told
@@ -88,7 +88,7 @@ def test_what_only_looks_like_a_hint_is_hidden_RES_7(spelling: str, secret: str)
 
 
 @pytest.mark.parametrize("value", ["\ud800", 10**30, float("nan"), {"\ud800": 1}])
-def test_a_flaw_is_told_whole_whatever_the_key_above_it_is_called_U7(value: object) -> None:
+def test_a_flaw_is_told_whole_whatever_the_key_above_it_is_called(value: object) -> None:
     found = [str(problem) for problem in flaws({"payload": {"token": value}})]
 
     assert found
@@ -96,6 +96,6 @@ def test_a_flaw_is_told_whole_whatever_the_key_above_it_is_called_U7(value: obje
 
 
 @pytest.mark.parametrize("file", ["token", "./token", "/run/secrets/token", "approval-secret"])
-def test_a_file_that_is_named_like_a_secret_is_told_with_what_is_wrong_with_it_U7(file: str) -> None:
+def test_a_file_that_is_named_like_a_secret_is_told_with_what_is_wrong_with_it(file: str) -> None:
     for wrong in ("is empty", "cannot be read: it is not UTF-8 text"):
         assert redact(f"--token-file {file}: {wrong}") == f"--token-file {file}: {wrong}"

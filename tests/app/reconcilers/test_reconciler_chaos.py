@@ -125,5 +125,5 @@ class Chaos(RuleBasedStateMachine):
 
 
 @in_chunks(10)
-def test_every_reconciler_and_watcher_ends_at_the_last_state_L27(chunk: int, runs: int) -> None:
+def test_every_reconciler_and_watcher_ends_at_the_last_state(chunk: int, runs: int) -> None:
     attack(Chaos, chunk, runs)

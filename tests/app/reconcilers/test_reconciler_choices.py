@@ -229,7 +229,7 @@ def test_an_api_that_was_not_declared_is_refused_with_what_to_write() -> None:
     play(story)
 
 
-def test_the_verbs_that_are_used_are_those_that_are_printed_L25() -> None:
+def test_the_verbs_that_are_used_are_those_that_are_printed() -> None:
     requests: list[Request[Shop, None]] = []
     told = type("Told", (Told,), {"watch": Watch(fields=METADATA_ONLY)})()
 

@@ -255,11 +255,11 @@ def test_a_misspelt_variable_is_refused_and_says_which_was_meant(name: str, mean
 
 
 @pytest.mark.parametrize("name", ["VWORKSPACE_FOO", "VWORKSPACE_PORTAL", "VWORKSPACE_SERVICE"])
-def test_a_variable_that_is_no_setting_is_refused_like_a_key_of_the_file_U13(name: str) -> None:
+def test_a_variable_that_is_no_setting_is_refused_like_a_key_of_the_file(name: str) -> None:
     assert problems(environ={name: "1"}) == [f"{name}: no such setting"]
 
 
-def test_the_namespace_has_the_name_that_manifests_gives_it_too_U13(tmp_path: Path) -> None:
+def test_the_namespace_has_the_name_that_manifests_gives_it_too(tmp_path: Path) -> None:
     file = file_of(tmp_path, {"systemNamespace": "in-file"})
 
     assert load({}, {"VWORKSPACE_SYSTEM_NAMESPACE": "mine"}).settings.namespace == "mine"

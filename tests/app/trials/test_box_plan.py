@@ -44,7 +44,7 @@ def planned(world: BoxWorld, ref: ObjectRef) -> Any:
     return plan_box(world.box, parent, list(world.children().values()), (), NOW)
 
 
-def test_a_plan_is_what_the_pass_then_writes_defaults_included_L26() -> None:
+def test_a_plan_is_what_the_pass_then_writes_defaults_included() -> None:
     world, ref = settled()
     world.change(ref, {"spec": {"image": "registry.example.com/shop:2", "replicas": 4}})
     found = planned(world, ref)

@@ -146,7 +146,7 @@ def test_a_long_review_rests_between_its_parts_and_a_short_one_does_not(seconds:
 
 
 @pytest.mark.parametrize(("user", "allowed"), [("alice", True), ("mallory", False), (None, False)])
-def test_the_webhook_knows_who_writes_C2(user: str | None, allowed: bool) -> None:
+def test_the_webhook_knows_who_writes(user: str | None, allowed: bool) -> None:
     """The one way in which `--writers` is asked: the review as it comes over HTTP."""
     app = application(WebhookSettings(CLUSTER, writers=frozenset({"alice"})))
     known = {} if user is None else {"userInfo": {"username": user, "groups": ["a"], "extra": {"a": ["b"]}}}

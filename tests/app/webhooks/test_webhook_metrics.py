@@ -45,7 +45,7 @@ def asked(metrics: Metrics, path: str, body: bytes) -> httpx2.Response:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_series_of_every_webhook_begin_at_zero_U13(path: str) -> None:
+def test_series_of_every_webhook_begin_at_zero(path: str) -> None:
     metrics = fresh()
     application(SETTINGS, metrics)
     found = values(metrics)
@@ -66,7 +66,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize(("path", "body", "code"), BODIES.values(), ids=BODIES)
-def test_a_review_counts_under_its_webhook_and_the_code_of_its_answer_U13(path: str, body: bytes, code: int) -> None:
+def test_a_review_counts_under_its_webhook_and_the_code_of_its_answer(path: str, body: bytes, code: int) -> None:
     metrics = fresh()
     answer = asked(metrics, path, body)
     found = values(metrics)
@@ -78,7 +78,7 @@ def test_a_review_counts_under_its_webhook_and_the_code_of_its_answer_U13(path: 
     assert all(value == 0 for name, value in found.items() if name.startswith(IN_HAND))
 
 
-def test_a_review_is_in_hand_from_its_head_to_its_answer_and_so_long_it_took_U13() -> None:
+def test_a_review_is_in_hand_from_its_head_to_its_answer_and_so_long_it_took() -> None:
     metrics = fresh()
     seen: list[float] = []
 
@@ -102,7 +102,7 @@ def test_a_review_is_in_hand_from_its_head_to_its_answer_and_so_long_it_took_U13
     assert found[f"{LATENCY}_bucket{{le=0.5,webhook={GATED_PATH}}}"] == 1
 
 
-def test_a_review_that_is_given_up_is_not_in_hand_for_ever_U13() -> None:
+def test_a_review_that_is_given_up_is_not_in_hand_for_ever() -> None:
     metrics = fresh()
 
     async def never() -> AsyncIterator[bytes]:
@@ -121,7 +121,7 @@ def test_a_review_that_is_given_up_is_not_in_hand_for_ever_U13() -> None:
     assert found[f"{REQUESTS}{{code=500,webhook={GATED_PATH}}}"] == 1
 
 
-def test_a_path_that_is_no_webhook_makes_no_series_U13() -> None:
+def test_a_path_that_is_no_webhook_makes_no_series() -> None:
     metrics = fresh()
     application(SETTINGS, metrics)
     before = set(values(metrics))

@@ -99,7 +99,7 @@ def test_messages_count_unless_told_otherwise(old: tuple[Condition, ...], more: 
 @given(st.lists(st.tuples(st.sampled_from(ConditionStatus), st.sampled_from("AB"), times()), min_size=1, max_size=12))
 @example([(ConditionStatus.FALSE, reason, "2026-01-01T00:00:00Z") for reason in "ABAB"])
 @example([(status, "A", "2026-01-01T00:00:00Z") for status in (*ConditionStatus, *ConditionStatus)])
-def test_D13_no_two_transitions_of_a_condition_have_the_same_moment_whatever_the_clock_does(
+def test_no_two_transitions_of_a_condition_have_the_same_moment_whatever_the_clock_does(
     states: list[tuple[ConditionStatus, str, str]],
 ) -> None:
     now: tuple[Condition, ...] = ()
@@ -117,7 +117,7 @@ def test_D13_no_two_transitions_of_a_condition_have_the_same_moment_whatever_the
     assert moments == sorted(set(moments)), "each later than the one before"
 
 
-def test_D13_the_time_of_the_reason_stands_only_where_that_of_the_status_does_not_tell_it() -> None:
+def test_the_time_of_the_reason_stands_only_where_that_of_the_status_does_not_tell_it() -> None:
     first = merge_conditions((), [Wanted("Ready", ConditionStatus.FALSE, "A")], generation=1, now=T(0))
     same = merge_conditions(first, [Wanted("Ready", ConditionStatus.FALSE, "B")], generation=1, now=T(5))
     other = merge_conditions(same, [Wanted("Ready", ConditionStatus.TRUE, "C")], generation=1, now=T(9))

@@ -49,7 +49,7 @@ manifests = st.dictionaries(
 
 @settings(max_examples=effort(0.625))
 @given(st.lists(manifests, max_size=4), st.integers(0, 4))
-def test_its_neighbours_are_read_as_if_it_were_not_there_H2(items: list[Any], at: int) -> None:
+def test_its_neighbours_are_read_as_if_it_were_not_there(items: list[Any], at: int) -> None:
     bad = {"metadata": {"name": "bad", "managedFields": MARK}, "spec": {"ok": [1], "values": MARK}, "status": {"a": 1}}
     found = decode_answer(text({"items": [*items[:at], bad, *items[at:]], "metadata": {}}, BEYOND), "items")
 
@@ -66,7 +66,7 @@ def test_its_neighbours_are_read_as_if_it_were_not_there_H2(items: list[Any], at
 @pytest.mark.slow
 @settings(max_examples=effort(0.625))
 @given(manifests)
-def test_one_object_and_one_event_are_cut_at_the_same_places_H2(manifest: Any) -> None:
+def test_one_object_and_one_event_are_cut_at_the_same_places(manifest: Any) -> None:
     whole = {**manifest, "spec": {**manifest.get("spec", {}), "deep": MARK, "list": [1, MARK]}}
     alone = decode_answer(text(whole, BEYOND))
     event = decode_answer(text({"type": "ADDED", "object": whole}, BEYOND), "object")
@@ -90,7 +90,7 @@ def test_what_is_no_JSON_is_refused_however_deep(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("levels", [1_200, DEEPEST])
-def test_an_instance_that_is_too_deep_is_invalid_and_not_taken_for_another_H2(levels: int) -> None:
+def test_an_instance_that_is_too_deep_is_invalid_and_not_taken_for_another(levels: int) -> None:
     """Its values are not to be deployed without what could not be read of them."""
     manifest = instance(values={"source": "inline", "inline": MARK})
     read = decode_answer(text(manifest, levels))
@@ -101,7 +101,7 @@ def test_an_instance_that_is_too_deep_is_invalid_and_not_taken_for_another_H2(le
     ]
 
 
-def test_what_a_store_cannot_pack_is_kept_by_name_and_status_H2() -> None:
+def test_what_a_store_cannot_pack_is_kept_by_name_and_status() -> None:
     value: Any = 1
     for _ in range(100_000):
         value = [value]

@@ -62,7 +62,7 @@ def settled(spec: Mapping[str, Any], box: Box = SHOP, wrap: Any = lambda api: ap
 @settings(max_examples=effort(0.5))
 @given(SPECS)
 @example({"image": "r/x:1", "replicas": 0, "parts": []})
-def test_conditions_do_not_flap_and_what_is_in_the_way_has_a_name_L13_L14(spec: Mapping[str, Any]) -> None:
+def test_conditions_do_not_flap_and_what_is_in_the_way_has_a_name(spec: Mapping[str, Any]) -> None:
     world = settled(spec)
 
     assert world.reconcile().writes == 0  # type: ignore[union-attr]
@@ -77,7 +77,7 @@ def test_conditions_do_not_flap_and_what_is_in_the_way_has_a_name_L13_L14(spec: 
 
 @settings(max_examples=effort(0.3))
 @given(SPECS, st.randoms(use_true_random=False))
-def test_another_order_of_a_list_writes_nothing_and_one_less_removes_one_L19(
+def test_another_order_of_a_list_writes_nothing_and_one_less_removes_one(
     spec: Mapping[str, Any], random: Any
 ) -> None:
     world = settled(spec)
@@ -127,7 +127,7 @@ def untainted(decision: Any) -> bytes:
 
 
 @pytest.mark.parametrize(("one", "other"), [("YQ==", "Yg=="), ("", "c2VjcmV0"), ("YQ==", "")])
-def test_what_a_secret_holds_shows_in_secrets_only_whoever_the_tenant_is_L21(one: str, other: str) -> None:
+def test_what_a_secret_holds_shows_in_secrets_only_whoever_the_tenant_is(one: str, other: str) -> None:
     first, second = decided(one), decided(other)
 
     assert first != second
@@ -136,7 +136,7 @@ def test_what_a_secret_holds_shows_in_secrets_only_whoever_the_tenant_is_L21(one
 
 
 @pytest.mark.parametrize("apply", ["Always", "IfAbsent"])
-def test_pods_are_rolled_once_when_a_secret_changes_and_no_tenant_can_guess_at_it_L21(apply: str) -> None:
+def test_pods_are_rolled_once_when_a_secret_changes_and_no_tenant_can_guess_at_it(apply: str) -> None:
     """`rollOn` goes by the version of a Secret: its content stands in no hash."""
     box = box_of(secret("pw", {"p": "hunter2"}, apply=apply), deployment("web", rollOn=["pw"]))
     world = settled({"image": "r/x:1", "parts": []}, box)
@@ -189,18 +189,18 @@ def survived(number: int, *, after: bool, crash: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("crash", [True, False])
 @pytest.mark.parametrize("after", [True, False])
-def test_a_box_survives_a_sigkill_at_every_request_L3(after: bool, crash: bool) -> None:
+def test_a_box_survives_a_sigkill_at_every_request(after: bool, crash: bool) -> None:
     for number in range(1, requests_of_a_story() + 1):
         survived(number, after=after, crash=crash)
 
 
 @pytest.mark.parametrize("number", [2, 6, 9])
-def test_a_box_survives_a_sigkill_at_some_requests_L3(number: int) -> None:
+def test_a_box_survives_a_sigkill_at_some_requests(number: int) -> None:
     survived(number, after=True, crash=True)
 
 
 @pytest.mark.parametrize("after", [True, False])
-def test_a_removal_survives_a_sigkill_at_every_request_L11(after: bool) -> None:
+def test_a_removal_survives_a_sigkill_at_every_request(after: bool) -> None:
     first = settled(STORY_SPEC, wrap=FaultyKube)
     first.api.calls.clear()
     first.server.delete(*_target(first))

@@ -22,7 +22,7 @@ def test_the_strict_settings_leave_nothing_open() -> None:
     assert list(openings_of(STRICT, CLOSED, DEFAULT_BINDINGS)) == []
 
 
-def test_each_opening_names_its_setting_M6() -> None:
+def test_each_opening_names_its_setting() -> None:
     unimpersonated = attrs.evolve(STRICT, default_service_account=None, allow_unimpersonated_releases=True)
     plain = attrs.evolve(STRICT, admission=AdmissionSettings(allow_http=True))
     cases = {

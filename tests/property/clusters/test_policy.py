@@ -52,7 +52,7 @@ clusters = st.lists(
 @given(clusters, st.randoms(use_true_random=False))
 @example([(True, [], []), (True, [], [VERSION])], None)
 @example([(True, [ALLOWING[0]], []), (True, [OTHER], [])], None)
-def test_each_object_can_only_narrow_what_the_others_allow_D6(
+def test_each_object_can_only_narrow_what_the_others_allow(
     found: list[tuple[bool, list[str], list[str]]], order: Any
 ) -> None:
     made = [
@@ -69,7 +69,7 @@ def test_each_object_can_only_narrow_what_the_others_allow_D6(
 
 
 @given(clusters)
-def test_one_more_object_never_loosens_and_one_without_a_policy_changes_nothing_D6(
+def test_one_more_object_never_loosens_and_one_without_a_policy_changes_nothing(
     found: list[tuple[bool, list[str], list[str]]],
 ) -> None:
     made = [
@@ -84,7 +84,7 @@ def test_one_more_object_never_loosens_and_one_without_a_policy_changes_nothing_
     assert strictest_policy(Policy(), reversed(made), ID) == whole
 
 
-def test_what_an_object_says_goes_with_it_SL1() -> None:
+def test_what_an_object_says_goes_with_it() -> None:
     forbidding = cluster("strict", forbiddenVersions=[VERSION])
     assert not admits(strictest_policy(Policy(), [cluster("own"), forbidding], ID))
     assert admits(strictest_policy(Policy(), [cluster("own")], ID))

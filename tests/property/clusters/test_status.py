@@ -321,7 +321,7 @@ def test_a_rejected_credential_that_is_past_its_end_is_called_expired() -> None:
     assert life.says()["Authenticated"] == "False/CredentialExpired"
 
 
-def test_M3_clocks_that_differ_too_much_are_a_condition_until_they_agree_PULL_12() -> None:
+def test_clocks_that_differ_too_much_are_a_condition_until_they_agree_PULL_12() -> None:
     life = connected()
     assert "ClockSkew" not in life.says(), "nothing is said of clocks that agree"
     life.apart = "the control plane's clock is 60 minutes ahead"

@@ -443,7 +443,7 @@ def test_a_bookmark_is_no_event_and_moves_the_position() -> None:
     assert isinstance(rig.command, Wait), "closed at once: the bookmark does not count"
 
 
-def test_silence_is_noticed_a_little_after_the_next_bookmark_was_due_D22() -> None:
+def test_silence_is_noticed_a_little_after_the_next_bookmark_was_due() -> None:
     """Also on the first stream, and again on the one after a silent one: a proxy may hold both."""
     rig = settled_rig("a")
     for _ in range(2):

@@ -61,7 +61,7 @@ class Answering:
 @pytest.mark.parametrize("lenient", [False, True])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("read", READS)
-def test_an_error_is_nothing_there_exactly_where_it_says_so_D5(read: str, error: OperatorError, lenient: bool) -> None:
+def test_an_error_is_nothing_there_exactly_where_it_says_so(read: str, error: OperatorError, lenient: bool) -> None:
     """Unauthorized is a Forbidden by class; taken for nothing, what is there would be made again or let go of."""
     reading = LiveReads(Answering(error), lenient=lenient)  # type: ignore[arg-type]
     absent = isinstance(error, NOTHING[read]) or (lenient and isinstance(error, Forbidden))

@@ -809,7 +809,7 @@ def life(**spec: Any) -> Iterator[ReconcileMachine]:
     machine.teardown()
 
 
-def test_a_flux_reconcile_by_hand_while_suspended_does_not_stand_in_the_way_of_a_retry_L13() -> None:
+def test_a_flux_reconcile_by_hand_while_suspended_does_not_stand_in_the_way_of_a_retry() -> None:
     """`--hypothesis-seed=277421029824638537148037158647815052323` found it: Blocked=FieldConflict for good."""
     with life(suspend=True) as machine:
         machine.people_run_flux_reconcile()

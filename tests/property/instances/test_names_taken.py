@@ -43,7 +43,7 @@ def with_helm_releases(*revisions: int, name: str = "nextcloud") -> Turmoil:
 @example(newest=45, kept=5, deployed=45, before=45)
 @example(newest=9, kept=1, deployed=9, before=9)
 @example(newest=999, kept=10, deployed=12, before=999)
-def test_whatever_helm_keeps_of_a_release_it_is_not_taken_over_L12_REC_4(
+def test_whatever_helm_keeps_of_a_release_it_is_not_taken_over_REC_4(
     newest: int, kept: int, deployed: int, before: int
 ) -> None:
     """`--history-max` keeps any number of the newest revisions and the deployed one; others may be left from before.
@@ -57,7 +57,7 @@ def test_whatever_helm_keeps_of_a_release_it_is_not_taken_over_L12_REC_4(
 
 
 @pytest.mark.parametrize("name", ["nextcloud-two", "next", "nextcloud.v1"])
-def test_another_release_of_helm_is_in_nobodys_way_L12(name: str) -> None:
+def test_another_release_of_helm_is_in_nobodys_way(name: str) -> None:
     world = with_helm_releases(1, 10, 45, name=name)
     world.submit(intent())
     world.run(60)
@@ -65,7 +65,7 @@ def test_another_release_of_helm_is_in_nobodys_way_L12(name: str) -> None:
     assert claims_ready(world.look(INSTANCE))
 
 
-def test_whose_a_release_is_costs_one_list_of_metadata_and_none_once_it_is_ours_L12() -> None:
+def test_whose_a_release_is_costs_one_list_of_metadata_and_none_once_it_is_ours() -> None:
     world = Turmoil()
     world.submit(intent())
     world.server.audit.clear()
@@ -76,7 +76,7 @@ def test_whose_a_release_is_costs_one_list_of_metadata_and_none_once_it_is_ours_
 
 
 @pytest.mark.parametrize("revision", [1, 3, 10, 14, 27])
-def test_a_release_that_helm_alone_has_installed_is_not_taken_over_L12_REC_4(revision: int) -> None:
+def test_a_release_that_helm_alone_has_installed_is_not_taken_over_REC_4(revision: int) -> None:
     """Flux upgraded it at once; README: nobody's release is taken over."""
     world = with_helm_releases(*range(max(1, revision - 9), revision + 1))
     world.submit(intent())
@@ -96,7 +96,7 @@ def test_a_release_that_helm_alone_has_installed_is_not_taken_over_L12_REC_4(rev
     assert claims_ready(world.look(INSTANCE))
 
 
-def test_the_command_of_the_message_hands_the_release_over_L12() -> None:
+def test_the_command_of_the_message_hands_the_release_over() -> None:
     world = Turmoil()
     world.submit(intent())
     world.run(30)
@@ -119,7 +119,7 @@ def test_the_command_of_the_message_hands_the_release_over_L12() -> None:
     assert len(world.flux.workloads) == 1
 
 
-def test_our_own_release_made_anew_is_no_foreign_one_L12() -> None:
+def test_our_own_release_made_anew_is_no_foreign_one() -> None:
     world = Turmoil()
     world.submit(intent())
     world.run(30)
@@ -135,7 +135,7 @@ def test_our_own_release_made_anew_is_no_foreign_one_L12() -> None:
 
 
 @pytest.mark.parametrize("name", ["nextcloud-integrations", "nextcloud-integrations-00000000"])
-def test_a_config_map_that_a_tenant_made_first_locks_nobody_out_SL8(name: str) -> None:
+def test_a_config_map_that_a_tenant_made_first_locks_nobody_out(name: str) -> None:
     world = Turmoil()
     world.put_secret("values-a", "a: 1")
     theirs = {**CONFIG_MAP.manifest(name, NS), "data": {"theirs": "yes"}}
@@ -155,7 +155,7 @@ STRANGE = ["x" * 64, "x" * 131_072, "with space", "line\nbreak", "/operation/uid
 
 
 @pytest.mark.parametrize("token", STRANGE, ids=range(len(STRANGE)))
-def test_a_token_that_is_long_or_strange_is_refused_at_admission_and_named_L9(token: str) -> None:
+def test_a_token_that_is_long_or_strange_is_refused_at_admission_and_named(token: str) -> None:
     manifest = with_meta(instance_manifest(), annotations={RETRY: token})
 
     (problem,) = admit(manifest)
@@ -166,7 +166,7 @@ def test_a_token_that_is_long_or_strange_is_refused_at_admission_and_named_L9(to
     assert len(problem.message) < 300
 
 
-def test_one_that_is_there_all_the_same_blocks_with_the_reason_and_touches_no_release_L9() -> None:
+def test_one_that_is_there_all_the_same_blocks_with_the_reason_and_touches_no_release() -> None:
     """The HelmRelease was invalid for good, later jobs included."""
     world = Turmoil()
     world.submit(intent())
@@ -185,14 +185,14 @@ def test_one_that_is_there_all_the_same_blocks_with_the_reason_and_touches_no_re
 
 
 @given(token=st.text(max_size=300))
-def test_what_goes_on_to_flux_is_short_and_plain_whatever_was_asked_L9(token: str) -> None:
+def test_what_goes_on_to_flux_is_short_and_plain_whatever_was_asked(token: str) -> None:
     told = retry_token(ObjectMeta(name="n", annotations={RETRY: token}))
 
     assert (told is None) == (not token)
     assert told is None or (len(told) <= 63 and told.isascii() and "/" not in told and " " not in told)
 
 
-def test_tokens_are_forwarded_at_most_every_ten_seconds_SL7() -> None:
+def test_tokens_are_forwarded_at_most_every_ten_seconds() -> None:
     """A tenant drove Flux's `requestedAt` and `resetAt` as fast as it wrote."""
     world = Turmoil()
     world.submit(intent())
@@ -209,7 +209,7 @@ def test_tokens_are_forwarded_at_most_every_ten_seconds_SL7() -> None:
     assert get_path(world.look(HELM), "status", "lastHandledResetAt") == "token-59", "the last one is not lost"
 
 
-def test_whoever_rang_before_is_in_nobodys_way_L13_REC_14() -> None:
+def test_whoever_rang_before_is_in_nobodys_way_REC_14() -> None:
     """`flux reconcile` by hand, and later a retry: FieldConflict for good over the annotation."""
     world = Turmoil()
     world.submit(intent())
@@ -244,7 +244,7 @@ def test_whoever_rang_before_is_in_nobodys_way_L13_REC_14() -> None:
         ({"ingress": "none"}, []),
     ],
 )
-def test_the_endpoint_is_the_host_that_is_really_used_L11_RES_1(inline: dict[str, Any], told: list[str]) -> None:
+def test_the_endpoint_is_the_host_that_is_really_used_RES_1(inline: dict[str, Any], told: list[str]) -> None:
     manifest = instance_manifest(values={"source": "inline", "inline": inline}, integrations=INGRESS)
 
     decision = decide(manifest, InstanceObserved(NAMESPACE))
@@ -252,7 +252,7 @@ def test_the_endpoint_is_the_host_that_is_really_used_L11_RES_1(inline: dict[str
     assert [one["url"] for one in get_path(decision.status, "status", "endpoints") or ()] == told
 
 
-def test_ready_says_the_obstacle_itself_and_follows_it_D16() -> None:
+def test_ready_says_the_obstacle_itself_and_follows_it() -> None:
     """`blocked: NameTaken` told a reader of `kubectl get` nothing."""
     taken = {**HELM_RELEASE.manifest("nextcloud", NS), "spec": {}}
     taken["metadata"]["uid"] = "theirs"

@@ -68,7 +68,7 @@ def is_called_off(world: World) -> bool:
 
 
 @pytest.mark.parametrize("reason", REFUSALS)
-def test_D3_an_operation_whose_job_fails_before_it_started_is_cancelled_with_it_PULL_3(reason: str) -> None:
+def test_an_operation_whose_job_fails_before_it_started_is_cancelled_with_it_PULL_3(reason: str) -> None:
     world = World()
     job = taken_in(world)
 
@@ -85,7 +85,7 @@ def test_D3_an_operation_whose_job_fails_before_it_started_is_cancelled_with_it_
 @given(st.integers(0, 60), st.booleans())
 @example(2, True)
 @example(3, False)
-def test_D3_a_crash_between_cancelling_and_answering_tells_the_same_and_runs_nothing(number: int, after: bool) -> None:
+def test_a_crash_between_cancelling_and_answering_tells_the_same_and_runs_nothing(number: int, after: bool) -> None:
     """The process ends after so many effects; the next one may find the Operation cancelled already."""
     world = World()
     job = taken_in(world)
@@ -105,7 +105,7 @@ def test_D3_a_crash_between_cancelling_and_answering_tells_the_same_and_runs_not
     assert not world.records()
 
 
-def test_D3_one_that_starts_at_the_last_moment_is_left_alone_and_judged_by_its_run() -> None:
+def test_one_that_starts_at_the_last_moment_is_left_alone_and_judged_by_its_run() -> None:
     world = World()
     job = taken_in(world)
     refuse(world)
@@ -123,7 +123,7 @@ def test_D3_one_that_starts_at_the_last_moment_is_left_alone_and_judged_by_its_r
     assert answer(job)["outcome"] == "succeeded"
 
 
-def test_D3_one_that_is_accepted_after_all_before_it_was_called_off_goes_on() -> None:
+def test_one_that_is_accepted_after_all_before_it_was_called_off_goes_on() -> None:
     world = World()
     job = taken_in(world)
     refuse(world)
@@ -135,7 +135,7 @@ def test_D3_one_that_is_accepted_after_all_before_it_was_called_off_goes_on() ->
     assert not is_called_off(world)
 
 
-def test_D3_what_somebody_else_holds_of_the_operation_does_not_keep_it_from_being_cancelled() -> None:
+def test_what_somebody_else_holds_of_the_operation_does_not_keep_it_from_being_cancelled() -> None:
     world = World()
     job = taken_in(world)
     patch = {"spec": {"timeoutSeconds": 77}, "metadata": {"labels": {labels.MANAGED_BY: "control-plane"}}}
@@ -148,7 +148,7 @@ def test_D3_what_somebody_else_holds_of_the_operation_does_not_keep_it_from_bein
     assert live(world)["spec"]["timeoutSeconds"] == 77
 
 
-def test_D3_where_it_cannot_be_cancelled_the_job_stays_open_until_it_can() -> None:
+def test_where_it_cannot_be_cancelled_the_job_stays_open_until_it_can() -> None:
     world = World()
     job = taken_in(world)
     refuse(world)
@@ -167,7 +167,7 @@ def test_D3_where_it_cannot_be_cancelled_the_job_stays_open_until_it_can() -> No
     assert is_called_off(world)
 
 
-def test_D3_behind_a_closed_gate_nothing_is_called_failed_that_may_still_run() -> None:
+def test_behind_a_closed_gate_nothing_is_called_failed_that_may_still_run() -> None:
     world = World()
     job = taken_in(world, expires_in=timedelta(minutes=1))
     gate(world, None)
@@ -191,7 +191,7 @@ def gate(world: World, value: str | None) -> None:
     run_sync(world.kube.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="admin"))
 
 
-def test_D16_a_timeout_names_what_the_operation_waited_for() -> None:
+def test_a_timeout_names_what_the_operation_waited_for() -> None:
     world = World()
     job = taken_in(world, expires_in=timedelta(minutes=1))
     status(world, "Pending", condition("Blocked", "True", "TargetNotReady", message="the target is Installing"))
@@ -202,7 +202,7 @@ def test_D16_a_timeout_names_what_the_operation_waited_for() -> None:
     assert answer(job)["error"].endswith("; last seen: TargetNotReady: the target is Installing")
 
 
-def test_D12_a_second_request_for_an_operation_that_has_ended_is_a_noop_with_the_time_PULL_3() -> None:
+def test_a_second_request_for_an_operation_that_has_ended_is_a_noop_with_the_time_PULL_3() -> None:
     for phase in ("Succeeded", "Failed", "Cancelled"):
         world = World()
         job = taken_in(world)
@@ -227,7 +227,7 @@ def test_D12_a_second_request_for_an_operation_that_has_ended_is_a_noop_with_the
         assert live(world) == before, "nothing is written"
 
 
-def test_D12_its_redelivery_runs_nothing_after_the_operation_was_cleaned_up_PULL_4() -> None:
+def test_its_redelivery_runs_nothing_after_the_operation_was_cleaned_up_PULL_4() -> None:
     world = World()
     taken_in(world)
     status(world, "Succeeded", finishedAt="2026-01-01T00:03:00Z")
@@ -268,7 +268,7 @@ IDLE = condition("Running", "True", "VolSyncWaitingForSchedule")
 SYNCED = condition("Succeeded", "True", "EngineSucceeded", message="the last sync ended at 2026-01-01T03:01:00Z")
 
 
-def test_L3_a_job_for_a_recurring_operation_succeeds_after_its_first_sync_PULL_3() -> None:
+def test_a_job_for_a_recurring_operation_succeeds_after_its_first_sync_PULL_3() -> None:
     world = World()
     job = scheduled(world)
     status(world, "Running", AT_WORK, **STARTED)
@@ -282,7 +282,7 @@ def test_L3_a_job_for_a_recurring_operation_succeeds_after_its_first_sync_PULL_3
     assert not world.records()
 
 
-def test_L3_when_its_first_time_is_later_than_the_job_it_succeeds_once_it_waits_for_it_as_asked() -> None:
+def test_when_its_first_time_is_later_than_the_job_it_succeeds_once_it_waits_for_it_as_asked() -> None:
     world = World()
     job = scheduled(world)
     status(world, "Running", IDLE, **STARTED)
@@ -297,7 +297,7 @@ def test_L3_when_its_first_time_is_later_than_the_job_it_succeeds_once_it_waits_
     assert not is_called_off(world)
 
 
-def test_L3_while_it_tries_in_vain_it_is_not_called_a_success() -> None:
+def test_while_it_tries_in_vain_it_is_not_called_a_success() -> None:
     world = World()
     job = scheduled(world)
     status(world, "Running", condition("Running", "True", "VolSyncError", message="no such repository"), **STARTED)

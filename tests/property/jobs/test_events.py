@@ -90,7 +90,7 @@ def test_a_flap_has_another_key() -> None:
     assert event_key(LIVE, READY) != event_key(LIVE, again)
 
 
-def test_D13_a_reason_that_comes_back_has_a_key_of_its_own_PULL_6() -> None:
+def test_a_reason_that_comes_back_has_a_key_of_its_own_PULL_6() -> None:
     """What a control plane hears last is what stands, whatever flaps, and however often it is told again."""
     wanted = [Wanted("Ready", ConditionStatus.FALSE, reason) for reason in ("ChartUnreachable", "WaitingForSecret")]
     condition_now: tuple[Condition, ...] = ()
@@ -113,7 +113,7 @@ def test_D13_a_reason_that_comes_back_has_a_key_of_its_own_PULL_6() -> None:
     assert {one.last_transition_time for one in said} == {"2026-01-01T00:05:00Z"}, "it moves with the status alone"
 
 
-def test_D13_also_where_the_writer_does_not_tell_when_the_reason_changed() -> None:
+def test_also_where_the_writer_does_not_tell_when_the_reason_changed() -> None:
     states = [with_status(LIVE, {**FAILED, "reason": reason}) for reason in ("A", "B", "A", "B")]
     keys, before = [], reported_conditions(states[0])
     for number, live in enumerate(states[1:]):

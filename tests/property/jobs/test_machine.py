@@ -373,7 +373,7 @@ def test_a_wrong_local_clock_does_not_expire_a_job_PULL_12() -> None:
 
 
 @pytest.mark.parametrize("ahead", [timedelta(minutes=5), timedelta(minutes=-5)])
-def test_M3_where_signatures_are_required_a_job_has_expired_as_soon_as_either_clock_says_so_PULL_12(
+def test_where_signatures_are_required_a_job_has_expired_as_soon_as_either_clock_says_so_PULL_12(
     ahead: timedelta,
 ) -> None:
     """The header that shows the control plane's clock is not signed: it may shorten a job's life, not lengthen it."""
@@ -393,7 +393,7 @@ def test_M3_where_signatures_are_required_a_job_has_expired_as_soon_as_either_cl
     assert outcomes == ({False: expired, True: expired} if ahead > timedelta(0) else {False: None, True: expired})
 
 
-def test_M3_a_job_that_waits_for_its_object_to_go_expires_by_either_clock_too() -> None:
+def test_a_job_that_waits_for_its_object_to_go_expires_by_either_clock_too() -> None:
     world = World()
     enqueue(world, 1)
     world.settle()
@@ -412,7 +412,7 @@ def test_M3_a_job_that_waits_for_its_object_to_go_expires_by_either_clock_too() 
 
 
 @pytest.mark.parametrize("apart", [timedelta(minutes=11), timedelta(minutes=-11), timedelta(days=-365)])
-def test_M3_clocks_more_than_ten_minutes_apart_are_an_error_and_the_header_is_not_used_PULL_12(
+def test_clocks_more_than_ten_minutes_apart_are_an_error_and_the_header_is_not_used_PULL_12(
     apart: timedelta,
 ) -> None:
     world = World()
@@ -664,7 +664,7 @@ def test_a_job_that_the_control_plane_closed_is_dropped_unless_our_ack_may_have_
 
 
 @pytest.mark.parametrize("ack_was_lost", [False, True])
-def test_L15_an_ack_answered_409_means_closed_and_nothing_is_applied_PULL_6(ack_was_lost: bool) -> None:
+def test_an_ack_answered_409_means_closed_and_nothing_is_applied_PULL_6(ack_was_lost: bool) -> None:
     world = World()
     job = enqueue(world)
     world.fetch()
@@ -684,7 +684,7 @@ def test_L15_an_ack_answered_409_means_closed_and_nothing_is_applied_PULL_6(ack_
 
 @pytest.mark.parametrize("in_secrets", [False, True])
 @pytest.mark.parametrize("deletes", [False, True])
-def test_L15_a_closed_job_that_had_its_effect_before_a_crash_is_remembered_PULL_4(
+def test_a_closed_job_that_had_its_effect_before_a_crash_is_remembered_PULL_4(
     in_secrets: bool, deletes: bool
 ) -> None:
     world = World(in_secrets=in_secrets)
@@ -854,7 +854,7 @@ def test_an_apply_that_arrives_late_does_not_undo_what_came_after_it_PULL_4() ->
     assert live_of(world)["spec"]["chart"]["version"] == "6.3.0"
 
 
-def test_D10_a_copy_from_before_the_request_that_an_informer_tells_late_is_no_answer() -> None:
+def test_a_copy_from_before_the_request_that_an_informer_tells_late_is_no_answer() -> None:
     """The apply moved no generation: the old copy, with its old verdict, says nothing of what it was before."""
     world = World()
     failed = enqueue(world, 1)
@@ -874,7 +874,7 @@ def test_D10_a_copy_from_before_the_request_that_an_informer_tells_late_is_no_an
     assert outcome(again) == ("succeeded", "")
 
 
-def test_D3_an_older_copy_that_comes_late_does_not_keep_an_operation_from_being_called_off() -> None:
+def test_an_older_copy_that_comes_late_does_not_keep_an_operation_from_being_called_off() -> None:
     world = World()
     job = operation_job(world)
     drain(world)

@@ -134,13 +134,13 @@ def suspended(wanted: bool = True) -> dict[str, Any]:
         ((condition("Blocked", "True", "MissingDependencies"), condition("Suspended", "False", "Active")), None),
     ],
 )
-def test_D5_a_job_that_suspends_succeeds_when_the_suspension_is_observed_PULL_3(
+def test_a_job_that_suspends_succeeds_when_the_suspension_is_observed_PULL_3(
     conditions: Any, verdict: JobResult | None
 ) -> None:
     assert result_of(with_status(suspended(), *conditions), 1) == verdict
 
 
-def test_D5_a_job_that_resumes_is_not_answered_by_the_suspension_of_before() -> None:
+def test_a_job_that_resumes_is_not_answered_by_the_suspension_of_before() -> None:
     assert result_of(with_status(suspended(False), SUSPENDED), 1) is None
 
 
@@ -154,12 +154,12 @@ def test_D5_a_job_that_resumes_is_not_answered_by_the_suspension_of_before() -> 
         (condition("Blocked", "True", "FieldConflict"),),
     ],
 )
-def test_D10_a_verdict_from_before_the_request_is_none_PULL_3(conditions: Any, retry: str) -> None:
+def test_a_verdict_from_before_the_request_is_none_PULL_3(conditions: Any, retry: str) -> None:
     assert result_of(marked(instance(), *conditions, retry=retry, observed=False), 1) is None
     assert result_of(marked(instance(), *conditions, retry=retry), 1) is not None
 
 
-def test_D10_an_operation_that_was_refused_before_somebody_asked_for_it_is_not_judged_by_that() -> None:
+def test_an_operation_that_was_refused_before_somebody_asked_for_it_is_not_judged_by_that() -> None:
     refused = condition("Accepted", "False", "TargetNotFound")
 
     assert result_of(marked(operation(), refused, phase="Pending", observed=False), 1) is None
@@ -168,7 +168,7 @@ def test_D10_an_operation_that_was_refused_before_somebody_asked_for_it_is_not_j
     assert result_of(ended, 1) == JobResult(JobOutcome.SUCCEEDED), "an end is final, whoever asked"
 
 
-def test_D10_where_the_status_does_not_say_what_it_answers_it_has_to_have_changed() -> None:
+def test_where_the_status_does_not_say_what_it_answers_it_has_to_have_changed() -> None:
     """As an operator of before this release left it."""
     failed = condition("Ready", "False", "RolledBack"), condition("Stalled", "True", "RetriesExceeded")
     live = with_status(instance(annotations={labels.RETRY: "again"}), *failed)

@@ -212,7 +212,7 @@ def edited(found: Any) -> Any:
 
 
 @pytest.mark.parametrize("by", ["kubectl-annotate", ""])
-def test_M4_a_key_that_somebody_wrote_makes_no_upgrade_a_noop_RUN_12(by: str) -> None:
+def test_a_key_that_somebody_wrote_makes_no_upgrade_a_noop_RUN_12(by: str) -> None:
     """Under their own name, or under ours: then the spec tells that the key has not had its effect."""
     found = edited(live(key=KEY, by=by))
 
@@ -222,14 +222,14 @@ def test_M4_a_key_that_somebody_wrote_makes_no_upgrade_a_noop_RUN_12(by: str) ->
 
 
 @pytest.mark.parametrize("newest", [None, stone(generation=4)])
-def test_M4_a_generation_that_somebody_wrote_locks_nobody_out_RUN_12(newest: Tombstone | None) -> None:
+def test_a_generation_that_somebody_wrote_locks_nobody_out_RUN_12(newest: Tombstone | None) -> None:
     found = live(generation="9" * 18, by="kubectl-annotate")
 
     assert isinstance(plan(apply_turn(), seen(found, newest=newest), SCOPE), PlanApply)
     assert isinstance(plan(delete_turn(), seen(found, newest=newest), SCOPE), PlanDelete)
 
 
-def test_M4_what_the_job_store_remembers_counts_before_what_the_object_says() -> None:
+def test_what_the_job_store_remembers_counts_before_what_the_object_says() -> None:
     found = live(generation="9" * 18)
 
     assert isinstance(plan(apply_turn(), seen(found, newest=stone(generation=4)), SCOPE), PlanApply)
@@ -237,7 +237,7 @@ def test_M4_what_the_job_store_remembers_counts_before_what_the_object_says() ->
     assert plan(apply_turn(), seen(live(generation="6")), SCOPE) == superseded(6), "where it remembers nothing"
 
 
-def test_M4_a_key_that_somebody_wrote_over_ours_is_no_later_request() -> None:
+def test_a_key_that_somebody_wrote_over_ours_is_no_later_request() -> None:
     found = live(key="theirs", by="kubectl-annotate")
 
     assert plan(apply_turn(intent=Intent("u1", happened=True)), seen(found), SCOPE) == AlreadyApplied(found)

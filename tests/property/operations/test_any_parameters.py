@@ -71,7 +71,7 @@ def bent(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 @example(("runCommand.job", {"image": "a", "env": "A=b"}), LOOSE, Phase.RUNNING, "")
 @example(("backup.volsync", {"schedule": None}), LOOSE, Phase.RUNNING, "uid-1")
 @example(("upgrade.helm", {"targetVersion": {}, "valuesPatch": 7}), LOOSE, Phase.RUNNING, None)
-def test_no_parameters_stop_a_decision_D4(
+def test_no_parameters_stop_a_decision(
     found: tuple[str, dict[str, Any]], context: Any, phase: Phase | None, uid: str | None
 ) -> None:
     of, parameters = found
@@ -125,7 +125,7 @@ def assert_started_or_told(
         ("upgrade.helm", {"targetVersion": "latest"}, "spec.parameters.targetVersion: "),
     ],
 )
-def test_a_template_that_asks_for_less_than_its_engine_needs_is_made_up_for_D4(
+def test_a_template_that_asks_for_less_than_its_engine_needs_is_made_up_for(
     of: str, parameters: dict[str, Any], path: str
 ) -> None:
     decision = reconcile_operation(operation(of, parameters=parameters), observed(of), LOOSE)
@@ -143,7 +143,7 @@ def test_good_parameters_are_good_for_a_template_that_asks_for_nothing_too(of: s
 
 @pytest.mark.parametrize("depth", [900, 9000])
 @pytest.mark.parametrize("of", OF)
-def test_parameters_of_any_depth_are_told_of_D4_RUN_11(of: str, depth: int) -> None:
+def test_parameters_of_any_depth_are_told_of_RUN_11(of: str, depth: int) -> None:
     deep: Any = 1
     for _ in range(depth):
         deep = [deep]
@@ -155,7 +155,7 @@ def test_parameters_of_any_depth_are_told_of_D4_RUN_11(of: str, depth: int) -> N
     assert conditions_of(decision)["Accepted"] == ("False", "ValidationFailed")
 
 
-def test_parameters_that_became_bad_before_the_object_was_made_end_the_run_D4() -> None:
+def test_parameters_that_became_bad_before_the_object_was_made_end_the_run() -> None:
     """The CRD keeps them as they are once the run has started; an object that came another way may be there."""
     one, _ = started("runCommand.job")
     ref = one.status.engine_ref

@@ -147,7 +147,7 @@ def test_bindings_are_honoured_and_can_be_required() -> None:
     assert flaw(claim(), strict) is Flaw.NOT_BOUND
 
 
-def test_namespace_and_parameters_are_bound_unless_a_setting_lowers_it_H4() -> None:
+def test_namespace_and_parameters_are_bound_unless_a_setting_lowers_it() -> None:
     older = Claims(SECRET, CLUSTER, frozenset())
     bare = claim(ns=None, params=None)
 
@@ -167,7 +167,7 @@ def with_ledger(ledger: Ledger) -> Claims:
     return attrs.evolve(CHECK, ledger=ledger)
 
 
-def test_a_claim_is_good_for_one_object_H4() -> None:
+def test_a_claim_is_good_for_one_object() -> None:
     body = attrs.evolve(OPERATION.spec, approvals=Approvals(required=True, claim=claim()))
     spending = CHECK.to_spend(attrs.evolve(OPERATION, spec=body), NOW)
     assert spending is not None
@@ -187,7 +187,7 @@ spendings = st.builds(Spending, st.sampled_from("abcdef"), st.sampled_from(["u1"
 
 
 @given(st.lists(st.tuples(spendings, moments), max_size=12).map(lambda found: sorted(found, key=lambda one: one[1])))
-def test_an_approval_that_has_not_expired_has_one_holder_for_good_H4(found: list[tuple[Spending, datetime]]) -> None:
+def test_an_approval_that_has_not_expired_has_one_holder_for_good(found: list[tuple[Spending, datetime]]) -> None:
     ledger, holders = Ledger(), dict[str, tuple[str, datetime]]()
     for spending, now in found:
         ledger = ledger.with_spent(spending, now)
@@ -198,7 +198,7 @@ def test_an_approval_that_has_not_expired_has_one_holder_for_good_H4(found: list
             assert expires < now or ledger.holder_of(rid) == holder
 
 
-def test_the_ledger_is_bounded_and_makes_room_only_of_what_has_ended_H4_RUN_11() -> None:
+def test_the_ledger_is_bounded_and_makes_room_only_of_what_has_ended_RUN_11() -> None:
     until = int((NOW + timedelta(hours=1)).timestamp())
     full = Ledger({f"{number:032x}": ("u", until) for number in range(MOST_SPENT)})
     one = Spending("new", "u", NOW + timedelta(hours=1))
@@ -208,7 +208,7 @@ def test_the_ledger_is_bounded_and_makes_room_only_of_what_has_ended_H4_RUN_11()
     assert len(full.with_spent(one, NOW + timedelta(days=3)).entries) == 1
 
 
-def test_the_ledger_outlives_the_process_and_a_lost_race_H4() -> None:
+def test_the_ledger_outlives_the_process_and_a_lost_race() -> None:
     kube = InProcessKube(ApiServer(now=lambda: NOW))
     run_sync(kube.create({"metadata": {"name": "ops"}, **kind_of(NAMESPACE)}, kind=NAMESPACE, field_manager="t"))
     first, second = SpentApprovals(kube, "ops"), SpentApprovals(kube, "ops")
@@ -232,7 +232,7 @@ def kind_of(kind: Kind) -> dict[str, str]:
     return {"apiVersion": kind.api_version, "kind": kind.kind}
 
 
-def test_nothing_starts_before_its_approval_is_written_down_H4() -> None:
+def test_nothing_starts_before_its_approval_is_written_down() -> None:
     one = operation("restore.velero")
     seen = observed("restore.velero")
     empty = attrs.evolve(CONTEXT, claims=attrs.evolve(CONTEXT.claims, ledger=Ledger()))
@@ -252,7 +252,7 @@ def test_nothing_starts_before_its_approval_is_written_down_H4() -> None:
     assert "could not be written down as used: 403 denied" in message_of(told, "Blocked")
 
 
-def test_an_approval_is_not_used_up_by_what_cannot_start_H4() -> None:
+def test_an_approval_is_not_used_up_by_what_cannot_start() -> None:
     empty = attrs.evolve(CONTEXT, claims=attrs.evolve(CONTEXT.claims, ledger=Ledger()))
     seen = observed("restore.velero", missing_kinds=frozenset({VELERO_RESTORE}))
 
@@ -301,7 +301,7 @@ def test_changing_any_character_of_a_claim_voids_it(place: int, other: str) -> N
         (-(31 * 86_400), None),
     ],
 )
-def test_a_claim_has_expired_as_soon_as_either_clock_says_so_PULL_12_M3(ahead: int, wanted: Flaw | None) -> None:
+def test_a_claim_has_expired_as_soon_as_either_clock_says_so_PULL_12(ahead: int, wanted: Flaw | None) -> None:
     """The other clock is told by a header that nobody signs: it can end a claim, and never prolong it."""
     check = Claims(SECRET, CLUSTER, skew=timedelta(seconds=ahead))
 

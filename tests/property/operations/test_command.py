@@ -38,7 +38,7 @@ def refused(**parameters: Any) -> str:
 # --- what the pod may do ----------------------------------------------------------------------------------------------
 
 
-def test_no_token_is_mounted_unless_an_account_is_allowed_by_name_M7() -> None:
+def test_no_token_is_mounted_unless_an_account_is_allowed_by_name() -> None:
     allowed = attrs.evolve(CONTEXT.settings, allowed_service_accounts=frozenset({"exporter"}))
     context = attrs.evolve(CONTEXT, settings=allowed)
 
@@ -57,7 +57,7 @@ RESOURCES = [
 
 
 @pytest.mark.parametrize(("given", "requests", "limits"), RESOURCES, ids=range(len(RESOURCES)))
-def test_requests_and_limits_have_defaults_M7(given: Any, requests: Any, limits: Any) -> None:
+def test_requests_and_limits_have_defaults(given: Any, requests: Any, limits: Any) -> None:
     found = container_of(**({} if given is None else {"resources": given}))["resources"]
 
     assert found == {
@@ -66,14 +66,14 @@ def test_requests_and_limits_have_defaults_M7(given: Any, requests: Any, limits:
     }
 
 
-def test_a_command_is_not_tried_for_ever_M7() -> None:
+def test_a_command_is_not_tried_for_ever() -> None:
     assert "spec.parameters.backoffLimit" in refused(backoffLimit=11)
 
 
 # --- secrets ----------------------------------------------------------------------------------------------------------
 
 
-def test_secrets_reach_a_command_by_reference_D18() -> None:
+def test_secrets_reach_a_command_by_reference() -> None:
     key = {"name": "db", "key": "password"}
     container = container_of(
         env=[{"name": "LANG", "value": "C"}, {"name": "DB_PASSWORD", "valueFrom": {"secretKeyRef": key}}],
@@ -100,7 +100,7 @@ def test_secrets_reach_a_command_by_reference_D18() -> None:
         [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "../x", "key": "b"}}}],
     ],
 )
-def test_other_sources_are_refused_with_their_path_D18(env: Any) -> None:
+def test_other_sources_are_refused_with_their_path(env: Any) -> None:
     assert "spec.parameters.env[0]" in refused(env=env)
 
 
@@ -121,7 +121,7 @@ INLINE: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("parameters", "path"), INLINE, ids=[f"{i}-{path}" for i, (_, path) in enumerate(INLINE)])
-def test_a_secret_that_stands_in_the_operation_is_refused_and_not_repeated_M7_RES_7(
+def test_a_secret_that_stands_in_the_operation_is_refused_and_not_repeated_RES_7(
     parameters: dict[str, Any], path: str
 ) -> None:
     told = refused(**parameters)
@@ -162,5 +162,5 @@ def test_long_words_are_judged_in_linear_time_RUN_11(piece: str, power: int) -> 
     assert len(command_problems({"args": [piece * 5 * 10**power] * 2}, "p")) <= 2
 
 
-def test_problems_are_counted_to_32_H6() -> None:
+def test_problems_are_counted_to_32() -> None:
     assert len(command_problems({"args": ["--password=x"] * 1000}, "p")) == 32

@@ -539,7 +539,7 @@ def test_one_that_is_leaving_is_withdrawn_before_it_ends_REC_9_OPS_11() -> None:
         ({"valuesPatch": {"replicas": 3}}, "chart", True),
     ],
 )
-def test_only_new_intent_of_the_same_kind_ends_an_upgrade_D1_REC_9(asked: Any, changed: str, goes_on: bool) -> None:
+def test_only_new_intent_of_the_same_kind_ends_an_upgrade_REC_9(asked: Any, changed: str, goes_on: bool) -> None:
     one = upgrade("a", Phase.RUNNING, parameters=asked)
     chart = TARGET_SPEC.spec.chart
     assert chart is not None
@@ -552,7 +552,7 @@ def test_only_new_intent_of_the_same_kind_ends_an_upgrade_D1_REC_9(asked: Any, c
     assert (override is not None) is goes_on
 
 
-def test_an_upgrade_says_what_really_ran_D1_REC_9() -> None:
+def test_an_upgrade_says_what_really_ran_REC_9() -> None:
     """After a failed upgrade Helm's history knows; the last version that was asked for never ran."""
     history = [
         {"status": "failed", "chartVersion": "6.6.0+aaaaaaaaaaaa"},

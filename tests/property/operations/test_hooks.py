@@ -78,7 +78,7 @@ def forged(secret: Manifest, **change: Any) -> Manifest:
 # --- whose hook it is -------------------------------------------------------------------------------------------------
 
 
-def test_the_hook_is_the_one_that_flux_recorded_for_the_target_C1_OPS_8() -> None:
+def test_the_hook_is_the_one_that_flux_recorded_for_the_target_OPS_8() -> None:
     found = start(recorded(hook()))
 
     assert isinstance(found, Start), found
@@ -110,7 +110,7 @@ def test_a_release_from_an_oci_artifact_and_one_from_a_repository_are_proved_OPS
 
 
 @given(st.binary(min_size=1, max_size=4), st.integers(0, 10_000))
-def test_no_change_of_the_record_goes_unnoticed_C1(patch: bytes, place: int) -> None:
+def test_no_change_of_the_record_goes_unnoticed(patch: bytes, place: int) -> None:
     objects = recorded(hook())
     text = json.dumps(unpacked(objects[RECORD]), separators=(",", ":")).encode()
     place %= len(text)
@@ -139,7 +139,7 @@ ROOTKIT = hook(
 )
 
 
-def test_a_secret_that_a_tenant_wrote_proves_nothing_C1() -> None:
+def test_a_secret_that_a_tenant_wrote_proves_nothing() -> None:
     honest = recorded(hook())
     evil = release_secret(released(ROOTKIT), NS)
 
@@ -152,7 +152,7 @@ def test_a_secret_that_a_tenant_wrote_proves_nothing_C1() -> None:
 
 
 @pytest.mark.parametrize("event", ["pre-upgrade", "post-delete"])
-def test_a_job_that_says_it_is_a_hook_proves_nothing_D14(event: str) -> None:
+def test_a_job_that_says_it_is_a_hook_proves_nothing(event: str) -> None:
     live = {
         **JOB.manifest("db-migrate", NS),
         "metadata": {"name": "db-migrate", "namespace": NS, "annotations": {"helm.sh/hook": event}},
@@ -165,7 +165,7 @@ def test_a_job_that_says_it_is_a_hook_proves_nothing_D14(event: str) -> None:
     assert made["spec"]["template"]["spec"]["containers"][0]["image"] == "nextcloud:30"
 
 
-def test_the_release_has_to_be_the_targets_own_D14() -> None:
+def test_the_release_has_to_be_the_targets_own() -> None:
     refused(start(recorded(hook(), uid="the-uid-of-another-instance")))
     other = recorded(hook())
     renamed = {**other[RELEASE], "status": {"history": [{**_entry(other), "name": "of-another"}]}}
@@ -201,7 +201,7 @@ EVENTS = [*HOOK_EVENTS, "pre-delete", "post-delete", "pre-rollback", "post-rollb
 
 @given(st.lists(st.sampled_from(EVENTS), min_size=1, max_size=3))
 @example(["test", "pre-upgrade"])
-def test_only_hooks_that_are_for_a_migration_are_run_C1_D14(events: list[str]) -> None:
+def test_only_hooks_that_are_for_a_migration_are_run(events: list[str]) -> None:
     found = start(recorded(hook(HOOK_SPEC, *events)))
 
     assert isinstance(found, Start) == set(events).issubset(HOOK_EVENTS)
@@ -264,14 +264,14 @@ FORBIDDEN: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "path"), FORBIDDEN, ids=[f"{i}-{path}" for i, (_, path) in enumerate(FORBIDDEN)])
-def test_a_hook_with_more_than_the_restricted_profile_is_refused_by_its_path_C1(spec: Any, path: str) -> None:
+def test_a_hook_with_more_than_the_restricted_profile_is_refused_by_its_path(spec: Any, path: str) -> None:
     told = refused(start(recorded(hook(spec))), "ValidationFailed")
 
     assert path in told
     assert "allowUnrestrictedHooks" in told, "and what to do about it"
 
 
-def test_images_are_limited_for_hooks_too_C1() -> None:
+def test_images_are_limited_for_hooks_too() -> None:
     settings = attrs.evolve(CONTEXT.settings, allowed_images=("registry.example/approved/",))
 
     told = refused(start(recorded(hook()), attrs.evolve(CONTEXT, settings=settings)), "ValidationFailed")
@@ -299,7 +299,7 @@ def test_no_job_spec_whatever_breaks_the_rules_RUN_11(spec: Any) -> None:
     assert len(job_problems(deep, CONTEXT.settings)) <= 8
 
 
-def test_the_job_engines_own_pod_passes_the_same_rules_C1() -> None:
+def test_the_job_engines_own_pod_passes_the_same_rules() -> None:
     (made,) = _made(start_or_unmet(operation(), observed(), CONTEXT)).objects
     assert made.kind == JOB
     assert job_problems(made.manifest["spec"], CONTEXT.settings) == ()
@@ -312,7 +312,7 @@ def relaxed(**more: Any) -> OperationContext:
     return attrs.evolve(CONTEXT, templates=templates)
 
 
-def test_relaxed_rules_need_an_approval_C1_OPS_8() -> None:
+def test_relaxed_rules_need_an_approval_OPS_8() -> None:
     objects = recorded(ROOTKIT)
     ask = {"parameters": {"hookName": "db-migrate"}}
 
@@ -328,7 +328,7 @@ def test_relaxed_rules_need_an_approval_C1_OPS_8() -> None:
 # --- what reading it costs --------------------------------------------------------------------------------------------
 
 
-def test_a_hook_is_parsed_once_a_decision_H5() -> None:
+def test_a_hook_is_parsed_once_a_decision() -> None:
     parsed: list[str] = []
 
     def parse(text: str) -> Any:
@@ -340,7 +340,7 @@ def test_a_hook_is_parsed_once_a_decision_H5() -> None:
     assert len(parsed) == 1
 
 
-def test_a_hook_that_is_too_long_is_not_parsed_H5() -> None:
+def test_a_hook_that_is_too_long_is_not_parsed() -> None:
     def parse(_text: str) -> Any:
         raise AssertionError("not to be parsed")
 
@@ -350,7 +350,7 @@ def test_a_hook_that_is_too_long_is_not_parsed_H5() -> None:
     assert "256 KiB" in told
 
 
-def test_a_release_that_unpacks_to_too_much_is_not_unpacked_H5() -> None:
+def test_a_release_that_unpacks_to_too_much_is_not_unpacked() -> None:
     objects = recorded(hook())
     bomb = gzip.compress(b" " * (LARGEST_RELEASE + 1))
 

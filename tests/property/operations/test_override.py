@@ -226,7 +226,7 @@ def outputs_of(world: World, ref: ObjectRef) -> dict[str, Any]:
     return {**get_path(world.get(ref), "status", "outputs")}
 
 
-def test_an_upgrade_of_values_after_one_of_the_version_downgrades_nothing_D1_REC_9() -> None:
+def test_an_upgrade_of_values_after_one_of_the_version_downgrades_nothing_REC_9() -> None:
     """6.6.0 ran again, and the outputs said 6.8.0."""
     world = World()
     world.ask(targetVersion="6.8.0")
@@ -241,7 +241,7 @@ def test_an_upgrade_of_values_after_one_of_the_version_downgrades_nothing_D1_REC
     assert (told["fromVersion"], told["toVersion"]) == ("6.8.0", "6.8.0")
 
 
-def test_an_upgrade_of_the_version_after_one_of_values_keeps_the_values_D1_REC_9() -> None:
+def test_an_upgrade_of_the_version_after_one_of_values_keeps_the_values_REC_9() -> None:
     world = World()
     world.ask(valuesPatch={"replicas": 5, "title": "one"})
     world.work(40)
@@ -258,7 +258,7 @@ def test_an_upgrade_of_the_version_after_one_of_values_keeps_the_values_D1_REC_9
 
 
 @pytest.mark.parametrize("how", ["fails", "cancelled"])
-def test_what_ran_comes_back_although_its_operation_was_deleted_D1b_REC_9(how: str) -> None:
+def test_what_ran_comes_back_although_its_operation_was_deleted_REC_9(how: str) -> None:
     """A database that 6.8.0 had migrated was started with 6.6.0."""
     world = World()
     world.ask(targetVersion="6.8.0", valuesPatch={"replicas": 5})
@@ -281,7 +281,7 @@ def test_what_ran_comes_back_although_its_operation_was_deleted_D1b_REC_9(how: s
     assert get_path(world.get(INSTANCE), "status", "releaseOverride", "version") == "6.8.0"
 
 
-def test_a_change_of_values_alone_never_downgrades_and_one_of_the_chart_keeps_the_values_D1_REC_9() -> None:
+def test_a_change_of_values_alone_never_downgrades_and_one_of_the_chart_keeps_the_values_REC_9() -> None:
     world = World()
     world.ask(targetVersion="6.8.0", valuesPatch={"replicas": 5})
     world.work(40)
@@ -300,7 +300,7 @@ def test_a_change_of_values_alone_never_downgrades_and_one_of_the_chart_keeps_th
     assert values_of(world) == {"replicas": 6, "title": "new"}
 
 
-def test_a_values_job_during_an_upgrade_of_the_version_ends_nothing_D1_REC_9() -> None:
+def test_a_values_job_during_an_upgrade_of_the_version_ends_nothing_REC_9() -> None:
     world = World()
     world.ask(targetVersion="6.8.0")
     for _ in range(3):
@@ -314,7 +314,7 @@ def test_a_values_job_during_an_upgrade_of_the_version_ends_nothing_D1_REC_9() -
     assert values_of(world) == {"replicas": 2, "title": "new"}
 
 
-def test_an_upgrade_after_a_failed_one_of_the_spec_tells_what_ran_D1_REC_9() -> None:
+def test_an_upgrade_after_a_failed_one_of_the_spec_tells_what_ran_REC_9() -> None:
     world = World()
     world.flux.behaviour = failing("6.7.0")
     world.edit(INSTANCE, {"spec": {"chart": {"version": "6.7.0"}}})
@@ -326,7 +326,7 @@ def test_an_upgrade_after_a_failed_one_of_the_spec_tells_what_ran_D1_REC_9() -> 
     assert (told["fromVersion"], told["toVersion"]) == ("6.6.0", "6.8.0")
 
 
-def test_a_version_that_is_forbidden_later_is_not_taken_back_D1_RES_3() -> None:
+def test_a_version_that_is_forbidden_later_is_not_taken_back_RES_3() -> None:
     """Policy must not downgrade either."""
     world = World()
     world.ask(targetVersion="6.8.0")
@@ -338,7 +338,7 @@ def test_a_version_that_is_forbidden_later_is_not_taken_back_D1_RES_3() -> None:
     assert world.condition(INSTANCE, "Degraded") == ("True", "ForbiddenVersionOverride")
 
 
-def test_a_forbidden_upgrade_leaves_in_force_what_was_D1_RES_3() -> None:
+def test_a_forbidden_upgrade_leaves_in_force_what_was_RES_3() -> None:
     world = World()
     world.ask(targetVersion="6.8.0")
     world.work(40)
@@ -350,7 +350,7 @@ def test_a_forbidden_upgrade_leaves_in_force_what_was_D1_RES_3() -> None:
     assert world.versions == ["6.6.0", "6.8.0"]
 
 
-def test_a_status_that_an_operator_of_before_wrote_is_still_in_force_D1_REC_9() -> None:
+def test_a_status_that_an_operator_of_before_wrote_is_still_in_force_REC_9() -> None:
     """It had one hash of chart and values together."""
     manifest = instance_manifest()
     spec = manifest["spec"]
@@ -367,7 +367,7 @@ def test_a_status_that_an_operator_of_before_wrote_is_still_in_force_D1_REC_9() 
     assert effective_override(attrs.evolve(source, spec=attrs.evolve(source.spec, values=None)), None) is None
 
 
-def test_patches_that_would_add_up_to_too_much_are_refused_and_told_D1_RUN_11() -> None:
+def test_patches_that_would_add_up_to_too_much_are_refused_and_told_RUN_11() -> None:
     """Each is small enough; the sum would not fit into a status, which could never be written again."""
     world = World()
     for number in range(1, 4):
@@ -394,7 +394,7 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), JSON_VALUES, max_size=3)
 
 @given(values=OBJECTS, first=OBJECTS, second=OBJECTS)
 @example(values={"a": {"b": 1}}, first={"a": None}, second={"a": {"c": 2}})
-def test_two_patches_add_up_to_one_that_does_the_same_D1_REC_9(values: Any, first: Any, second: Any) -> None:
+def test_two_patches_add_up_to_one_that_does_the_same_REC_9(values: Any, first: Any, second: Any) -> None:
     one_by_one = merge_patch(merge_patch(values, first), second)
 
     assert merge_patch(values, patch_between(values, one_by_one)) == one_by_one

@@ -72,7 +72,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSALS, ids=[f"{i}-{one[1]}" for i, one in enumerate(REFUSALS)])
-def test_a_pod_that_is_refused_is_told_by_its_own_reason_D7(text: str, reason: str) -> None:
+def test_a_pod_that_is_refused_is_told_by_its_own_reason(text: str, reason: str) -> None:
     decision = decided({"startTime": "2026-06-01T12:00:00Z"}, event("FailedCreate", text))
 
     assert conditions_of(decision)["Running"] == ("True", reason)
@@ -94,14 +94,14 @@ WAITING = {
 
 
 @pytest.mark.parametrize(("why", "reason"), WAITING.items())
-def test_a_pod_that_cannot_start_is_told_by_its_own_reason_D7(why: str, reason: str) -> None:
+def test_a_pod_that_cannot_start_is_told_by_its_own_reason(why: str, reason: str) -> None:
     decision = decided({"active": 1}, waiting(why, "image would run as root"))
 
     assert conditions_of(decision)["Running"] == ("True", reason)
     assert ("image would run as root" in message_of(decision, "Running")) == (reason != "JobPodActive")
 
 
-def test_a_pod_that_no_node_takes_is_told_D7() -> None:
+def test_a_pod_that_no_node_takes_is_told() -> None:
     unschedulable = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
     decision = decided({"active": 1}, pod({"conditions": [unschedulable]}))
 
@@ -109,7 +109,7 @@ def test_a_pod_that_no_node_takes_is_told_D7() -> None:
     assert "0/3 nodes are available" in message_of(decision, "Running")
 
 
-def test_only_what_is_of_this_job_and_of_now_counts_D7() -> None:
+def test_only_what_is_of_this_job_and_of_now_counts() -> None:
     of_another = [
         event("FailedCreate", "exceeded quota", uid="another"),
         pod(waiting("ErrImagePull")[1]["status"], uid="x"),
@@ -130,7 +130,7 @@ def test_no_pod_or_event_whatever_stops_a_decision_RUN_11(status: Any, body: Any
 
 
 @pytest.mark.parametrize("of", ["runCommand.job", "migration.helmHookJob"])
-def test_the_reason_is_looked_for_while_no_pod_is_ready_and_no_longer_D7(of: str) -> None:
+def test_the_reason_is_looked_for_while_no_pod_is_ready_and_no_longer(of: str) -> None:
     one, ref, live = run(of)
     engine = ENGINES[one.spec.engine]
     for status, looks in (({}, True), ({"active": 1}, True), ({"active": 1, "ready": 1}, False)):
@@ -142,7 +142,7 @@ def test_the_reason_is_looked_for_while_no_pod_is_ready_and_no_longer_D7(of: str
         assert (after == 15) == looks
 
 
-def test_a_role_of_before_that_may_not_list_them_stops_nothing_D7() -> None:
+def test_a_role_of_before_that_may_not_list_them_stops_nothing() -> None:
     one, ref, live = run()
 
     class Strict:
@@ -164,14 +164,14 @@ def test_a_role_of_before_that_may_not_list_them_stops_nothing_D7() -> None:
 # --- the end names the cause ------------------------------------------------------------------------------------------
 
 
-def test_the_end_by_the_deadline_names_what_kept_the_pods_from_starting_D7() -> None:
+def test_the_end_by_the_deadline_names_what_kept_the_pods_from_starting() -> None:
     decision = decided({}, event("FailedCreate", REFUSALS[0][0]), seconds=7200)
 
     assert conditions_of(decision)["Failed"] == ("True", "Timeout")
     assert "last seen: JobServiceAccountMissing (Error creating: pods" in message_of(decision, "Failed")
 
 
-def test_a_job_that_ran_out_of_its_own_time_names_it_too_D7() -> None:
+def test_a_job_that_ran_out_of_its_own_time_names_it_too() -> None:
     one, ref, live = run()
     waits = decided({"active": 1}, waiting("ImagePullBackOff", "not found"))
     assert waits.status is not None
@@ -195,7 +195,7 @@ def operation_with(status: Mapping[str, Any]) -> Operation:
     return read_operation({**operation_manifest(), "status": dict(status)})
 
 
-def test_what_refused_the_object_is_named_at_the_end_D20() -> None:
+def test_what_refused_the_object_is_named_at_the_end() -> None:
     """A webhook, a missing Role: told while it is tried, and by the end as well."""
     one, ref, _ = run()
     known = one.status.engine_ref
@@ -225,7 +225,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("reason", "end"), ENDS.items())
-def test_the_end_of_a_job_that_is_gone_is_what_its_events_say_L1(reason: str, end: tuple[str, str]) -> None:
+def test_the_end_of_a_job_that_is_gone_is_what_its_events_say(reason: str, end: tuple[str, str]) -> None:
     decision = decided({}, event("SuccessfulCreate", "made"), event(reason, "so it ended", name="f"), gone=True)
 
     assert conditions_of(decision)[end[0]] == ("True", end[1])
@@ -235,14 +235,14 @@ def test_the_end_of_a_job_that_is_gone_is_what_its_events_say_L1(reason: str, en
 @pytest.mark.parametrize(
     "beside", [(), (event("Completed", "ok", uid="of-another"),), (event("SuccessfulCreate", ""),)]
 )
-def test_where_nothing_tells_it_is_said_that_nobody_knows_L1(beside: Any) -> None:
+def test_where_nothing_tells_it_is_said_that_nobody_knows(beside: Any) -> None:
     decision = decided({}, *beside, gone=True)
 
     assert conditions_of(decision)["Failed"] == ("True", "ExternalDeletion")
     assert "it is not known whether it had finished" in message_of(decision, "Failed")
 
 
-def test_the_events_of_a_job_that_is_gone_are_asked_for_by_its_uid_L1() -> None:
+def test_the_events_of_a_job_that_is_gone_are_asked_for_by_its_uid() -> None:
     one, _, _ = run()
 
     (listing,) = ENGINES["job"].evidence(one, observed().objects)
@@ -253,7 +253,7 @@ def test_the_events_of_a_job_that_is_gone_are_asked_for_by_its_uid_L1() -> None:
 
 
 @given(st.sampled_from(sorted(ENDS)), st.sampled_from(sorted(ENDS)))
-def test_the_last_event_counts_L1(first: str, last: str) -> None:
+def test_the_last_event_counts(first: str, last: str) -> None:
     found = [event(first, "", when="2026-06-01T12:00:00Z"), event(last, "", when="2026-06-01T12:00:01Z", name="f")]
 
     assert conditions_of(decided({}, *found, gone=True))[ENDS[last][0]] == ("True", ENDS[last][1])
@@ -268,7 +268,7 @@ def test_the_last_event_counts_L1(first: str, last: str) -> None:
         ("WorkflowRunning", ("Failed", "ExternalDeletion")),
     ],
 )
-def test_a_workflow_that_its_ttl_removed_ends_as_its_events_say_L1(reason: str, end: tuple[str, str]) -> None:
+def test_a_workflow_that_its_ttl_removed_ends_as_its_events_say(reason: str, end: tuple[str, str]) -> None:
     one, _, _ = run("migration.workflow")
     assert [listing.kind for listing in ENGINES["workflow"].evidence(one, observed().objects)] == [CORE_EVENT]
 

@@ -71,7 +71,7 @@ CONSENTS = [
 
 @pytest.mark.parametrize(("of", "parameters"), ASKED, ids=[f"{i}-{of}" for i, (of, _) in enumerate(ASKED)])
 @pytest.mark.parametrize(("namespace", "agrees"), CONSENTS, ids=[f"{i}-{yes}" for i, (_, yes) in enumerate(CONSENTS)])
-def test_another_namespace_has_to_be_gated_and_to_agree_H3_D15(
+def test_another_namespace_has_to_be_gated_and_to_agree(
     of: str, parameters: dict[str, Any], namespace: Any, agrees: bool
 ) -> None:
     backup = of_backup(target_labels(), includedNamespaces=[NS, OTHER])
@@ -84,7 +84,7 @@ def test_another_namespace_has_to_be_gated_and_to_agree_H3_D15(
         assert f"namespace {OTHER} " in told(found)
 
 
-def test_a_namespace_that_does_not_agree_is_told_with_the_command_H3() -> None:
+def test_a_namespace_that_does_not_agree_is_told_with_the_command() -> None:
     message = told(began("backup.velero", {"includeNamespaces": [OTHER]}, gated(OTHER, None)))
 
     assert f"kubectl annotate namespace {OTHER} ops.vworkspace.io/velero-peers={NS}" in message
@@ -95,7 +95,7 @@ def test_the_targets_own_namespace_needs_nobodys_consent_OPS_7() -> None:
     assert isinstance(began("restore.velero", {"backupName": "b-1", "namespaceMapping": {NS: NS}}), Start)
 
 
-def test_consent_is_looked_at_again_before_anything_is_created_H3() -> None:
+def test_consent_is_looked_at_again_before_anything_is_created() -> None:
     parameters = {"includeNamespaces": [OTHER]}
     seen = observed("backup.velero", objects=dict([gated(OTHER)]))
     one = operation("backup.velero", parameters=parameters)
@@ -110,7 +110,7 @@ def test_consent_is_looked_at_again_before_anything_is_created_H3() -> None:
 
 
 @pytest.mark.parametrize(("retention", "good"), [("3650d", True), ("30000d", False), ("87601h", False), ("1d", True)])
-def test_a_backup_is_not_kept_for_ever_H3(retention: str, good: bool) -> None:
+def test_a_backup_is_not_kept_for_ever(retention: str, good: bool) -> None:
     found = began("backup.velero", {"retention": retention})
 
     if good:
@@ -122,7 +122,7 @@ def test_a_backup_is_not_kept_for_ever_H3(retention: str, good: bool) -> None:
 # --- which backups ----------------------------------------------------------------------------------------------------
 
 
-def test_a_backup_of_an_earlier_life_is_taken_D9() -> None:
+def test_a_backup_of_an_earlier_life_is_taken() -> None:
     """The application was deleted and made anew, or the cluster was lost: uid and cluster are others then."""
     labels = target_labels(
         **{"app.vworkspace.io/instance-uid": "an-earlier-one", "app.vworkspace.io/cluster-id": "lost", LABEL: NS}
@@ -143,7 +143,7 @@ WHOSE = [
 
 
 @pytest.mark.parametrize(("change", "ours"), WHOSE, ids=[f"{i}-{ours}" for i, (_, ours) in enumerate(WHOSE)])
-def test_only_backups_of_this_application_are_taken_D9_OPS_7(change: dict[str, str], ours: bool) -> None:
+def test_only_backups_of_this_application_are_taken_OPS_7(change: dict[str, str], ours: bool) -> None:
     labels = target_labels(**change) if change else {}
 
     found = began("restore.velero", {"backupName": "b-1"}, *of_backup(labels).items())
@@ -163,7 +163,7 @@ def test_a_backup_of_before_with_more_namespaces_is_one_of_this_uid_or_of_nobody
     told(began("restore.velero", {"backupName": "b-1"}, *of_backup(old, **both).items()))
 
 
-def test_our_backups_say_whose_they_are_D9() -> None:
+def test_our_backups_say_whose_they_are() -> None:
     found = began("backup.velero", {})
 
     assert isinstance(found, Start)
@@ -182,7 +182,7 @@ names = st.sampled_from([NS, OTHER, "org-typo", "*"])
 )
 @example([NS], None, "org-typo")
 @example([OTHER], None, None)
-def test_what_is_not_in_the_backup_is_not_asked_for_D19(
+def test_what_is_not_in_the_backup_is_not_asked_for(
     included: list[str] | None, excluded: list[str] | None, source: str | None
 ) -> None:
     spec = {"includedNamespaces": included, "excludedNamespaces": excluded}
@@ -200,7 +200,7 @@ def test_what_is_not_in_the_backup_is_not_asked_for_D19(
 
 
 @pytest.mark.parametrize("progress", [None, {}, {"totalItems": 3}, {"itemsRestored": 0}])
-def test_a_restore_of_nothing_is_no_plain_success_D19(progress: Any) -> None:
+def test_a_restore_of_nothing_is_no_plain_success(progress: Any) -> None:
     decision = judged("restore.velero", {"phase": "Completed", **({} if progress is None else {"progress": progress})})
 
     assert conditions_of(decision)["Succeeded"] == ("True", "VeleroRestoreCompleted")
@@ -216,7 +216,7 @@ def test_a_restore_of_something_and_a_backup_of_nothing_are_plain_successes() ->
     assert "Degraded" not in conditions_of(none)
 
 
-def test_a_template_that_takes_foreign_backups_still_asks_for_consent_H3() -> None:
+def test_a_template_that_takes_foreign_backups_still_asks_for_consent() -> None:
     items = tuple(attrs.evolve(one, allow_foreign_backups=True) for one in CONTEXT.templates.items)
     context = attrs.evolve(CONTEXT, templates=attrs.evolve(CONTEXT.templates, items=items))
     parameters = {"backupName": "b-1", "namespaceMapping": {OTHER: NS}}

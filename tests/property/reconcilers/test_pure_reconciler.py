@@ -72,7 +72,7 @@ def delete(world: CompositeWorld) -> None:
 @settings(max_examples=effort(0.2))
 @given(SPECS, SPECS)
 @example(ShopSpec(), ShopSpec(parts=("a",)))
-def test_what_has_settled_writes_nothing_and_a_change_leads_where_a_new_one_does_L2_L3(
+def test_what_has_settled_writes_nothing_and_a_change_leads_where_a_new_one_does(
     before: ShopSpec, after: ShopSpec
 ) -> None:
     world = settled(before)
@@ -92,7 +92,7 @@ def test_what_has_settled_writes_nothing_and_a_change_leads_where_a_new_one_does
 
 @settings(max_examples=effort(0.3))
 @given(SPECS, st.integers(1, 8))
-def test_a_decision_is_the_same_twice_L1(spec: ShopSpec, passes: int) -> None:
+def test_a_decision_is_the_same_twice(spec: ShopSpec, passes: int) -> None:
     """The function is asked twice for the same world, and nothing it answers depends on anything else."""
     world = world_of(spec)
     for _ in range(passes):
@@ -105,7 +105,7 @@ def test_a_decision_is_the_same_twice_L1(spec: ShopSpec, passes: int) -> None:
     assert canonical_json(as_data(one)) == canonical_json(as_data(other))
 
 
-def test_nothing_is_made_before_what_it_waits_for_is_ready_L4() -> None:
+def test_nothing_is_made_before_what_it_waits_for_is_ready() -> None:
     world = world_of(ShopSpec(parts=("a", "b")))
     for _ in range(3):
         world.reconcile()
@@ -168,7 +168,7 @@ def test_a_password_is_made_once_and_stays() -> None:
         ("terminal", "TooLarge", "True"),
     ],
 )
-def test_a_function_that_fails_touches_nothing_is_told_and_goes_on_when_it_can_L5(
+def test_a_function_that_fails_touches_nothing_is_told_and_goes_on_when_it_can(
     fails: str, reason: str, stalled: str
 ) -> None:
     world = settled(ShopSpec(parts=("a",)))
@@ -273,7 +273,7 @@ def test_a_status_that_does_not_fit_is_written_anew() -> None:
 
 @settings(max_examples=effort(0.3))
 @given(SPECS, st.integers(0, 6), st.sampled_from(["", "raises", "terminal"]))
-def test_a_removal_ends_from_every_world_whatever_the_function_says_L11(
+def test_a_removal_ends_from_every_world_whatever_the_function_says(
     spec: ShopSpec, passes: int, fails: str
 ) -> None:
     world = world_of(spec)
@@ -335,14 +335,14 @@ def survived(number: int, *, after: bool, crash: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("crash", [True, False])
 @pytest.mark.parametrize("after", [True, False])
-def test_a_pure_reconciler_survives_a_sigkill_at_every_request_L3(after: bool, crash: bool) -> None:
+def test_a_pure_reconciler_survives_a_sigkill_at_every_request(after: bool, crash: bool) -> None:
     world = settled(STORY, FaultyKube)
     for number in range(1, len(world.api.calls) + 1):
         survived(number, after=after, crash=crash)
 
 
 @pytest.mark.parametrize("number", [2, 7])
-def test_a_pure_reconciler_survives_a_sigkill_at_some_requests_L3(number: int) -> None:
+def test_a_pure_reconciler_survives_a_sigkill_at_some_requests(number: int) -> None:
     survived(number, after=True, crash=True)
 
 

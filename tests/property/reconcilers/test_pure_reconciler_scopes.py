@@ -104,7 +104,7 @@ def landlord(self: Object[Any, Any], children: Children) -> Desired[Any]:
     return Desired([inside], SHOP.status(ready=int(children.is_ready(inside))))
 
 
-def test_a_child_of_a_known_kind_is_ready_once_its_controller_says_so_D6() -> None:
+def test_a_child_of_a_known_kind_is_ready_once_its_controller_says_so() -> None:
     """Before that it has no status, though its kind has one: that is progress, and not ready."""
     world = CompositeWorld(composite_of(landlord), SHOP.crd(), SHOP.spec_json(ShopSpec()))
     world.make(TENANT.crd(), CUSTOM_RESOURCE_DEFINITION)

@@ -267,5 +267,5 @@ class Lives(RuleBasedStateMachine):
 
 
 @in_chunks(25)
-def test_the_life_of_an_object_of_a_reconciler_or_watcher_L27(chunk: int, runs: int) -> None:
+def test_the_life_of_an_object_of_a_reconciler_or_watcher(chunk: int, runs: int) -> None:
     attack(Lives, chunk, runs)

@@ -26,7 +26,7 @@ def asked(
 
 
 @given(users)
-def test_only_those_named_may_make_a_managed_object_and_the_refusal_names_them_C2(user: str) -> None:
+def test_only_those_named_may_make_a_managed_object_and_the_refusal_names_them(user: str) -> None:
     found = refusals(asked(user), NAMED, gated=True)
     assert (found == ()) is (user in NAMED.writers)
     if found:
@@ -35,7 +35,7 @@ def test_only_those_named_may_make_a_managed_object_and_the_refusal_names_them_C
 
 
 @given(users)
-def test_an_object_without_the_label_is_anybody_s_and_becoming_managed_is_not_C2(user: str) -> None:
+def test_an_object_without_the_label_is_anybody_s_and_becoming_managed_is_not(user: str) -> None:
     plain = instance_manifest()
     plain["metadata"] = {**plain["metadata"], "labels": {}}
     assert refusals(asked(user, labels={}), NAMED, gated=True) == ()
@@ -54,7 +54,7 @@ def test_without_names_nobody_is_asked_and_a_finalizer_always_comes_off_RUN_6(us
     assert refusals(same, NAMED, gated=True) == ()
 
 
-def test_the_user_is_read_from_the_review_C2() -> None:
+def test_the_user_is_read_from_the_review() -> None:
     request = {"uid": "1", "operation": "CREATE", "userInfo": {"username": "alice", "groups": []}}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     assert read_review(review).user == "alice"

@@ -45,7 +45,7 @@ def collect(world: Turmoil) -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"source_type": "helm"}, {"values": VALUES, "integrations": INGRESS}])
-def test_what_is_abandoned_runs_on_D2_RES_5(spec: dict[str, Any]) -> None:
+def test_what_is_abandoned_runs_on_RES_5(spec: dict[str, Any]) -> None:
     """The HelmRelease kept its owner reference, the garbage collector deleted it, and Flux uninstalled."""
     world = installed(**spec)
     made = len(owners(world))
@@ -63,7 +63,7 @@ def test_what_is_abandoned_runs_on_D2_RES_5(spec: dict[str, Any]) -> None:
     assert [(one.type, "stays" in one.note) for one in told] == [("Warning", True)]
 
 
-def test_an_uninstall_that_hangs_is_let_go_of_and_the_workload_stays_D2_D16_REC_10() -> None:
+def test_an_uninstall_that_hangs_is_let_go_of_and_the_workload_stays_REC_10() -> None:
     world = installed()
     world.rules.append(LiveRule(world, Action.UNINSTALL, OutcomeKind.FAIL, None))
     world.script()
@@ -86,7 +86,7 @@ def test_an_uninstall_that_hangs_is_let_go_of_and_the_workload_stays_D2_D16_REC_
     assert [one.release for one in world.flux.workloads] == ["nextcloud"]
 
 
-def test_letting_go_waits_for_a_right_that_is_missing_and_says_so_D2() -> None:
+def test_letting_go_waits_for_a_right_that_is_missing_and_says_so() -> None:
     world = installed()
     world.forbidden.add("helmreleases")
     world.edit(INSTANCE, ABANDONED)
@@ -104,7 +104,7 @@ def test_letting_go_waits_for_a_right_that_is_missing_and_says_so_D2() -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_ends_while_it_lets_go_is_gone_on_from_D2() -> None:
+def test_a_process_that_ends_while_it_lets_go_is_gone_on_from() -> None:
     for calls in range(10):
         for happens in (True, False):
             world = installed(values=VALUES, integrations=INGRESS)
@@ -119,7 +119,7 @@ def test_a_process_that_ends_while_it_lets_go_is_gone_on_from_D2() -> None:
 
 @pytest.mark.parametrize("how", ["abandoned", "orphaned"])
 @pytest.mark.parametrize("version", ["6.6.0", "7.0.0"])
-def test_what_was_left_is_taken_up_by_the_instance_of_that_name_L4_REC_4(how: str, version: str) -> None:
+def test_what_was_left_is_taken_up_by_the_instance_of_that_name_REC_4(how: str, version: str) -> None:
     """NameTaken, for good and without a cure."""
     world = installed(values=VALUES, integrations=INGRESS)
     if how == "abandoned":
@@ -142,7 +142,7 @@ def test_what_was_left_is_taken_up_by_the_instance_of_that_name_L4_REC_4(how: st
     assert [[one["uid"] for one in held] for held in owners(world)] == [[uid]] * 2, "nothing of before is left over"
 
 
-def test_another_name_or_cluster_takes_nothing_up_L4_REC_4() -> None:
+def test_another_name_or_cluster_takes_nothing_up_REC_4() -> None:
     world = installed()
     world.try_remove(INSTANCE, Propagation.ORPHAN)
     world.run(1)
@@ -165,7 +165,7 @@ def test_another_name_or_cluster_takes_nothing_up_L4_REC_4() -> None:
     assert claims_ready(world.look(twin))
 
 
-def test_a_job_that_is_abandoned_runs_on_D2_RES_5() -> None:
+def test_a_job_that_is_abandoned_runs_on_RES_5() -> None:
     """`what was started is left to itself`, and the Job was collected."""
     world = Cluster()
     ref = world.submit("runCommand.job", "one")

@@ -126,7 +126,7 @@ def test_suspend_is_sent_only_when_true_REC_4() -> None:
         ("own", None, ("own",), "own"),
     ],
 )
-def test_a_release_is_installed_with_an_account_that_the_cluster_allows_C2_REC_4(
+def test_a_release_is_installed_with_an_account_that_the_cluster_allows_REC_4(
     own: Any, usual: Any, allowed: Any, expected: str
 ) -> None:
     release = {"name": "nextcloud", "namespace": "org-myteam", **({"serviceAccountName": own} if own else {})}
@@ -140,12 +140,12 @@ def test_a_release_is_installed_with_an_account_that_the_cluster_allows_C2_REC_4
     assert not any("own is not among" not in note for note in told)
 
 
-def test_the_default_account_is_vworkspace_release_C2_REC_4() -> None:
+def test_the_default_account_is_vworkspace_release_REC_4() -> None:
     assert fresh()["HelmRelease"]["spec"]["serviceAccountName"] == "vworkspace-release"
 
 
 @pytest.mark.parametrize("own", [None, "cluster-admin"])
-def test_nothing_is_installed_with_fluxs_own_rights_unless_told_C2_REC_4(own: Any) -> None:
+def test_nothing_is_installed_with_fluxs_own_rights_unless_told_REC_4(own: Any) -> None:
     release = {"name": "nextcloud", "namespace": "org-myteam", **({"serviceAccountName": own} if own else {})}
     manifest = instance_manifest(release=release)
     settings = attrs.evolve(SETTINGS, default_service_account=None)

@@ -75,7 +75,7 @@ class RefusingReleases:
 
 
 @KINDS
-def test_a_held_field_stops_the_upgrade_before_anything_is_changed_D21_REC_3(source_type: str) -> None:
+def test_a_held_field_stops_the_upgrade_before_anything_is_changed_REC_3(source_type: str) -> None:
     """The source was applied first: Flux ran 7.0.0 with the values of 6.6.0, for good, and the instance said Ready."""
     world = installed(source_type)
     world.edit(HELM, {"spec": {"interval": "1h"}})
@@ -101,7 +101,7 @@ def test_a_held_field_stops_the_upgrade_before_anything_is_changed_D21_REC_3(sou
 
 @KINDS
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_503_on_the_release_keeps_chart_and_values_together_D21(source_type: str, times: int) -> None:
+def test_a_503_on_the_release_keeps_chart_and_values_together(source_type: str, times: int) -> None:
     world = installed(source_type)
     whole, face = world.api, RefusingReleases(world.api, times)
     world.api = cast(InProcessKube, face)
@@ -120,7 +120,7 @@ def test_a_503_on_the_release_keeps_chart_and_values_together_D21(source_type: s
 @KINDS
 @pytest.mark.parametrize("happens", [True, False])
 @pytest.mark.parametrize("error", [died, cut_off])
-def test_a_process_that_ends_at_any_call_keeps_chart_and_values_together_D21(
+def test_a_process_that_ends_at_any_call_keeps_chart_and_values_together(
     source_type: str, happens: bool, error: Any
 ) -> None:
     for calls in range(14):
@@ -219,7 +219,7 @@ def test_sources_do_not_pile_up_where_no_version_is_ever_ready_REC_14() -> None:
     assert len(sources(world)) == 1
 
 
-def test_integrations_beneath_foreign_values_change_with_the_chart_D21() -> None:
+def test_integrations_beneath_foreign_values_change_with_the_chart() -> None:
     """The same class: the ConfigMap was changed in place, and Flux watches it."""
     world = Turmoil()
     values = {"source": "secretRef", "secretRef": {"name": "values-a", "key": "values.yaml"}}
@@ -296,7 +296,7 @@ BEFORE = pytest.mark.parametrize(
 
 
 @BEFORE
-def test_what_was_made_under_the_former_names_goes_on_without_a_word_D21_REC_6(asked: dict[str, Any]) -> None:
+def test_what_was_made_under_the_former_names_goes_on_without_a_word_REC_6(asked: dict[str, Any]) -> None:
     world = made_before(**asked)
     assert claims_ready(world.look(INSTANCE))
     release = world.look(HELM)
@@ -309,7 +309,7 @@ def test_what_was_made_under_the_former_names_goes_on_without_a_word_D21_REC_6(a
 
 
 @BEFORE
-def test_the_next_version_moves_to_the_new_names_in_one_step_without_a_reinstall_D21_REC_14(
+def test_the_next_version_moves_to_the_new_names_in_one_step_without_a_reinstall_REC_14(
     asked: dict[str, Any],
 ) -> None:
     world = made_before(**asked)
@@ -333,7 +333,7 @@ def test_the_next_version_moves_to_the_new_names_in_one_step_without_a_reinstall
     check_confirmed(world, copy_of(world))
 
 
-def test_a_conflict_on_a_release_of_the_former_naming_changes_nothing_D21() -> None:
+def test_a_conflict_on_a_release_of_the_former_naming_changes_nothing() -> None:
     world = made_before()
     world.edit(HELM, {"spec": {"interval": "1h"}})
     before = sources(world)

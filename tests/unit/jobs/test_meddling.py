@@ -31,7 +31,7 @@ def annotate(world: World, manager: str, **annotations: str) -> None:
 
 
 @pytest.mark.parametrize("manager", TENANTS)
-def test_M4_a_tenant_that_writes_the_next_key_does_not_stop_the_next_upgrade(manager: str) -> None:
+def test_a_tenant_that_writes_the_next_key_does_not_stop_the_next_upgrade(manager: str) -> None:
     world = World()
     enqueue(world, 1)
     world.settle()
@@ -46,7 +46,7 @@ def test_M4_a_tenant_that_writes_the_next_key_does_not_stop_the_next_upgrade(man
 
 @pytest.mark.parametrize("manager", TENANTS)
 @pytest.mark.parametrize("deletes", [False, True])
-def test_M4_a_tenant_that_writes_a_high_generation_does_not_lock_the_control_plane_out(
+def test_a_tenant_that_writes_a_high_generation_does_not_lock_the_control_plane_out(
     manager: str, deletes: bool
 ) -> None:
     world = World()
@@ -62,7 +62,7 @@ def test_M4_a_tenant_that_writes_a_high_generation_does_not_lock_the_control_pla
     assert live is None if deletes else get_path(live, "metadata", "annotations", labels.LAST_APPLIED_GENERATION) == "2"
 
 
-def test_M4_only_our_own_bookkeeping_is_taken_back_and_nothing_else_beside_it() -> None:
+def test_only_our_own_bookkeeping_is_taken_back_and_nothing_else_beside_it() -> None:
     world = World()
     enqueue(world, 1)
     world.settle()
@@ -107,7 +107,7 @@ def by_hand(message: str = "I broke it") -> World:
     return world
 
 
-def test_D24_what_somebody_wrote_into_our_conditions_is_never_told_as_ours() -> None:
+def test_what_somebody_wrote_into_our_conditions_is_never_told_as_ours() -> None:
     world = by_hand()
     live = live_of(world)
 
@@ -125,7 +125,7 @@ def _without(live: Any, manager: str) -> Any:
     return {**live, "metadata": {**live["metadata"], "managedFields": kept}}
 
 
-def test_D24_conditions_of_types_that_we_do_not_own_are_theirs_to_write() -> None:
+def test_conditions_of_types_that_we_do_not_own_are_theirs_to_write() -> None:
     entry = {
         "manager": "sidecar",
         "subresource": "status",
@@ -141,7 +141,7 @@ def test_D24_conditions_of_types_that_we_do_not_own_are_theirs_to_write() -> Non
     ]
 
 
-def test_D24_a_phase_by_hand_is_no_end_of_an_operation() -> None:
+def test_a_phase_by_hand_is_no_end_of_an_operation() -> None:
     entry = {"manager": "kubectl-edit", "subresource": "status", "fieldsV1": {"f:status": {"f:phase": {}}}}
     wanted = operation()
     live = with_status({**wanted, "metadata": {**wanted["metadata"], "managedFields": [entry]}}, phase="Succeeded")
@@ -151,7 +151,7 @@ def test_D24_a_phase_by_hand_is_no_end_of_an_operation() -> None:
     assert progress(live, World().clock.now())["phase"] == "Pending"
 
 
-def test_D24_a_job_on_an_object_whose_status_somebody_holds_gets_its_answer_early() -> None:
+def test_a_job_on_an_object_whose_status_somebody_holds_gets_its_answer_early() -> None:
     world = by_hand()
 
     job = enqueue(world, 2, chart="6.6.1")
@@ -166,7 +166,7 @@ def test_D24_a_job_on_an_object_whose_status_somebody_holds_gets_its_answer_earl
     assert "I broke it" not in json.dumps([job.statuses, job.result])
 
 
-def test_D24_the_command_that_is_told_hands_the_status_back() -> None:
+def test_the_command_that_is_told_hands_the_status_back() -> None:
     world = by_hand()
     job = enqueue(world, 2, chart="6.6.1")
     drain(world)
@@ -181,7 +181,7 @@ def test_D24_the_command_that_is_told_hands_the_status_back() -> None:
     assert outcome(again) == ("succeeded", "")
 
 
-def test_D24_the_remedy_in_a_result_works_on_the_object_as_it_is_when_the_result_is_posted() -> None:
+def test_the_remedy_in_a_result_works_on_the_object_as_it_is_when_the_result_is_posted() -> None:
     """Between the apply and its record a controller writes, and the informer tells: with less of managedFields."""
     world = by_hand()
     job = enqueue(world, 2, chart="6.6.1")
@@ -202,7 +202,7 @@ def test_D24_the_remedy_in_a_result_works_on_the_object_as_it_is_when_the_result
     assert OWN_STATUS.holder(live_of(world)) is None
 
 
-def test_D24_one_that_is_edited_while_a_job_waits_is_looked_at_in_a_moment_and_then_told() -> None:
+def test_one_that_is_edited_while_a_job_waits_is_looked_at_in_a_moment_and_then_told() -> None:
     world = World()
     job = enqueue(world, 1)
     drain(world)
@@ -220,7 +220,7 @@ def test_D24_one_that_is_edited_while_a_job_waits_is_looked_at_in_a_moment_and_t
     assert "hands off" not in json.dumps([job.statuses, job.result])
 
 
-def test_D24_an_operation_whose_status_is_held_is_called_off_before_its_job_is_answered() -> None:
+def test_an_operation_whose_status_is_held_is_called_off_before_its_job_is_answered() -> None:
     world = World()
     job = world.control_server.enqueue(
         CLUSTER_ID,

@@ -34,7 +34,7 @@ def request(world: World, target: str = NAME, **fields: Any) -> JobEntry:
     )
 
 
-def test_L5_an_application_that_is_made_anew_with_its_counter_at_one_is_told_what_to_do() -> None:
+def test_an_application_that_is_made_anew_with_its_counter_at_one_is_told_what_to_do() -> None:
     world = World()
     enqueue(world, 4)
     world.settle()
@@ -51,7 +51,7 @@ def test_L5_an_application_that_is_made_anew_with_its_counter_at_one_is_told_wha
     assert outcome(right) == ("succeeded", "")
 
 
-def test_L5_the_same_key_for_another_object_is_a_noop_that_says_so() -> None:
+def test_the_same_key_for_another_object_is_a_noop_that_says_so() -> None:
     world = World()
     enqueue(world, name="one", idempotency_key="hash-1")
     world.settle()
@@ -69,7 +69,7 @@ def test_L5_the_same_key_for_another_object_is_a_noop_that_says_so() -> None:
 @pytest.mark.parametrize(
     "raw", [{"kind": "apply"}, 5, None, ["x"], {"id": "", "payload": {"a": [1]}}, {"id": "\ud800"}]
 )
-def test_L6_a_job_that_nobody_can_answer_is_told_once_and_not_with_every_poll(raw: Any) -> None:
+def test_a_job_that_nobody_can_answer_is_told_once_and_not_with_every_poll(raw: Any) -> None:
     world = World()
     good = enqueue(world)
 
@@ -83,7 +83,7 @@ def test_L6_a_job_that_nobody_can_answer_is_told_once_and_not_with_every_poll(ra
     assert outcome(good) == ("succeeded", "")
 
 
-def test_L6_two_of_them_are_told_both() -> None:
+def test_two_of_them_are_told_both() -> None:
     world = World()
     for number in range(2000):
         world.feed(m.Offered({"kind": "apply", "payload": {"number": number}}))
@@ -93,7 +93,7 @@ def test_L6_two_of_them_are_told_both() -> None:
 
 
 @pytest.mark.parametrize("target", [NAME, "a" * 60, f"{'b' * 70}-x"])
-def test_L8_an_operation_made_by_a_job_carries_its_application_s_label_RES_5(target: str) -> None:
+def test_an_operation_made_by_a_job_carries_its_application_s_label_RES_5(target: str) -> None:
     world = World()
     request(world, target)
     drain(world)
@@ -113,7 +113,7 @@ def refusing(world: World) -> World:
     return world
 
 
-def test_L10_an_operation_with_bad_parameters_is_refused_before_it_is_stored_PULL_10() -> None:
+def test_an_operation_with_bad_parameters_is_refused_before_it_is_stored_PULL_10() -> None:
     world = refusing(World())
     wanted = operation()["spec"]
     job = request(world, spec={**wanted, "type": "RunCommand", "engine": "job", "parameters": {"command": "sh"}})
@@ -126,7 +126,7 @@ def test_L10_an_operation_with_bad_parameters_is_refused_before_it_is_stored_PUL
     assert list(run_sync(world.kube.list(OPERATION)).items) == []
 
 
-def test_L10_what_was_begun_is_not_judged_again_by_rules_that_have_changed_since_PULL_3() -> None:
+def test_what_was_begun_is_not_judged_again_by_rules_that_have_changed_since_PULL_3() -> None:
     """A process with other templates must not call failed what is stored already and will run."""
     world = World()
     wanted = operation()["spec"]

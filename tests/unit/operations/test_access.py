@@ -32,7 +32,7 @@ def test_what_an_engine_follows_can_be_read_OPS_10() -> None:
     assert VOLUME_SNAPSHOT_CONTENT in READ
 
 
-def test_which_secrets_the_operator_reads_SL9() -> None:
+def test_which_secrets_the_operator_reads() -> None:
     """None across the cluster; a tenant's by name, and its Helm records by label (decision 185); its own by name.
 
     Without an agent there are no jobs, and every Secret that is read has its name in the role.

@@ -50,7 +50,7 @@ MAINTENANCE = ["runCommand.job", "migration.workflow", "migration.helmHookJob", 
 
 
 @pytest.mark.parametrize("of", MAINTENANCE)
-def test_a_suspended_application_can_be_maintained_L2(of: str) -> None:
+def test_a_suspended_application_can_be_maintained(of: str) -> None:
     """Suspend, maintain, resume: nothing is confirmed of a suspended one, so Ready keeps its old generation."""
     decided = on(of, target_that(of, WAS_READY, SUSPENDED, suspend=True)).status
 
@@ -67,7 +67,7 @@ BUT = [
 
 
 @pytest.mark.parametrize(("why", "conditions"), BUT, ids=[why for why, _ in BUT])
-def test_but_not_before_it_is_known_to_be_suspended_and_well_L2(why: str, conditions: Any) -> None:
+def test_but_not_before_it_is_known_to_be_suspended_and_well(why: str, conditions: Any) -> None:
     decision = on("runCommand.job", target_that("runCommand.job", *conditions, suspend=True))
 
     assert conditions_of(decision)["Blocked"] == ("True", "TargetNotReady"), why
@@ -97,7 +97,7 @@ def upgrading(target: Manifest | None) -> tuple[Any, OperationObserved]:
     return one, attrs.evolve(seen, objects=objects)
 
 
-def test_an_upgrade_of_a_blocked_target_says_the_block_before_it_was_taken_up_D16() -> None:
+def test_an_upgrade_of_a_blocked_target_says_the_block_before_it_was_taken_up() -> None:
     blocked = target_that("upgrade.helm", WAS_READY, condition("Blocked", "True", "PolicyDenied"))
 
     decision = reconcile_operation(*upgrading(blocked), CONTEXT)
@@ -106,7 +106,7 @@ def test_an_upgrade_of_a_blocked_target_says_the_block_before_it_was_taken_up_D1
     assert message_of(decision, "Running") == "PolicyDenied: told"
 
 
-def test_an_upgrade_whose_target_is_deleted_ends_at_once_L7() -> None:
+def test_an_upgrade_whose_target_is_deleted_ends_at_once() -> None:
     well = target_that("upgrade.helm", WAS_READY)
     going = {**well, "metadata": {**well["metadata"], "deletionTimestamp": "2026-06-01T12:00:00Z"}}
     for target in (None, going):
@@ -114,14 +114,14 @@ def test_an_upgrade_whose_target_is_deleted_ends_at_once_L7() -> None:
         assert conditions_of(decision)["Failed"] == ("True", "TargetDeleted")
 
 
-def test_a_target_is_called_gone_by_the_api_server_only_L7() -> None:
+def test_a_target_is_called_gone_by_the_api_server_only() -> None:
     one, seen = upgrading(None)
 
     assert needs_live_view(one, seen, CONTEXT)
     assert not needs_live_view(*upgrading(target_manifest("upgrade.helm")), CONTEXT)
 
 
-def test_a_target_that_cannot_be_read_is_not_gone_L7() -> None:
+def test_a_target_that_cannot_be_read_is_not_gone() -> None:
     broken = {**target_manifest("upgrade.helm"), "spec": {"mode": 7}}
 
     decision = reconcile_operation(*upgrading(broken), CONTEXT)
@@ -152,7 +152,7 @@ def found(**meta: Any) -> Decision:
     return reconcile_operation(intent, observed(objects={made.ref: live}), CONTEXT)
 
 
-def test_what_we_created_is_recorded_and_judged_SL10() -> None:
+def test_what_we_created_is_recorded_and_judged() -> None:
     assert conditions_of(found())["Succeeded"] == ("True", "JobComplete")
 
 
@@ -167,14 +167,14 @@ FORGED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("meta", FORGED, ids=range(len(FORGED)))
-def test_a_forged_object_is_no_run_of_ours_SL10(meta: dict[str, Any]) -> None:
+def test_a_forged_object_is_no_run_of_ours(meta: dict[str, Any]) -> None:
     decision = found(**meta)
 
     assert conditions_of(decision)["Blocked"] == ("True", "NameTaken")
     assert not decision.writes_downstream
 
 
-def test_what_was_there_before_the_start_is_never_taken_over_SL10() -> None:
+def test_what_was_there_before_the_start_is_never_taken_over() -> None:
     forged = {"metadata": {"name": "op-1-0badcafe", "namespace": NS, "labels": target_labels()}}
     one = operation()
     labels = {**forged["metadata"]["labels"], "app.vworkspace.io/operation-uid": one.metadata.uid}  # type: ignore[dict-item]

@@ -201,7 +201,7 @@ def test_since_is_when_the_reason_began_SEE_1() -> None:
         ("Stalled", "ValidationFailed", "spec.chart.version must be a version", ()),
     ],
 )
-def test_the_command_that_is_the_remedy_is_told_U8_SEE_1(
+def test_the_command_that_is_the_remedy_is_told_SEE_1(
     type_: str, reason: str, message: str, remedies: tuple[str, ...]
 ) -> None:
     told = with_conditions(APPLICATION_INSTANCE, condition(type_, "True", reason, message=message))

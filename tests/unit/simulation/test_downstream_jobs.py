@@ -194,7 +194,7 @@ def under(account: str) -> dict[str, Any]:
     return {"template": {"spec": pod}}
 
 
-def test_without_its_service_account_there_is_no_pod_and_an_event_D7() -> None:
+def test_without_its_service_account_there_is_no_pod_and_an_event() -> None:
     world = begun(**under("nobody"))
     world.clock.advance(3600)
     world.simulator.tick(world.clock.now())
@@ -216,7 +216,7 @@ def test_without_its_service_account_there_is_no_pod_and_an_event_D7() -> None:
     assert ("Completed", "Job completed") in told(world)
 
 
-def test_a_pod_that_is_refused_is_tried_again_D7() -> None:
+def test_a_pod_that_is_refused_is_tried_again() -> None:
     quota = 'pods "j-" is forbidden: exceeded quota: small'
     world = begun(DownstreamBehaviour((DownstreamRule(DownstreamOutcome(Ending.REFUSED, quota)),)))
     assert "active" not in world.status(JOB, "j")
@@ -227,7 +227,7 @@ def test_a_pod_that_is_refused_is_tried_again_D7() -> None:
     assert conditions(world.status(JOB, "j"))["Complete"] == "True/CompletionsReached"
 
 
-def test_a_pod_that_cannot_start_is_there_and_says_why_until_the_job_ends_D7() -> None:
+def test_a_pod_that_cannot_start_is_there_and_says_why_until_the_job_ends() -> None:
     stuck = DownstreamRule(DownstreamOutcome(Ending.STALL, "Back-off pulling image", waiting="ImagePullBackOff"))
     world = begun(DownstreamBehaviour((stuck,)), activeDeadlineSeconds=60)
 
