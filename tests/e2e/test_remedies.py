@@ -397,9 +397,7 @@ def test_every_reason_of_the_vocabulary_has_a_remedy_and_a_case() -> None:
 
 
 @pytest.mark.parametrize(("kind", "reason"), CASES, ids=map("-".join, CASES))
-def test_the_remedy_of_a_reason_takes_it_away_and_changes_nothing_else(
-    kind: str, reason: str, tmp_path: Path
-) -> None:
+def test_the_remedy_of_a_reason_takes_it_away_and_changes_nothing_else(kind: str, reason: str, tmp_path: Path) -> None:
     check(CASES[kind, reason], reason, tmp_path)
 
 

@@ -77,9 +77,7 @@ def test_conditions_do_not_flap_and_what_is_in_the_way_has_a_name(spec: Mapping[
 
 @settings(max_examples=effort(0.3))
 @given(SPECS, st.randoms(use_true_random=False))
-def test_another_order_of_a_list_writes_nothing_and_one_less_removes_one(
-    spec: Mapping[str, Any], random: Any
-) -> None:
+def test_another_order_of_a_list_writes_nothing_and_one_less_removes_one(spec: Mapping[str, Any], random: Any) -> None:
     world = settled(spec)
     parts = list(spec["parts"])
     random.shuffle(parts)

@@ -684,9 +684,7 @@ def test_an_ack_answered_409_means_closed_and_nothing_is_applied_PULL_6(ack_was_
 
 @pytest.mark.parametrize("in_secrets", [False, True])
 @pytest.mark.parametrize("deletes", [False, True])
-def test_a_closed_job_that_had_its_effect_before_a_crash_is_remembered_PULL_4(
-    in_secrets: bool, deletes: bool
-) -> None:
+def test_a_closed_job_that_had_its_effect_before_a_crash_is_remembered_PULL_4(in_secrets: bool, deletes: bool) -> None:
     world = World(in_secrets=in_secrets)
     first = enqueue_delete(world, 1) if deletes else enqueue(world, 1)
     world.fetch()

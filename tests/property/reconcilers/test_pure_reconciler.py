@@ -273,9 +273,7 @@ def test_a_status_that_does_not_fit_is_written_anew() -> None:
 
 @settings(max_examples=effort(0.3))
 @given(SPECS, st.integers(0, 6), st.sampled_from(["", "raises", "terminal"]))
-def test_a_removal_ends_from_every_world_whatever_the_function_says(
-    spec: ShopSpec, passes: int, fails: str
-) -> None:
+def test_a_removal_ends_from_every_world_whatever_the_function_says(spec: ShopSpec, passes: int, fails: str) -> None:
     world = world_of(spec)
     for _ in range(passes):
         world.reconcile()
