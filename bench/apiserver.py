@@ -192,7 +192,7 @@ def process() -> Iterator[Served]:
 def start_in_process() -> float:
     """Return the milliseconds from constructing a server to its first answer over HTTP, with loaded modules.
 
-    Own process.
+    Run in its own process.
     """
     began, found = time.perf_counter(), list[float]()
 

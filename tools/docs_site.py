@@ -47,7 +47,7 @@ def staged(root: Path, into: Path, generated: Path | None = None) -> None:
 
 
 def page_text(root: Path, page: Path, generated: Path | None = None) -> str:
-    """Return a page as mkdocs reads it, from `generated` if it is there."""
+    """Return a page as mkdocs reads it, taken from `generated` if it exists there."""
     file = generated / page if generated is not None and (generated / page).is_file() else root / page
     there = {str(each) for each in pages(root)}
 

@@ -173,7 +173,7 @@ def _target(template: Template) -> Manifest:
 
 
 def _release() -> tuple[bytes, Manifest]:
-    """Return the deployed revision in the form of which Flux takes the checksum, and Helm's Secret of it."""
+    """Return the deployed revision as Flux serializes it for the checksum, and Helm's Secret of it."""
     manifest = dump([_HOOK], Format.YAML)
     hook = {"name": "nextcloud-db-migrate", "kind": "Job", "manifest": manifest, "events": ["pre-upgrade"]}
     parts = {"name": "nextcloud", "version": 1, "info": {}, "chartMetadata": {}, "config": None, "manifest": ""}

@@ -57,11 +57,11 @@ class InProcessKube:
 
     @property
     def caller(self) -> Caller:
-        """Who calls. Raises ApiFailure where it may not be who it wants to be."""
+        """The caller of every request. Raises ApiFailure if it may not impersonate its account."""
         return impersonated(self._caller, self._identity, self.server.authorize)
 
     def impersonating(self, account: ObjectRef) -> "InProcessKube":
-        """Return the port for a ServiceAccount, as which this caller has to be allowed to act."""
+        """Return a port that acts as a ServiceAccount, for a caller with the right to impersonate it."""
         api = copy.copy(self)
         api._identity = Identity(f"system:serviceaccount:{account.namespace}:{account.name}")
         return api

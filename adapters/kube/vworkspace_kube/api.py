@@ -97,7 +97,7 @@ class KubeApiClient:
         await self.close()
 
     def impersonating(self, account: ObjectRef) -> "KubeApiClient":
-        """Return a client on the same connections whose calls are made as a ServiceAccount; closing it closes both."""
+        """Return a client that acts as a ServiceAccount over the same connections. Closing either closes both."""
         client = copy.copy(self)
         client._user = service_account_user(account)
         return client

@@ -116,9 +116,9 @@ def strict(field_manager: str, **more: str | None) -> dict[str, str | int | None
 
 
 def service_account_user(account: ObjectRef) -> str:
-    """Return a ServiceAccount as the user that it authenticates as. Raises Invalid for a name that none can have.
+    """Return the user name of a ServiceAccount. Raises Invalid for a name that no ServiceAccount can have.
 
-    Its groups follow from it: the API server adds them, and to name them would take a right on groups.
+    The API server adds the groups of the account. Naming them in the request would need a right on groups.
     """
     _check("impersonate", account)
     return f"system:serviceaccount:{account.namespace}:{account.name}"

@@ -98,7 +98,10 @@ def _list_typed_again(info: RequestInfo, manifest: dict[str, Any]) -> dict[str, 
 
 
 def typed_again(info: RequestInfo, partial: Any) -> str:
-    """Give metadata the type of the object whose it is; return why it is no such metadata, empty where it is."""
+    """Replace the type of partial metadata, in place, by the requested kind.
+
+    Returns the problem if it is no PartialObjectMetadata, empty otherwise.
+    """
     if problem := _typed(partial, *_PARTIAL):
         return problem
     partial.update(apiVersion=info.kind.api_version, kind=info.kind.kind)

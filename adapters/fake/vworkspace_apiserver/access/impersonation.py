@@ -1,7 +1,7 @@
-"""Impersonation: a caller who asks to be somebody else, and may where it holds the right `impersonate`.
+"""Impersonation: a request under another identity, for callers with the right `impersonate`.
 
-Each part of the identity takes a right of its own, as on every kube-apiserver. What versions since 1.36 let through by
-`impersonate:…` and `impersonate-on:…` alone is refused here.
+Each part of the identity needs a right of its own, as on every kube-apiserver. The narrower rights of 1.36 and later
+(`impersonate:…` and `impersonate-on:…`) are unknown here: a caller that has only them is refused.
 """
 
 import re
@@ -23,7 +23,7 @@ _AUTHENTICATED: Final = "system:authenticated"
 
 @attrs.frozen
 class Identity:
-    """The identity that a request asks for: the values of its `Impersonate-` headers."""
+    """The identity in the `Impersonate-` headers of a request. It is empty without such headers."""
 
     user: str = ""
     groups: Sequence[str] = ()
@@ -35,7 +35,10 @@ class Identity:
 
 
 def impersonated(caller: Caller, wanted: Identity, authorize: Authorize | None) -> Caller:
-    """Return who acts from now on. Raises ApiFailure: 400 for an identity without a user, 403 without the right."""
+    """Return the caller with the identity `wanted`, or `caller` itself when it is empty.
+
+    Raises ApiFailure: 400 for an identity without a user, 403 if `caller` lacks a right.
+    """
     if not wanted:
         return caller
     if not wanted.user:
@@ -62,7 +65,7 @@ def _rights(wanted: Identity) -> Iterator[Attributes]:
 
 
 def _groups(wanted: Identity) -> tuple[str, ...]:
-    """Groups that are named are all there are; an account's follow from it otherwise."""
+    """Return the groups of the impersonated user: those named, else those of its ServiceAccount."""
     account = _ACCOUNT.fullmatch(wanted.user)
     if account is not None and not wanted.groups:
         return service_account(account[1], account[3]).groups

@@ -209,7 +209,7 @@ class HttpHandler:
 
 
 def _identity(headers: Headers) -> Identity:
-    """Return the identity that a request asks for; as a rule it asks for none."""
+    """Return the identity in the `Impersonate-` headers of a request, empty for most requests."""
     extra = {
         name.removeprefix(_EXTRA): headers.getlist(name) for name in dict.fromkeys(headers) if name.startswith(_EXTRA)
     }

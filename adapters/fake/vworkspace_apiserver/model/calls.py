@@ -37,7 +37,7 @@ class RequestVerb(StrEnum):
 class Caller:
     """The user and the User-Agent, whose first word names the field manager by default (S-53).
 
-    `impersonator` is who authenticated, where that is somebody else.
+    `impersonator` is the user that authenticated, if it impersonates `user`.
     """
 
     user: str = "kubernetes-admin"

@@ -144,7 +144,9 @@ def forbidden(group: str, plural: str, name: str, why: str, causes: Iterable[Fai
 
 
 def namespace_terminating(group: str, plural: str, name: str, namespace: str) -> ApiFailure:
-    """Build the 403 for a create in a terminating namespace; its cause tells it from a missing permission (S-19)."""
+    """Build the 403 for a create in a terminating namespace; its cause distinguishes it from a missing permission
+    (S-19).
+    """
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     cause = FailureCause("metadata.namespace", f"namespace {namespace} is being terminated", "NamespaceTerminating")
     return forbidden(group, plural, name, why, (cause,))

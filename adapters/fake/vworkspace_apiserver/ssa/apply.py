@@ -84,6 +84,7 @@ def apply(
     except (ItemError, UntypedError) as error:
         raise TypedPatchError(f"failed to create typed live object ({_named(definition, live)}): {error}") from error
     changed = not equal(before, new)
+    # A changed value renews the time, even if the manager owns the same fields as before (S-67).
     if changed and key in managers:
         managers[key] = managers[key].at(now)
     return with_managed_fields(new if changed else before, managers)

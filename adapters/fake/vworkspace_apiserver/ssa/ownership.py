@@ -107,6 +107,9 @@ def settle(
 ) -> tuple[dict[ManagerKey, ManagedFieldsEntry], Comparison]:
     """Take what changed between `old` and `new` from every manager except `writer`.
 
+    Values that stay equal stay shared (S-29, S-31). The Update entry of the same manager name is another entry, so an
+    apply conflicts with it, too (S-32).
+
     Returns the remaining entries (the writer's unchanged) and what changed. Raises Conflict unless `force`.
     """
     changes = compare(rules.schema, old, new).without(rules.ignored)

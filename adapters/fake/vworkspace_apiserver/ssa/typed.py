@@ -68,6 +68,7 @@ def _keyed_element(schema: Schema, item: Any) -> str:
     for name in schema.list_keys:
         if name in item:
             keys[name] = item[name]
+        # A missing key counts with its default, although the applier does not own the default (S-23).
         else:
             child = items_schema(schema).properties.get(name)
             if child is not None and child.default is not MISSING:
@@ -130,6 +131,7 @@ def _member_fields(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
             out[field(key)] = {}
             continue
         below, own = _fields(child, item)
+        # Null and {} are leaves (S-27, S-45), and a key that no schema declares is a member of its own (S-21).
         own = own or item is None or item == {} or key not in schema.properties
         if below:
             out[field(key)] = {".": {}, **below} if own else below

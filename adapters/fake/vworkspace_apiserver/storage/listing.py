@@ -87,6 +87,7 @@ def plan_list(options: ListOptions, current: int, floor: int) -> ReadPlan:
     _check_match(options)
     if options.continue_token:
         return _plan_page(options, floor)
+    # "0" stands for any cached state, and the limit is ignored with it (W-01).
     if not options.resource_version or options.resource_version == "0":
         return ReadPlan(None, None, 0 if options.resource_version == "0" else options.limit)
     version = _number(options.resource_version, "invalid resource version: ")
@@ -107,6 +108,7 @@ def _plan_page(options: ListOptions, floor: int) -> ReadPlan:
     if version == _INCONSISTENT:
         return ReadPlan(None, after, options.limit)
     if version < floor:
+        # The token in the error continues with the current state: the whole list is inconsistent then (W-05).
         raise expired(_EXPIRED_TOKEN, continue_token(_INCONSISTENT, after))
     return ReadPlan(version, after, options.limit)
 

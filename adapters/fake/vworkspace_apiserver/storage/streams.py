@@ -39,6 +39,7 @@ class Streams:
         )
         if initial:
             if version is not None and version > self._store.version:
+                # Without initial events a future version is no error: changes up to it are skipped silently (W-15).
                 raise from_the_future(version, self._store.version)
             self._start(stream, resource, selection)
         elif version is not None and version < self._store.floor:
@@ -66,6 +67,7 @@ class Streams:
     def _start(self, stream: WatchStream, resource: Resource, selection: Selection) -> None:
         for record in self._store.scan(resource.storage, selection.namespace):
             stream.start_with(record)
+        # kube-apiserver 1.36 sends this bookmark to watches without `sendInitialEvents`, too (W-13).
         stream.bookmark(self._store.version, initial_events_end=True)
 
     def _replay(self, stream: WatchStream, resource: Resource, version: int) -> None:

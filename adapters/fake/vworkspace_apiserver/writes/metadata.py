@@ -10,6 +10,7 @@ from vworkspace_core.schema.causes import forbidden_value, invalid_value, requir
 from vworkspace_core.schema.equality import equal
 
 ANNOTATIONS_LIMIT: Final = 256 * 1024
+"""The most bytes of all annotations of an object, keys and values (W-37)."""
 _STANDARD_FINALIZERS: Final = frozenset(("orphan", "foregroundDeletion", "kubernetes"))
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)

@@ -8,6 +8,7 @@ from vworkspace_apiserver.model.failure import ApiFailure, FailureCause, invalid
 from vworkspace_apiserver.model.requests import FieldValidation
 
 MANAGER_BYTES: Final = 128
+"""The longest name of a field manager, in bytes of UTF-8 (S-03)."""
 
 
 def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:

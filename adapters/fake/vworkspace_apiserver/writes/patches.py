@@ -10,6 +10,7 @@ from vworkspace_apiserver.model.failure import ApiFailure, bad_request, too_larg
 from vworkspace_core.schema.equality import equal
 
 MAX_OPERATIONS: Final = 10_000
+"""The most operations of a JSON patch (W-37)."""
 
 
 def merge_patch(document: Any, patch: Any) -> Any:

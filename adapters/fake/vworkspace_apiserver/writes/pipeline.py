@@ -110,6 +110,7 @@ def apply(definition: Definition, live: Manifest | None, body: Any, write: Write
         check_place(definition, merged, write)
         return finalize_update(definition, live, merged, write, warnings)
     uid = merged["metadata"].get("uid")
+    # Only a uid prevents the creation of a missing object; a resourceVersion is ignored (S-08, S-10).
     if uid:
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise stale(definition.kind.group, definition.kind.plural, write.name, why)
