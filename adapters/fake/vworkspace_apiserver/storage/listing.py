@@ -87,7 +87,7 @@ def plan_list(options: ListOptions, current: int, floor: int) -> ReadPlan:
     _check_match(options)
     if options.continue_token:
         return _plan_page(options, floor)
-    # "0" stands for any cached state, and the limit is ignored with it (W-01).
+    # With "0" any cached state is an answer, and the limit is ignored (W-01).
     if not options.resource_version or options.resource_version == "0":
         return ReadPlan(None, None, 0 if options.resource_version == "0" else options.limit)
     version = _number(options.resource_version, "invalid resource version: ")
