@@ -84,7 +84,7 @@ def page_of(info: RequestInfo, body: bytes, *, metadata_only: bool = False) -> L
 
 
 def _list_typed_again(info: RequestInfo, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return a list of metadata as a list of the kind that it was requested for.
+    """Return a list of partial metadata, with the requested kind as the type of the list and its items.
 
     Raises Unavailable for any other list.
     """

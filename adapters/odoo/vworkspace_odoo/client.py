@@ -46,8 +46,8 @@ class HttpControlPlane:
     """The control plane at `base_url`. `token` is called before each request, so that a new token takes effect at once.
 
     `margin` is how many seconds longer than a poll's wait its answer may take; a request without a wait may take
-    `timeout` seconds. `transport` replaces sockets, as in a simulation. Raises ValueError for a URL that is none of a
-    control plane, and for plain http:// to another machine unless `allow_http`. Use it as an async context manager, or
+    `timeout` seconds. `transport` replaces sockets, as in a simulation. Raises ValueError for a URL that no control
+    plane can have, and for plain http:// to another machine unless `allow_http`. Use it as an async context manager, or
     close it.
     """
 
