@@ -1,7 +1,8 @@
 """The Job controller: pods that run, fail and are replaced, and the conditions that tell of them (facts 7.3).
 
-Pods are not objects here, only counts in the status and the controller's memory of them, but for those that cannot
-start: what is in their way is said nowhere else. What becomes of a Job is told by Events, as the real one tells it.
+Pods are not objects here, only counts in the status and the controller's memory of them, except those that cannot
+start: what is in their way is said nowhere else (job_pods). A pod that ended is first listed in
+`uncountedTerminatedPods` and counted by the next write, as recorded of the real controller.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +11,11 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import JOB, POD
 from vworkspace_core.ports import Propagation
 from vworkspace_fake.downstream.accounts import account_refusal
-from vworkspace_fake.downstream.attempts import Attempt, begin, released
+from vworkspace_fake.downstream.attempts import begin, released
 from vworkspace_fake.downstream.behaviour import DownstreamRule, Ending
 from vworkspace_fake.downstream.controller import (
     NOTHING,
@@ -24,11 +25,11 @@ from vworkspace_fake.downstream.controller import (
     change,
     earliest,
     moment_of,
-    uid_of,
     with_condition,
 )
+from vworkspace_fake.downstream.job_pods import JobPod, created, deleted, job_event, kept_waiting, pod_name
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
-from vworkspace_fake.simulation.effects import PassStep, PostEvent, SimulatedCreate, SimulatedDelete, SimulatedPatch
+from vworkspace_fake.simulation.effects import PassStep, SimulatedDelete
 from vworkspace_fake.simulation.queue import FailureBackoff
 
 _OURS: Final = "kubernetes.io/job-controller"
@@ -37,9 +38,11 @@ _FINAL: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 
 @attrs.frozen
 class _Memory:
-    """The pods of one Job. `retry_at` is when a failed one may be replaced, `gone_at` when the last ones have ended."""
+    """The pods of one Job, and how many there were. `retry_at` is when a failed one may be replaced, `gone_at` when the
+    last ones have ended."""
 
-    pods: tuple[Attempt, ...] = ()
+    pods: tuple[JobPod, ...] = ()
+    begun: int = 0
     used: tuple[DownstreamRule, ...] = ()
     retry_at: datetime | None = None
     refused: str = ""
@@ -64,7 +67,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if (interim := _condition(view.live, *_FINAL)) is not None:
         return (yield from _finish(view, memory, interim))
     if view.spec.get("suspend"):
-        return (yield from _suspend(view))
+        return (yield from _suspend(view, memory))
     return (yield from _run(view, memory))
 
 
@@ -89,27 +92,35 @@ def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
 
 
 def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> PassStep[PassResult]:
-    """The final condition repeats the interim one once no pod is left."""
+    """The final condition repeats the interim one once no pod is left; pods that were stopped are counted before it."""
     if memory.gone_at is not None and view.now < memory.gone_at:
         return PassResult(memory=memory, requeue_at=memory.gone_at)
-    status = {**view.status, "terminating": 0, "ready": 0}
+    status = {**view.status, "ready": 0, "terminating": 0}
+    if stopped := view.status.get("terminating", 0):
+        status["failed"] = status.get("failed", 0) + stopped
+        view = yield from _written(view, status)
+    _count_ended(status)
     final = _FINAL[interim["type"]]
     _mark(view, status, final, "True", interim["reason"], interim["message"])
     if final == "Complete":
         status["completionTime"] = view.timestamp()
     yield from change(view, {"status": status}, subresource="status")
     if final == "Complete":
-        yield _event(view, "Normal", "Completed", "Job completed")
+        yield job_event(view, "Normal", "Completed", "Job completed")
     return NOTHING
 
 
-def _suspend(view: ObjectView) -> PassStep[PassResult]:
+def _suspend(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     """Pods are taken away, the clock of `activeDeadlineSeconds` too."""
     status = {**view.status, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
     status.pop("startTime", None)
     status.pop("active", None)
+    known = _condition(view.live or {}, "Suspended")
     _mark(view, status, "Suspended", "True", "JobSuspended", "Job suspended")
+    yield from deleted(view, memory.pods)
     yield from change(view, {"status": status}, subresource="status")
+    if known is None:
+        yield job_event(view, "Normal", "Suspended", "Job suspended")
     return NOTHING
 
 
@@ -120,95 +131,97 @@ def _mark(view: ObjectView, status: dict[str, Any], type_: str, value: str, reas
 
 def _run(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     status = dict(view.status)
-    if any(item.get("type") == "Suspended" for item in status.get("conditions") or ()):
-        _mark(view, status, "Suspended", "False", "JobResumed", "Job resumed")
+    yield from _resume(view, status)
     status.setdefault("startTime", view.timestamp())
     memory, verdict = _collect(view, memory, status)
     verdict = verdict or _deadline(view, status) or _exhausted(view, status)
     before = memory
     memory = _start(view, memory, status) if verdict is None else _stop(view, memory, status, verdict)
-    _count(view, memory, status)
+    fresh = [pod for pod in memory.pods if pod not in before.pods]
+    for pod in fresh:
+        yield from created(view, pod)
+    yield from _write(view, memory, status, verdict)
+    for pod in fresh:
+        yield from kept_waiting(view, pod)
+    if memory.refused and not memory.pods:
+        yield job_event(view, "Warning", "FailedCreate", f"Error creating: {memory.refused}")
+    if verdict is not None:
+        yield from deleted(view, before.pods)
     due = memory.gone_at if verdict is not None else _next(view, memory, status)
-    yield from change(view, {"status": status}, subresource="status")
-    yield from _tell_of_pods(view, before, memory, verdict)
     return PassResult(memory=memory, requeue_at=due)
 
 
-def _tell_of_pods(view: ObjectView, before: _Memory, after: _Memory, verdict: _Verdict | None) -> PassStep[None]:
-    """Events, and the pods that are there and cannot start."""
+def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
+    """Say of a Job that was suspended that it goes on."""
+    if any(item.get("type") == "Suspended" for item in status.get("conditions") or ()):
+        _mark(view, status, "Suspended", "False", "JobResumed", "Job resumed")
+    if _condition(view.live or {}, "Suspended") is not None:
+        yield job_event(view, "Normal", "Resumed", "Job resumed")
+
+
+def _write(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict | None) -> PassStep[None]:
+    """Write the status; pods that ended are counted by a write of their own, or by that of the final condition."""
+    _count(view, memory, status)
+    view = yield from _written(view, status)
+    if verdict is None and any(status["uncountedTerminatedPods"].values()):
+        _count_ended(status)
+        yield from change(view, {"status": status}, subresource="status")
     if verdict is not None and verdict.type == "FailureTarget":
-        yield _event(view, "Warning", verdict.reason, verdict.message)
-    if after.refused and not after.pods:
-        yield _event(view, "Warning", "FailedCreate", f"Error creating: {after.refused}")
-    for pod in after.pods:
-        if pod not in before.pods and pod.outcome.waiting:
-            yield from _waiting_pod(view, pod)
-        elif pod not in before.pods:
-            yield _event(view, "Normal", "SuccessfulCreate", f"Created pod: {view.ref.name}-pod")
-    if after.gone_at is not None:
-        for ref, manifest in view.all_of(POD, view.ref.namespace):
-            if _is_of(view, manifest):
-                yield SimulatedDelete(ref, uid_of(manifest))
+        yield job_event(view, "Warning", verdict.reason, verdict.message)
 
 
-def _is_of(view: ObjectView, pod: Manifest) -> bool:
-    return any(get_path(owner, "uid") == view.uid for owner in metadata(pod).get("ownerReferences") or ())
-
-
-def _event(view: ObjectView, type_: str, reason: str, message: str) -> PostEvent:
-    return PostEvent(view.ref, view.uid, type_, reason, message, view.timestamp())
-
-
-def _waiting_pod(view: ObjectView, pod: Attempt) -> PassStep[None]:
-    """A pod whose container waits: the image is not there, a Secret is missing, the image would run as root."""
-    name = f"{view.ref.name[:57]}-{view.uid[:5]}"
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": view.ref.name, "uid": view.uid, "controller": True}
-    labels = {"batch.kubernetes.io/controller-uid": view.uid, "batch.kubernetes.io/job-name": view.ref.name[:63]}
-    meta = {"name": name, "namespace": view.ref.namespace, "labels": labels, "ownerReferences": [owner]}
-    yield SimulatedCreate(
-        POD, {**POD.manifest(name), "metadata": meta, "spec": dict(get_path(view.spec, "template", "spec") or {})}
-    )
-    waiting = {"reason": pod.outcome.waiting, "message": pod.outcome.message}
-    status = {
-        "name": "run",
-        "image": "",
-        "imageID": "",
-        "ready": False,
-        "restartCount": 0,
-        "state": {"waiting": waiting},
-    }
-    body = {"status": {"phase": "Pending", "containerStatuses": [status]}}
-    yield SimulatedPatch(ObjectRef(POD, view.ref.namespace, name), "", body, "status")
+def _written(view: ObjectView, status: Mapping[str, Any]) -> PassStep[ObjectView]:
+    """Write the status; return what is seen afterwards."""
+    yield from change(view, {"status": status}, subresource="status")
+    return attrs.evolve(view, live={**(view.live or {}), "status": dict(status)})
 
 
 def _collect(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> tuple[_Memory, _Verdict | None]:
-    """Count the pods that have ended."""
+    """List the pods that have ended."""
     left, verdict, failures = [], None, 0
     for pod in memory.pods:
-        if released(view, pod):
-            pod = begin(view, memory.used, view.behaviour.job.pod_seconds)
+        if released(view, pod.attempt):
+            pod = attrs.evolve(pod, attempt=begin(view, memory.used, view.behaviour.job.pod_seconds))
             memory = _using(memory, pod)
-        if pod.until is None or view.now < pod.until:
+        attempt = pod.attempt
+        if attempt.until is None or view.now < attempt.until:
             left.append(pod)
-        elif pod.outcome.ending is Ending.SUCCEED:
-            status["succeeded"] = status.get("succeeded", 0) + 1
-        else:
-            failures += 1
-            verdict = verdict or _failed_by_policy(view, pod)
+            continue
+        succeeded = attempt.outcome.ending is Ending.SUCCEED
+        _list_ended(status, "succeeded" if succeeded else "failed", pod)
+        failures += not succeeded
+        verdict = verdict or (None if succeeded else _failed_by_policy(view, pod))
     if failures:
-        status["failed"] = status.get("failed", 0) + failures
         backoff = FailureBackoff(view.behaviour.job.backoff_seconds, view.behaviour.job.max_backoff_seconds)
-        memory = attrs.evolve(memory, retry_at=view.at(backoff.delay(status["failed"])))
+        memory = attrs.evolve(memory, retry_at=view.at(backoff.delay(_number(status, "failed"))))
     return attrs.evolve(memory, pods=tuple(left)), verdict
 
 
-def _using(memory: _Memory, pod: Attempt) -> _Memory:
-    return attrs.evolve(memory, used=pod.used_up(memory.used))
+def _list_ended(status: dict[str, Any], end: str, pod: JobPod) -> None:
+    listed = status.get("uncountedTerminatedPods") or {}
+    status["uncountedTerminatedPods"] = {**listed, end: [*listed.get(end, ()), pod.uid]}
 
 
-def _failed_by_policy(view: ObjectView, pod: Attempt) -> _Verdict | None:
+def _number(status: Mapping[str, Any], end: str) -> int:
+    """Return how many pods have ended like that, counted or not."""
+    listed = get_path(status, "uncountedTerminatedPods", end) or ()
+    return int(status.get(end, 0)) + len(listed)
+
+
+def _count_ended(status: dict[str, Any]) -> None:
+    for end in ("succeeded", "failed"):
+        if number := _number(status, end):
+            status[end] = number
+    status["uncountedTerminatedPods"] = {}
+
+
+def _using(memory: _Memory, pod: JobPod) -> _Memory:
+    return attrs.evolve(memory, used=pod.attempt.used_up(memory.used))
+
+
+def _failed_by_policy(view: ObjectView, pod: JobPod) -> _Verdict | None:
     """`podFailurePolicy`: an exit code that ends the Job whatever its backoff limit is."""
-    code = pod.outcome.exit_code
+    code = pod.attempt.outcome.exit_code
     for index, rule in enumerate(get_path(view.spec, "podFailurePolicy", "rules") or ()):
         codes = rule.get("onExitCodes") or {}
         listed = code in (codes.get("values") or ())
@@ -234,7 +247,7 @@ def _deadline_at(view: ObjectView, status: Mapping[str, Any]) -> datetime | None
 def _exhausted(view: ObjectView, status: Mapping[str, Any]) -> _Verdict | None:
     if _is_complete(view, status):
         return _Verdict("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods")
-    if status.get("failed", 0) > view.spec.get("backoffLimit", 6):
+    if _number(status, "failed") > view.spec.get("backoffLimit", 6):
         return _Verdict("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     return None
 
@@ -244,7 +257,7 @@ def _completions(view: ObjectView) -> int:
 
 
 def _is_complete(view: ObjectView, status: Mapping[str, Any]) -> bool:
-    return int(status.get("succeeded", 0)) >= _completions(view)
+    return _number(status, "succeeded") >= _completions(view)
 
 
 def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Memory:
@@ -253,15 +266,16 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
         return memory
     memory = attrs.evolve(memory, refused="", retry_at=None)
     for _ in range(_missing(view, memory, status)):
-        pod = begin(view, memory.used, view.behaviour.job.pod_seconds)
+        attempt = begin(view, memory.used, view.behaviour.job.pod_seconds)
         account = get_path(view.spec, "template", "spec", "serviceAccountName")
         refused = account_refusal(view, account) or (
-            pod.outcome.message if pod.outcome.ending is Ending.REFUSED else ""
+            attempt.outcome.message if attempt.outcome.ending is Ending.REFUSED else ""
         )
         if refused:
             retry_at = view.at(view.behaviour.job.backoff_seconds)
             return attrs.evolve(memory, refused=refused, retry_at=retry_at)
-        memory = _using(attrs.evolve(memory, pods=(*memory.pods, pod)), pod)
+        pod = JobPod(pod_name(view, memory.begun), attempt)
+        memory = _using(attrs.evolve(memory, pods=(*memory.pods, pod), begun=memory.begun + 1), pod)
     return memory
 
 
@@ -273,14 +287,12 @@ def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRe
 
 
 def _missing(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> int:
-    left = _completions(view) - int(status.get("succeeded", 0))
+    left = _completions(view) - _number(status, "succeeded")
     return min(int(view.spec.get("parallelism", 1)), left) - len(memory.pods)
 
 
 def _stop(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict) -> _Memory:
-    """Say how it ends and end what still runs; pods that are stopped count as failed."""
-    if memory.pods:
-        status["failed"] = status.get("failed", 0) + len(memory.pods)
+    """Say how it ends and end what still runs; pods that are stopped count as failed once they are gone."""
     status["terminating"] = len(memory.pods)
     _mark(view, status, verdict.type, "True", verdict.reason, verdict.message)
     return attrs.evolve(memory, pods=(), gone_at=view.at(view.behaviour.job.terminating_seconds))
@@ -290,19 +302,20 @@ def _count(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> None:
     status.pop("active", None)
     if memory.pods:
         status["active"] = len(memory.pods)
-    status["ready"] = sum(1 for pod in memory.pods if not pod.outcome.waiting and _ready_at(view, pod) <= view.now)
+    ready = (pod for pod in memory.pods if not pod.attempt.outcome.waiting and _ready_at(view, pod) <= view.now)
+    status["ready"] = sum(1 for _ in ready)
     status.setdefault("terminating", 0)
     status.setdefault("uncountedTerminatedPods", {})
 
 
-def _ready_at(view: ObjectView, pod: Attempt) -> datetime:
-    return pod.began + timedelta(seconds=view.behaviour.job.ready_seconds)
+def _ready_at(view: ObjectView, pod: JobPod) -> datetime:
+    return pod.attempt.began + timedelta(seconds=view.behaviour.job.ready_seconds)
 
 
 def _next(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> datetime | None:
     ready: Sequence[datetime] = [_ready_at(view, pod) for pod in memory.pods]
     waits = memory.retry_at if _missing(view, memory, status) > 0 else None
-    ends = (pod.until for pod in memory.pods)
+    ends = (pod.attempt.until for pod in memory.pods)
     return earliest(*ends, *(moment for moment in ready if moment > view.now), waits, _deadline_at(view, status))
 
 

@@ -1,0 +1,154 @@
+"""What of the states of the engines' objects is compared: the same for real and simulated controllers.
+
+Beside each object's own states stands what the operator says of them, which is what people see. Left out is what
+differs from run to run (times, uids, names that are drawn), and what neither the operator nor a person reads.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tests.support.engine_stage import EngineStage, verdict
+from tests.support.flux_sequence import Sequences
+from tests.support.kube_client import Seen
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from vworkspace_core.apimachinery.resources import (
+    CORE_EVENT,
+    JOB,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    VOLUME_SNAPSHOT_CONTENT,
+    WORKFLOW,
+)
+from vworkspace_core.ports import WatchEventType
+
+__all__ = ["sequences_of"]
+
+_NOT_SHOWN: Final = (POD, CORE_EVENT, PERSISTENT_VOLUME_CLAIM)
+_LEFT_OUT: Final[Mapping[Kind, tuple[str, ...]]] = {
+    JOB: ("uncountedTerminatedPods", "ready", "terminating"),
+    WORKFLOW: (
+        "artifactGCStatus",
+        "artifactRepositoryRef",
+        "estimatedDuration",
+        "resourcesDuration",
+        "storedTemplates",
+        "storedWorkflowTemplateSpec",
+        "taskResultsCompletionStatus",
+    ),
+}
+"""Bookkeeping of a controller, and counts that depend on how fast a pod is."""
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\b1[0-9]{18}\b")
+_NODE_ID: Final = re.compile(r"(<object>)-\d{6,10}\b")
+
+
+def sequences_of(stage: EngineStage) -> Sequences:
+    """Return the states of every object of a stage: the first whole, of the others what changed, None for what went.
+
+    `Operation` has what the operator says in the end of each of them, `Event` the Events on the engine's object.
+    """
+    sequences: Sequences = {}
+    known: dict[str, list[dict[str, Any]]] = {}
+    objects: dict[ObjectRef, Manifest] = {}
+    for kind, event in _in_order(stage):
+        ref, gone = ref_of(event.object, kind), event.type is WatchEventType.DELETED
+        if gone:
+            del objects[ref]
+        else:
+            objects[ref] = event.object
+        if kind not in _NOT_SHOWN:
+            _add(sequences, known, f"{kind.kind}/{_named(ref.name, stage)}", _state(kind, event.object, gone, stage))
+        _add(sequences, known, "Operation", _said(stage, objects))
+    return {**sequences, "Event": [{"said": line} for line in sorted(set(_events(stage)))]}
+
+
+def _in_order(stage: EngineStage) -> Iterator[Seen]:
+    """Yield what was seen; pods after the Job's first status, whichever controller was faster."""
+    held: list[Seen] = []
+    begun = False
+    for kind, event in stage.seen():
+        if event.type is WatchEventType.BOOKMARK:
+            continue
+        begun = begun or (bool(event.object.get("status")) and ref_of(event.object, kind) == stage.ref)
+        if kind == POD and not begun:
+            held.append((kind, event))
+            continue
+        yield kind, event
+        if begun:
+            yield from held
+            held = []
+
+
+def _add(sequences: Sequences, known: dict[str, list[dict[str, Any]]], key: str, state: dict[str, Any]) -> None:
+    """Add a state to a sequence unless the object was in it before: how often is not compared."""
+    states = known.setdefault(key, [{}])
+    if state in states:
+        return
+    before = states[-1]
+    changed = {field: value for field, value in state.items() if before.get(field) != value}
+    sequences.setdefault(key, []).append({**changed, **{field: None for field in before if field not in state}})
+    states.append(state)
+
+
+def _state(kind: Kind, manifest: Manifest, gone: bool, stage: EngineStage) -> dict[str, Any]:
+    if gone:
+        return {"gone": True}
+    meta, status = manifest["metadata"], manifest.get("status") or {}
+    state: dict[str, Any] = {"finalizers": sorted(meta["finalizers"])} if meta.get("finalizers") else {}
+    if meta.get("deletionTimestamp"):
+        state["deleting"] = True
+    shown = {field: value for field, value in status.items() if field not in _LEFT_OUT.get(kind, ())}
+    if kind == VOLUME_SNAPSHOT_CONTENT:
+        shown["spec"] = manifest["spec"]
+    if "nodes" in shown:
+        shown["nodes"] = sorted(map(_node, shown["nodes"].values()))
+    if isinstance(shown.get("conditions"), list | tuple):
+        shown["conditions"] = sorted(map(_condition, shown["conditions"]))
+    return state | {field: _replaced(value, stage) for field, value in shown.items()}
+
+
+def _condition(item: Mapping[str, Any]) -> str:
+    return f"{item['type']}={item['status']}/{item.get('reason', '')}: {item.get('message', '')}"
+
+
+def _node(item: Mapping[str, Any]) -> str:
+    outputs = f" exit code {item['outputs']['exitCode']}" if get_path(item, "outputs", "exitCode") else ""
+    return f"{item['type']} {item['displayName']} {item['phase']}{outputs}: {item.get('message', '')}"
+
+
+def _said(stage: EngineStage, objects: Mapping[ObjectRef, Manifest]) -> dict[str, Any]:
+    """Return what the operator says, in the words of the Operation's status; nothing before there is an object."""
+    if not stage.runs:
+        return {}
+    said = verdict(stage.operation, objects)
+    told = {"phase": said.phase.value, "reason": said.reason, "message": said.message, "outputs": dict(said.outputs)}
+    if said.blocked is not None:
+        told["blocked"] = str(said.blocked)
+    return {key: _replaced(value, stage) for key, value in told.items()}
+
+
+def _events(stage: EngineStage) -> Iterator[str]:
+    uid = stage.operation.status.engine_ref.uid if stage.operation.status.engine_ref else ""
+    for kind, event in stage.seen():
+        if kind == CORE_EVENT and get_path(event.object, "involvedObject", "uid") == uid:
+            found = event.object
+            yield _named(f"{found['type']} {found['reason']}: {found['message']}", stage)
+
+
+def _replaced(value: Any, stage: EngineStage) -> Any:
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        text = _named(str(value), stage)
+        return text if text != str(value) else value
+    if isinstance(value, list | tuple):
+        return [_replaced(item, stage) for item in value]
+    return {key: _replaced(item, stage) for key, item in value.items()} if isinstance(value, Mapping) else value
+
+
+def _named(text: str, stage: EngineStage) -> str:
+    """Return the text with what is drawn in each run replaced by what it stands for."""
+    uid = stage.operation.status.engine_ref.uid if stage.operation.status.engine_ref else "?"
+    name = stage.ref.name
+    text = re.sub(rf"{name}-[a-z0-9]{{5}}\b", "<pod>", text)
+    for actual, meaning in ((name, "<object>"), (uid, "<uid>"), (stage.namespace, "<namespace>")):
+        text = text.replace(actual, meaning)
+    return _NODE_ID.sub(r"<node>", _TIME.sub("<time>", text))

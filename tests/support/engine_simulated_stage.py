@@ -1,0 +1,99 @@
+"""A stage with the simulated controllers of the engines on the embedded API server, under a clock set by hand."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from tests.support.engine_stage import SEEN, EngineStage
+from tests.support.kube_client import InProcessHands, InProcessRecord, Seen
+from tests.support.passing_time import go_on
+from vworkspace_apiserver.inprocess import InProcessKube, run_sync
+from vworkspace_apiserver.server import ApiServer
+from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.names import engine_object_name
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE
+from vworkspace_core.operations.settings import RUNNER
+from vworkspace_fake.clock import ManualClock
+from vworkspace_fake.downstream import (
+    DownstreamBehaviour,
+    DownstreamOutcome,
+    DownstreamRule,
+    DownstreamSimulator,
+    Ending,
+)
+from vworkspace_fake.downstream.crds import downstream_crds
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
+
+_PLACE: Final = "stage-000000"
+_UID: Final = "0badcafe-1111-4222-8333-444444444444"
+_LONGEST: Final = timedelta(hours=1)
+_PULL: Final = "Back-off pulling image"
+_NO_NODE: Final = (
+    "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, "
+    "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+)
+_ENDS: Final[Mapping[str, DownstreamOutcome]] = {
+    "fails": DownstreamOutcome(Ending.FAIL),
+    "hangs": DownstreamOutcome(Ending.STALL),
+    "no-image": DownstreamOutcome(Ending.STALL, _PULL, waiting="ImagePullBackOff"),
+    "unschedulable": DownstreamOutcome(Ending.STALL, _NO_NODE, waiting="Unschedulable"),
+}
+
+
+class SimulatedEngineStage(EngineStage):
+    """What becomes of pods is told to the simulator by a rule."""
+
+    def __init__(self) -> None:
+        self._clock = ManualClock()
+        server = ApiServer(now=self._clock.now, collects=True)
+        api = InProcessKube(server)
+        for crd in downstream_crds():
+            run_sync(api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin"))
+        for name in (_PLACE, "velero"):
+            run_sync(api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="admin"))
+        account = SERVICE_ACCOUNT.manifest(RUNNER, _PLACE)
+        run_sync(api.create(account, kind=SERVICE_ACCOUNT, field_manager="admin"))
+        self._simulator = DownstreamSimulator(InProcessKube(server))
+        self._record = InProcessRecord.of(api, SEEN)
+        self._seen: list[Seen] = []
+        super().__init__(InProcessHands(api), _PLACE, _UID)
+
+    def pods_end(self, kind: Kind, body: dict[str, Any], fate: str) -> None:
+        """Tell the simulator."""
+        if fate in _ENDS:
+            self._rule(_ENDS[fate], kind)
+
+    def _rule(self, outcome: DownstreamOutcome, kind: Kind) -> None:
+        self._simulator.behaviour = DownstreamBehaviour((DownstreamRule(outcome, kind.kind),))
+
+    def quota(self, pods: int | None) -> None:
+        """Tell the simulator."""
+        if pods is None:
+            self._simulator.behaviour = DownstreamBehaviour()
+        else:
+            limits = f"exceeded quota: small, requested: pods=1, used: pods=0, limited: pods={pods}"
+            refusal = f'pods "{engine_object_name("op-1", _UID)}-abcde" is forbidden: {limits}'
+            self._rule(DownstreamOutcome(Ending.REFUSED, refusal), JOB)
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Let time pass."""
+        limit = self._clock.now() + _LONGEST
+        self._simulator.tick(self._clock.now())
+        while not holds():
+            following = self._simulator.next_wake_up()
+            state = f"{what}; {self.find(self.ref)} {self._simulator.errors}"
+            assert following is not None, f"nothing more happens: {state}"
+            assert following <= limit, f"not within {_LONGEST}: {state}"
+            self._clock.advance(max(0.0, (following - self._clock.now()).total_seconds()))
+            self._simulator.tick(self._clock.now())
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass."""
+        go_on(self._clock, self._simulator, seconds)
+
+    def seen(self) -> Sequence[Seen]:
+        """Return everything, in the order of the server."""
+        fresh = self._record.fresh()
+        self._seen += sorted(fresh, key=lambda item: int(item[1].object["metadata"]["resourceVersion"]))
+        return self._seen
+
