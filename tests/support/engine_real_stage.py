@@ -11,20 +11,28 @@ from typing import Any, Final
 from anyio.from_thread import start_blocking_portal
 
 from tests.support.cluster_environment import RIGHTS, apply_printed
-from tests.support.engine_stage import SEEN, EngineStage
+from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, EngineStage
 from tests.support.kube_client import RemoteHands, RemoteRecord, Seen
 from tests.support.patience import PATIENCE
 from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, tenant
 from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef
-from vworkspace_core.apimachinery.resources import JOB, NAMESPACE, VELERO_BACKUP
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.resources import (
+    JOB,
+    NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
+    VELERO_BACKUP,
+    VOLUME_SNAPSHOT_CLASS,
+)
 from vworkspace_core.ports import KubeApi
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
+from vworkspace_fake.downstream.kinds import PERSISTENT_VOLUME, SERVICE_ACCOUNT
 from vworkspace_kube import KubeApiClient, load_config
 
 _LOOK: Final = 0.1
 _FATE: Final = "cluster.vworkspace.io/pod"
+_DRIVER: Final = "simulated.csi.example"
+_TEMPLATE: Final = Kind("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates")
 _QUOTA: Final = Kind("", "v1", "ResourceQuota", "resourcequotas")
 
 
@@ -47,6 +55,61 @@ class RealEngineStage(EngineStage):
         """Label the pods."""
         if kind == JOB:
             body["spec"]["template"]["metadata"]["labels"][_FATE] = fate
+
+    def workflow_template(self, *, pods: str = "ready", retries: int = 0, before: str = "") -> None:
+        """Create it."""
+        container = {"image": "registry.example.com/tool:1", "command": ["tool"]}
+        ends = {"work": pods, "flaky": "fails-{{retries}}"}
+        templates: list[dict[str, Any]] = [
+            {"name": name, "metadata": {"labels": {_FATE: end}}, "container": container} for name, end in ends.items()
+        ]
+        templates[0] |= {"retryStrategy": {"limit": str(retries)}} if retries else {}
+        templates[1] |= {"retryStrategy": {"limit": "1"}}
+        steps = [[{"name": name, "template": name}] for name in (before, "work")]
+        templates += [{"name": "suspended", "suspend": {}}, {"name": "main", "steps": steps}] if before else []
+        spec = {"entrypoint": "main" if before else "work", "templates": templates}
+        self.create({**_TEMPLATE.manifest("runbook", self.namespace), "spec": spec}, _TEMPLATE)
+
+    def volume(self, *, bound: bool = True) -> None:
+        """Create a claim, and a volume of the driver for it."""
+        spec: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+        if bound:
+            spec["volumeName"] = self.namespace
+            csi = {"driver": _DRIVER, "volumeHandle": self.namespace}
+            size = {"storage": "2Gi"}
+            volume = {"accessModes": ["ReadWriteOnce"], "capacity": size, "csi": csi, "storageClassName": ""}
+            manifest = PERSISTENT_VOLUME.manifest(self.namespace)
+            self.create({**manifest, "spec": volume}, PERSISTENT_VOLUME)
+        claim = PERSISTENT_VOLUME_CLAIM.manifest("data", self.namespace)
+        resources = {"requests": {"storage": "2Gi"}}
+        self.create({**claim, "spec": {**spec, "resources": resources}}, PERSISTENT_VOLUME_CLAIM)
+        if bound:
+            ref = ObjectRef(PERSISTENT_VOLUME_CLAIM, self.namespace, "data")
+            self.until(lambda: get_path(self.find(ref), "status", "phase") == "Bound", "the claim is bound")
+
+    def snapshot_class(self) -> None:
+        """Create it unless another stage has."""
+        if self.find(ObjectRef(VOLUME_SNAPSHOT_CLASS, None, SNAPSHOT_CLASS)) is None:
+            manifest = VOLUME_SNAPSHOT_CLASS.manifest(SNAPSHOT_CLASS)
+            self.create({**manifest, "driver": _DRIVER, "deletionPolicy": "Delete"}, VOLUME_SNAPSHOT_CLASS)
+
+    def driver_cuts(self, error: str = "") -> None:
+        """Write the status that the CSI sidecar writes."""
+        status: dict[str, Any] = {"readyToUse": False, "error": {"message": error, "time": "2026-01-01T00:00:00Z"}}
+        if not error:
+            cut = {"creationTime": 1767225600000000000, "restoreSize": 2 * 1024**3, "snapshotHandle": "snap-1"}
+            status = {**cut, "readyToUse": True, "error": None}
+        self.patch({"status": status}, self.content(), "status")
+
+    def driver_deletes(self, content: ObjectRef) -> None:
+        """Take the finalizer off, as the CSI sidecar does once the snapshot is gone from the storage."""
+        being = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted"
+        self.until(lambda: self._is_marked(content, being), "the content is marked for deletion")
+        self.patch({"metadata": {"finalizers": None}}, content)
+
+    def _is_marked(self, content: ObjectRef, mark: str) -> bool:
+        found = self.find(content) or {}
+        return bool(get_path(found, "metadata", "annotations", mark) and get_path(found, "metadata", "deletionTimestamp"))
 
     def quota(self, pods: int | None) -> None:
         """Create a ResourceQuota and wait until it is counted, or delete it."""

@@ -8,14 +8,17 @@ from typing import Final
 
 import attrs
 
-from tests.support.engine_stage import EngineStage
+from tests.support.engine_stage import SNAPSHOT_CLASS, EngineStage
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.operations.settings import RUNNER
+from vworkspace_fake.downstream import resume_patch
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 
 __all__ = ["SCENARIOS", "Scenario"]
 
 _JOB: Final = "runCommand.job"
+_RUNBOOK: Final = "runbook.workflow"
+_SNAPSHOT: Final = "backup.snapshot"
 _IMAGE: Final = "registry.example.com/tool:1"
 
 
@@ -121,3 +124,190 @@ def job_is_suspended(stage: EngineStage) -> None:
     stage.until_says("JobPodActive")
     stage.patch({"spec": {"suspend": True}})
     stage.until_says("JobSuspended")
+
+
+@scenario("argo")
+def workflow_succeeds(stage: EngineStage) -> None:
+    """A Workflow whose pod ends with status 0."""
+    stage.workflow_template()
+    stage.run(_RUNBOOK, workflowTemplate="runbook")
+    stage.until_says("WorkflowSucceeded")
+
+
+@scenario("argo")
+def workflow_fails(stage: EngineStage) -> None:
+    """A Workflow whose pod ends with status 1."""
+    stage.workflow_template(pods="fails")
+    stage.run(_RUNBOOK, workflowTemplate="runbook")
+    stage.until_says("WorkflowFailed")
+
+
+@scenario("argo")
+def workflow_template_is_missing(stage: EngineStage) -> None:
+    """A Workflow of a WorkflowTemplate that is not there."""
+    stage.run(_RUNBOOK, workflowTemplate="nothing")
+    stage.until_says("WorkflowError")
+
+
+@scenario("argo")
+def workflow_hangs(stage: EngineStage) -> None:
+    """A Workflow whose pod does not end, until its deadline."""
+    stage.workflow_template(pods="hangs")
+    stage.run(_RUNBOOK, workflowTemplate="runbook", patch={"activeDeadlineSeconds": 5})
+    stage.until_says("WorkflowFailed")
+
+
+@scenario("argo")
+def workflow_retries(stage: EngineStage) -> None:
+    """A Workflow whose step is tried twice, and fails twice."""
+    stage.workflow_template(pods="fails", retries=1)
+    stage.run(_RUNBOOK, workflowTemplate="runbook")
+    stage.until_says("WorkflowFailed")
+
+
+@scenario("argo")
+def workflow_fails_after_a_retry(stage: EngineStage) -> None:
+    """A Workflow with a step that fails once, and one after it that fails for good."""
+    stage.workflow_template(pods="fails", before="flaky")
+    stage.run(_RUNBOOK, workflowTemplate="runbook")
+    stage.until_says("WorkflowFailed")
+
+
+@scenario("argo")
+def workflow_is_stopped(stage: EngineStage) -> None:
+    """A Workflow that a person stops while its pod runs."""
+    stage.workflow_template(pods="hangs")
+    stage.run(_RUNBOOK, workflowTemplate="runbook")
+    stage.until_pod_runs()
+    stage.patch({"spec": {"shutdown": "Stop"}})
+    stage.until_says("WorkflowFailed")
+
+
+@scenario("argo")
+def workflow_is_terminated(stage: EngineStage) -> None:
+    """A Workflow that a person terminates while its pod runs."""
+    stage.workflow_template(pods="hangs")
+    stage.run(_RUNBOOK, workflowTemplate="runbook")
+    stage.until_pod_runs()
+    stage.patch({"spec": {"shutdown": "Terminate"}})
+    stage.until_says("WorkflowFailed")
+
+
+@scenario("argo")
+def workflow_is_suspended(stage: EngineStage) -> None:
+    """A Workflow that is suspended from the start, and resumed."""
+    stage.workflow_template()
+    stage.run(_RUNBOOK, workflowTemplate="runbook", patch={"suspend": True})
+    stage.until_says("WorkflowInProgress")
+    stage.patch({"spec": {"suspend": None}})
+    stage.until_says("WorkflowSucceeded")
+
+
+@scenario("argo")
+def workflow_asks(stage: EngineStage) -> None:
+    """A Workflow with a step that waits to be resumed, as `argo resume` does it."""
+    stage.workflow_template(before="suspended")
+    stage.run(_RUNBOOK, workflowTemplate="runbook")
+    stage.until(lambda: stage.says().blocked is not None, "Workflow waits")
+    live = stage.find(stage.ref)
+    assert live is not None
+    stage.patch(resume_patch(live))
+    stage.until_says("WorkflowSucceeded")
+
+
+@scenario("argo")
+def workflow_is_removed_after_its_end(stage: EngineStage) -> None:
+    """A Workflow whose time to live is over: its Event tells of its end."""
+    stage.workflow_template()
+    stage.run(_RUNBOOK, workflowTemplate="runbook", patch={"ttlStrategy": {"secondsAfterCompletion": 1}})
+    stage.until_gone()
+
+
+@scenario("argo")
+def workflow_lacks_its_account(stage: EngineStage) -> None:
+    """A Workflow whose service account is not there."""
+    stage.delete(ObjectRef(SERVICE_ACCOUNT, stage.namespace, RUNNER))
+    stage.workflow_template()
+    stage.run(_RUNBOOK, workflowTemplate="runbook")
+    stage.until_says("WorkflowError")
+
+
+@scenario("snapshots")
+def snapshot_gets_ready(stage: EngineStage) -> None:
+    """A VolumeSnapshot that the driver cuts."""
+    stage.snapshot_class()
+    stage.volume()
+    stage.run(_SNAPSHOT, pvc="data", snapshotClassName=SNAPSHOT_CLASS)
+    stage.until_says("VolumeSnapshotInProgress")
+    stage.driver_cuts()
+    stage.until_says("VolumeSnapshotReady")
+
+
+@scenario("snapshots")
+def snapshot_fails_then_gets_ready(stage: EngineStage) -> None:
+    """A VolumeSnapshot that the driver cannot cut, and then can."""
+    stage.snapshot_class()
+    stage.volume()
+    stage.run(_SNAPSHOT, pvc="data", snapshotClassName=SNAPSHOT_CLASS)
+    stage.until_says("VolumeSnapshotInProgress")
+    stage.driver_cuts("failed to take snapshot of the volume data: rpc error: code = Internal desc = no space")
+    stage.until_says("VolumeSnapshotError")
+    stage.driver_cuts()
+    stage.until_says("VolumeSnapshotReady")
+
+
+@scenario("snapshots")
+def snapshot_class_is_missing(stage: EngineStage) -> None:
+    """A VolumeSnapshot of a class that is not there."""
+    stage.volume()
+    stage.run(_SNAPSHOT, pvc="data", snapshotClassName="nothing")
+    stage.until_says("VolumeSnapshotError")
+
+
+@scenario("snapshots")
+def snapshot_of_an_unbound_claim(stage: EngineStage) -> None:
+    """A VolumeSnapshot of a claim that has no volume yet."""
+    stage.snapshot_class()
+    stage.volume(bound=False)
+    stage.run(_SNAPSHOT, pvc="data", snapshotClassName=SNAPSHOT_CLASS)
+    stage.until_says("VolumeSnapshotError")
+
+
+@scenario("snapshots")
+def snapshot_of_a_missing_claim(stage: EngineStage) -> None:
+    """A VolumeSnapshot of a claim that is not there."""
+    stage.snapshot_class()
+    stage.run(_SNAPSHOT, pvc="data", snapshotClassName=SNAPSHOT_CLASS)
+    stage.until_says("VolumeSnapshotError")
+
+
+@scenario("snapshots")
+def snapshot_content_is_deleted(stage: EngineStage) -> None:
+    """A VolumeSnapshot that is ready, and whose content a person takes away with its finalizers."""
+    stage.snapshot_class()
+    stage.volume()
+    stage.run(_SNAPSHOT, pvc="data", snapshotClassName=SNAPSHOT_CLASS)
+    stage.until_says("VolumeSnapshotInProgress")
+    stage.driver_cuts()
+    stage.until_says("VolumeSnapshotReady")
+    content = stage.content()
+    stage.delete(content)
+    stage.patch({"metadata": {"finalizers": None}}, content)
+    stage.until_gone(content)
+    stage.pause(5)
+
+
+@scenario("snapshots")
+def snapshot_is_deleted(stage: EngineStage) -> None:
+    """A VolumeSnapshot that is ready, and is deleted: its content goes too."""
+    stage.snapshot_class()
+    stage.volume()
+    stage.run(_SNAPSHOT, pvc="data", snapshotClassName=SNAPSHOT_CLASS)
+    stage.until_says("VolumeSnapshotInProgress")
+    stage.driver_cuts()
+    stage.until_says("VolumeSnapshotReady")
+    content = stage.content()
+    stage.delete()
+    stage.driver_deletes(content)
+    stage.until_gone()
+    stage.until_gone(content)

@@ -38,6 +38,9 @@ _LEFT_OUT: Final[Mapping[Kind, tuple[str, ...]]] = {
     ),
 }
 """Bookkeeping of a controller, and counts that depend on how fast a pod is."""
+_POD_RUNNING: Final = "PodRunning"
+_OF_NODES: Final = re.compile(r"WorkflowNode\w+|WorkflowRunning")
+"""Events of Argo that say nothing of the end."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\b1[0-9]{18}\b")
 _NODE_ID: Final = re.compile(r"(<object>)-\d{6,10}\b")
 
@@ -103,7 +106,8 @@ def _state(kind: Kind, manifest: Manifest, gone: bool, stage: EngineStage) -> di
     if "nodes" in shown:
         shown["nodes"] = sorted(map(_node, shown["nodes"].values()))
     if isinstance(shown.get("conditions"), list | tuple):
-        shown["conditions"] = sorted(map(_condition, shown["conditions"]))
+        listed = sorted(_condition(item) for item in shown.pop("conditions") if item["type"] != _POD_RUNNING)
+        shown |= {"conditions": listed} if listed else {}
     return state | {field: _replaced(value, stage) for field, value in shown.items()}
 
 
@@ -112,8 +116,10 @@ def _condition(item: Mapping[str, Any]) -> str:
 
 
 def _node(item: Mapping[str, Any]) -> str:
+    """Return a node in one line; whether its pod is seen pending, and then running, depends on how fast it is."""
+    phase = "Running" if item["phase"] == "Pending" else item["phase"]
     outputs = f" exit code {item['outputs']['exitCode']}" if get_path(item, "outputs", "exitCode") else ""
-    return f"{item['type']} {item['displayName']} {item['phase']}{outputs}: {item.get('message', '')}"
+    return f"{item['type']} {item['displayName']} {phase}{outputs}: {item.get('message', '')}"
 
 
 def _said(stage: EngineStage, objects: Mapping[ObjectRef, Manifest]) -> dict[str, Any]:
@@ -132,6 +138,8 @@ def _events(stage: EngineStage) -> Iterator[str]:
     for kind, event in stage.seen():
         if kind == CORE_EVENT and get_path(event.object, "involvedObject", "uid") == uid:
             found = event.object
+            if _OF_NODES.fullmatch(found["reason"]):
+                continue
             yield _named(f"{found['type']} {found['reason']}: {found['message']}", stage)
 
 

@@ -4,14 +4,24 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from tests.support.engine_stage import SEEN, EngineStage
+import attrs
+
+from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, EngineStage
 from tests.support.kube_client import InProcessHands, InProcessRecord, Seen
 from tests.support.passing_time import go_on
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path
 from vworkspace_core.apimachinery.names import engine_object_name
-from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE
+from vworkspace_core.apimachinery.resources import (
+    CUSTOM_RESOURCE_DEFINITION,
+    JOB,
+    NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
+    VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS,
+    WORKFLOW,
+)
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.downstream import (
@@ -20,13 +30,16 @@ from vworkspace_fake.downstream import (
     DownstreamRule,
     DownstreamSimulator,
     Ending,
+    WorkflowBehaviour,
+    WorkflowStep,
 )
 from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
+from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT, STORAGE_CLASS
 
 _PLACE: Final = "stage-000000"
 _UID: Final = "0badcafe-1111-4222-8333-444444444444"
 _LONGEST: Final = timedelta(hours=1)
+_DRIVER: Final = "simulated.csi.example"
 _PULL: Final = "Back-off pulling image"
 _NO_NODE: Final = (
     "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, "
@@ -53,7 +66,8 @@ class SimulatedEngineStage(EngineStage):
             run_sync(api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="admin"))
         account = SERVICE_ACCOUNT.manifest(RUNNER, _PLACE)
         run_sync(api.create(account, kind=SERVICE_ACCOUNT, field_manager="admin"))
-        self._simulator = DownstreamSimulator(InProcessKube(server))
+        missing = WorkflowBehaviour(missing_templates=frozenset({f"{_PLACE}/nothing"}))
+        self._simulator = DownstreamSimulator(InProcessKube(server), DownstreamBehaviour(workflow=missing))
         self._record = InProcessRecord.of(api, SEEN)
         self._seen: list[Seen] = []
         super().__init__(InProcessHands(api), _PLACE, _UID)
@@ -64,12 +78,48 @@ class SimulatedEngineStage(EngineStage):
             self._rule(_ENDS[fate], kind)
 
     def _rule(self, outcome: DownstreamOutcome, kind: Kind) -> None:
-        self._simulator.behaviour = DownstreamBehaviour((DownstreamRule(outcome, kind.kind),))
+        rules = (DownstreamRule(outcome, kind.kind),)
+        self._simulator.behaviour = attrs.evolve(self._simulator.behaviour, rules=rules)
+
+    def workflow_template(self, *, pods: str = "ready", retries: int = 0, before: str = "") -> None:
+        """Tell the simulator; it knows no `retryStrategy`."""
+        outcome = _ENDS.get(pods, DownstreamOutcome())
+        if before:
+            work = WorkflowStep("work", ending=outcome.ending)
+            outcome = attrs.evolve(outcome, steps=(WorkflowStep(before, suspend=before == "suspended"), work))
+        self._rule(outcome, WORKFLOW)
+
+    def volume(self, *, bound: bool = True) -> None:
+        """Create a claim; the simulator provisions it unless its class waits for a pod."""
+        name = "late" if not bound else "soon"
+        mode = "WaitForFirstConsumer" if not bound else "Immediate"
+        classed = {**STORAGE_CLASS.manifest(name), "provisioner": _DRIVER, "volumeBindingMode": mode}
+        self.create(classed, STORAGE_CLASS)
+        spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": name, "resources": {"requests": {"storage": "2Gi"}}}
+        manifest = PERSISTENT_VOLUME_CLAIM.manifest("data", self.namespace)
+        self.create({**manifest, "spec": spec}, PERSISTENT_VOLUME_CLAIM)
+        if bound:
+            ref = ObjectRef(PERSISTENT_VOLUME_CLAIM, self.namespace, "data")
+            self.until(lambda: get_path(self.find(ref), "status", "phase") == "Bound", "the claim is bound")
+
+    def snapshot_class(self) -> None:
+        """Create it; until the driver cuts, nothing is cut."""
+        self._rule(DownstreamOutcome(Ending.STALL), VOLUME_SNAPSHOT)
+        manifest = VOLUME_SNAPSHOT_CLASS.manifest(SNAPSHOT_CLASS)
+        self.create({**manifest, "driver": _DRIVER, "deletionPolicy": "Delete"}, VOLUME_SNAPSHOT_CLASS)
+
+    def driver_cuts(self, error: str = "") -> None:
+        """Tell the simulator."""
+        ending = Ending.FAIL if error else Ending.SUCCEED
+        self._rule(DownstreamOutcome(ending, error), VOLUME_SNAPSHOT)
+
+    def driver_deletes(self, content: ObjectRef) -> None:
+        """Leave it to the simulator."""
 
     def quota(self, pods: int | None) -> None:
         """Tell the simulator."""
         if pods is None:
-            self._simulator.behaviour = DownstreamBehaviour()
+            self._simulator.behaviour = attrs.evolve(self._simulator.behaviour, rules=())
         else:
             limits = f"exceeded quota: small, requested: pods=1, used: pods=0, limited: pods={pods}"
             refusal = f'pods "{engine_object_name("op-1", _UID)}-abcde" is forbidden: {limits}'

@@ -13,7 +13,7 @@ from tests.support.operation_worlds import SETTINGS, operation_manifest, target_
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.apimachinery.errors import NotFound
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, merge_patch, metadata
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, merge_patch, metadata
 from vworkspace_core.apimachinery.resources import (
     CORE_EVENT,
     JOB,
@@ -33,8 +33,10 @@ from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.identity import own_object
 from vworkspace_core.ports import PatchType
 
-__all__ = ["MANAGER", "SEEN", "EngineStage", "Holds", "verdict"]
+__all__ = ["MANAGER", "SEEN", "SNAPSHOT_CLASS", "EngineStage", "Holds", "verdict"]
 
+SNAPSHOT_CLASS: Final = "engine-scenarios"
+"""The VolumeSnapshotClass of snapshots."""
 MANAGER: Final = "vworkspace-operator"
 SEEN: Final = (
     JOB,
@@ -100,6 +102,29 @@ class EngineStage(ABC):
         """Have the pods of an object that is about to be created end like that."""
 
     @abstractmethod
+    def workflow_template(self, *, pods: str = "ready", retries: int = 0, before: str = "") -> None:
+        """Have the WorkflowTemplate `runbook`: a step whose pod ends like that.
+
+        One goes before it that is "suspended" or "flaky", which fails once.
+        """
+
+    @abstractmethod
+    def volume(self, *, bound: bool = True) -> None:
+        """Have the claim `data`, with a volume of the CSI driver or without."""
+
+    @abstractmethod
+    def snapshot_class(self) -> None:
+        """Have the VolumeSnapshotClass `SNAPSHOT_CLASS`, whose contents are deleted with their snapshots."""
+
+    @abstractmethod
+    def driver_cuts(self, error: str = "") -> None:
+        """Have the CSI driver's side report on the content of the snapshot: ready, or this error."""
+
+    @abstractmethod
+    def driver_deletes(self, content: ObjectRef) -> None:
+        """Have the CSI driver's side let go of a content that is being deleted."""
+
+    @abstractmethod
     def quota(self, pods: int | None) -> None:
         """Let the namespace hold no more than so many pods; None ends that."""
 
@@ -144,11 +169,23 @@ class EngineStage(ABC):
         """The Operation, as it stands once its object is recorded."""
         return read_operation(self._operation)
 
+    def content(self) -> ObjectRef:
+        """Return where the content of the snapshot is."""
+        name = get_path(self.find(self.ref) or {}, "status", "boundVolumeSnapshotContentName")
+        return ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name))
+
     # --- waits -------------------------------------------------------------------------------------------------------
 
     def until_says(self, reason: str) -> None:
         """Wait until the operator gives this reason."""
         self.until(lambda: self.says().reason == reason, f"operator says {reason}")
+
+    def until_pod_runs(self) -> None:
+        """Wait until the Workflow says that a pod of it runs."""
+        running = {"type": "PodRunning", "status": "True"}
+        self.until(
+            lambda: running in (get_path(self.find(self.ref) or {}, "status", "conditions") or ()), "a pod of it runs"
+        )
 
     def until_gone(self, ref: ObjectRef | None = None) -> None:
         """Wait until there is no such object, the engine's unless another is named."""

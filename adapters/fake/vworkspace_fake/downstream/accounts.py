@@ -7,10 +7,10 @@ from vworkspace_fake.downstream.controller import ObjectView
 from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 
 
-def account_refusal(view: ObjectView, account: Any) -> str:
+def account_refusal(view: ObjectView, account: Any, pod: str) -> str:
     """What is said of a pod under that account; empty where there is one, as there is a `default` everywhere."""
     name, space = str(account or "default"), view.ref.namespace
     if name == "default" or ObjectRef(SERVICE_ACCOUNT, space, name) in view.world:
         return ""
     missing = f'serviceaccount "{name}" not found'
-    return f'pods "{view.ref.name}-" is forbidden: error looking up service account {space}/{name}: {missing}'
+    return f'pods "{pod}" is forbidden: error looking up service account {space}/{name}: {missing}'

@@ -268,7 +268,7 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
     for _ in range(_missing(view, memory, status)):
         attempt = begin(view, memory.used, view.behaviour.job.pod_seconds)
         account = get_path(view.spec, "template", "spec", "serviceAccountName")
-        refused = account_refusal(view, account) or (
+        refused = account_refusal(view, account, f"{view.ref.name}-") or (
             attempt.outcome.message if attempt.outcome.ending is Ending.REFUSED else ""
         )
         if refused:

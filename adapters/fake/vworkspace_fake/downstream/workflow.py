@@ -46,10 +46,11 @@ class _Memory:
 
 @attrs.frozen
 class _End:
-    """How a workflow ends."""
+    """How a workflow ends, or a node of it. `node` is what a node says that ends with its workflow."""
 
     phase: str
     message: str = ""
+    node: str = ""
 
 
 def _reconcile(view: ObjectView) -> PassStep[PassResult]:
@@ -59,7 +60,8 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if phase in _FINAL or get_path(view.live, "metadata", "labels", _COMPLETED) == "true":
         return (yield from _completed(view))
     if not phase and (end := _refused(view)) is not None:
-        return (yield from _write(view, None, end))
+        refused = _close(view, _open(view, _begin(view)), _of_node(end)) if end.node else None
+        return (yield from _write(view, refused, end))
     if phase in ("", "Pending") and view.now < (ready := _ready_at(view)):
         message = "Workflow processing has been postponed because too many workflows are already running"
         yield from change(view, _object(view, "Pending", {"phase": "Pending", "message": message}))
@@ -89,8 +91,8 @@ def _refused(view: ObjectView) -> _End | None:
     names = [item.get("name") for item in view.spec.get("templates") or ()]
     if template is None and view.spec.get("entrypoint") not in names:
         return _End("Failed", f"invalid spec: template name '{view.spec.get('entrypoint', '')}' undefined")
-    if refused := account_refusal(view, view.spec.get("serviceAccountName")):
-        return _End("Error", refused)
+    if refused := account_refusal(view, view.spec.get("serviceAccountName"), view.ref.name):
+        return _End("Error", f"error in entry template execution: {refused}", refused)
     rule = view.behaviour.choose(view.ref, ())
     if rule is not None and rule.outcome.ending is Ending.INVALID:
         return _End("Failed", f"invalid spec: {rule.outcome.message or 'templates.main.inputs are not satisfied'}")
@@ -126,7 +128,7 @@ def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     while True:
         stopped = _stopped(view)
         if memory.records and memory.records[-1].finished is None:
-            ending = stopped or _step_end(view, memory)
+            ending = _of_node(stopped) if stopped is not None else _step_end(view, memory)
             if ending is None:
                 return (yield from _write(view, memory, None))
             memory = _close(view, memory, ending)
@@ -163,11 +165,16 @@ def _stopped(view: ObjectView) -> _End | None:
     """`spec.shutdown` and `spec.activeDeadlineSeconds` end every node that still runs."""
     shutdown = view.spec.get("shutdown")
     if shutdown:
-        return _End("Failed", f"Stopped with strategy '{shutdown}'")
+        return _End("Failed", f"Stopped with strategy '{shutdown}'", f"workflow shutdown with strategy:  {shutdown}")
     end = _deadline(view)
     if end is not None and view.now >= end:
-        return _End("Failed", "Step exceeded its deadline")
+        return _End("Failed", "Step exceeded its deadline", "Step exceeded its deadline")
     return None
+
+
+def _of_node(end: _End) -> _End:
+    """Return how a node ends that is stopped with its workflow."""
+    return _End(end.phase, end.node, end.node)
 
 
 def _deadline(view: ObjectView) -> datetime | None:
@@ -186,12 +193,12 @@ def _step_end(view: ObjectView, memory: _Memory) -> _End | None:
         return None
     ending = record.step.ending
     phase = _PHASES.get(ending, "Failed")
-    usual = {"Failed": "Error (exit code 1)", "Error": "pod deleted"}.get(phase, "")
+    usual = {"Failed": "main: Error (exit code 1)", "Error": "pod deleted"}.get(phase, "")
     return _End(phase, record.step.message or usual)
 
 
 def _close(view: ObjectView, memory: _Memory, end: _End) -> _Memory:
-    done = attrs.evolve(memory.records[-1], finished=view.now, phase=end.phase, message=end.message)
+    done = attrs.evolve(memory.records[-1], finished=view.now, phase=end.phase, message=end.message, stopped=bool(end.node))
     return attrs.evolve(memory, records=(*memory.records[:-1], done), until=None)
 
 
@@ -214,7 +221,7 @@ def _write(view: ObjectView, memory: _Memory | None, end: _End | None) -> PassSt
         packed = view.behaviour.workflow.compresses_nodes
         status |= {"compressedNodes": compressed(nodes)} if packed else {"nodes": nodes}
     done = sum(1 for record in records if record.phase == "Succeeded")
-    status["progress"] = f"{done}/{count}"
+    status["progress"] = f"{done}/{len(records)}"
     status["conditions"] = _conditions(records, end)
     if end is not None:
         status["finishedAt"] = view.timestamp()

@@ -19,13 +19,14 @@ _FAILURES: Final = ("Failed", "Error")
 
 @attrs.frozen
 class StepRecord:
-    """One step that has begun. `finished` is None while it runs."""
+    """One step that has begun. `finished` is None while it runs; one that was `stopped` has no exit code."""
 
     step: WorkflowStep
     started: datetime
     finished: datetime | None = None
     phase: str = "Running"
     message: str = ""
+    stopped: bool = False
 
 
 def node_id(workflow: str, index: int, count: int) -> str:
@@ -62,7 +63,7 @@ def _leaf(id_: str, name: str, display: str, record: StepRecord) -> dict[str, An
         node["message"] = record.message
     if kind == "Pod":
         node["progress"] = "1/1" if record.phase == "Succeeded" else "0/1"
-        if record.phase in ("Succeeded", "Failed"):
+        if record.phase in ("Succeeded", "Failed") and not record.stopped:
             node["outputs"] = {"exitCode": "0" if record.phase == "Succeeded" else "1"}
     return node
 

@@ -119,21 +119,35 @@ def _suspended(ref: ObjectRef, live: Manifest) -> str:
         node.get("type") == "Suspend" and node.get("phase") == "Running" for node in _nodes(live.get("status") or {})
     ):
         return (
-            f"a step of the Workflow {ref} waits to be resumed with Argo: in its UI, or with `argo resume {ref.name}`"
+            f"a step of {ref} waits to be resumed with Argo: in its UI, or with `argo resume {ref.name}`"
         )
     return ""
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message of the first failed leaf; a failing step makes all steps around it fail as well."""
+    """Return the message of the first failed leaf; a failing step makes all steps around it fail as well.
+
+    A try that a later one made good did not fail the Workflow.
+    """
     if row.progress is not _FAILED:
         return row.meaning if row.phase != "Running" else ""
-    failed = [node for node in _nodes(status) if node.get("phase") in ("Failed", "Error") and node.get("message")]
+    nodes = _nodes(status)
+    good = [node for node in nodes if (node.get("type"), node.get("phase")) == ("Retry", "Succeeded")]
+    retried = [child for node in good if isinstance(children := node.get("children"), list) for child in children]
+    failed = [
+        node
+        for node in nodes
+        if node.get("phase") in ("Failed", "Error") and node.get("message") and node.get("id") not in retried
+    ]
     leaves = [node for node in failed if node.get("type") in ("Pod", "Container", "HTTP", "Plugin", "Suspend")]
-    order = sorted(leaves or failed, key=lambda node: (str(node.get("finishedAt") or "~"), str(node.get("id", ""))))
+    order = sorted(leaves or failed, key=lambda node: (str(node.get("finishedAt") or "~"), _title(node)))
     if order:
-        return f"{order[0].get('displayName') or order[0].get('name')}: {order[0]['message']}"
+        return f"{_title(order[0])}: {order[0]['message']}"
     return str(status.get("message") or row.meaning)
+
+
+def _title(node: Mapping[str, Any]) -> str:
+    return str(node.get("displayName") or node.get("name"))
 
 
 def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
