@@ -1,4 +1,4 @@
-"""The simulated controllers of the engines do what the real ones were recorded to do, or a table says why not (RUN-9)."""
+"""The simulated controllers of the engines do what was recorded of the real ones, or a table says why not (RUN-9)."""
 
 import pytest
 
@@ -8,8 +8,15 @@ from tests.support.engine_sequence import sequences_of
 from tests.support.engine_simulated_stage import SimulatedEngineStage
 from tests.support.flux_sequence import differences
 
-_RETRIES = "the simulated Argo knows no retryStrategy: it has one node where Argo has a Retry node with a pod for each try"
-DIFFERENT = {"workflow_retries": _RETRIES, "workflow_fails_after_a_retry": _RETRIES}
+_RETRIES = "the simulated Argo knows no retryStrategy: it has one node where Argo has a Retry node and a pod a try"
+_LOST = "the simulated snapshotter leaves a ready snapshot alone; the real one cuts it again when its content is gone"
+_AT_ONCE = "the simulated snapshotter takes content and snapshot away in one pass, the real one after one another"
+DIFFERENT = {
+    "workflow_retries": _RETRIES,
+    "workflow_fails_after_a_retry": _RETRIES,
+    "snapshot_content_is_deleted": _LOST,
+    "snapshot_is_deleted": _AT_ONCE,
+}
 """What differs, and why."""
 
 

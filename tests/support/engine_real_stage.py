@@ -1,4 +1,4 @@
-"""A stage in a cluster of real controllers (`make cluster`): a namespace of its own with the printed service account."""
+"""A stage in a cluster of real controllers (`make cluster`): a namespace with the printed service account."""
 
 import secrets
 import time
@@ -17,7 +17,7 @@ from tests.support.patience import PATIENCE
 from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, tenant
 from vworkspace_core.apimachinery.errors import OperatorError
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import (
     JOB,
     NAMESPACE,
@@ -108,14 +108,15 @@ class RealEngineStage(EngineStage):
         self.patch({"metadata": {"finalizers": None}}, content)
 
     def _is_marked(self, content: ObjectRef, mark: str) -> bool:
-        found = self.find(content) or {}
-        return bool(get_path(found, "metadata", "annotations", mark) and get_path(found, "metadata", "deletionTimestamp"))
+        meta = metadata(self.find(content) or {})
+        return mark in (meta.get("annotations") or {}) and "deletionTimestamp" in meta
 
     def quota(self, pods: int | None) -> None:
         """Create a ResourceQuota and wait until it is counted, or delete it."""
         ref = ObjectRef(_QUOTA, self.namespace, "small")
         if pods is None:
-            return self.delete(ref)
+            self.delete(ref)
+            return
         spec = {"hard": {"pods": str(pods)}}
         self.create({**_QUOTA.manifest("small", self.namespace), "spec": spec}, _QUOTA)
         self.until(lambda: "used" in ((self.find(ref) or {}).get("status") or {}), "the quota is counted")
@@ -124,7 +125,7 @@ class RealEngineStage(EngineStage):
         """Look again and again."""
         limit = time.monotonic() + PATIENCE
         while not holds():
-            assert time.monotonic() < limit, f"not within {PATIENCE} s: {what}; {self.find(self.ref)}"
+            assert time.monotonic() < limit, f"not within {PATIENCE} s: {what}; {self.standing()}"
             time.sleep(_LOOK)
 
     def pause(self, seconds: float) -> None:

@@ -20,6 +20,7 @@ from vworkspace_core.apimachinery.resources import (
     VOLUME_SNAPSHOT_CONTENT,
     WORKFLOW,
 )
+from vworkspace_core.operations.contract import Objects
 from vworkspace_core.ports import WatchEventType
 
 __all__ = ["sequences_of"]
@@ -27,6 +28,7 @@ __all__ = ["sequences_of"]
 _NOT_SHOWN: Final = (POD, CORE_EVENT, PERSISTENT_VOLUME_CLAIM)
 _LEFT_OUT: Final[Mapping[Kind, tuple[str, ...]]] = {
     JOB: ("uncountedTerminatedPods", "ready", "terminating"),
+    VOLUME_SNAPSHOT_CONTENT: ("snapshotHandle",),
     WORKFLOW: (
         "artifactGCStatus",
         "artifactRepositoryRef",
@@ -37,10 +39,11 @@ _LEFT_OUT: Final[Mapping[Kind, tuple[str, ...]]] = {
         "taskResultsCompletionStatus",
     ),
 }
-"""Bookkeeping of a controller, and counts that depend on how fast a pod is."""
+"""Bookkeeping of a controller, a driver's own names, and counts that depend on how fast a pod is."""
+_OF_CONTENT: Final = ("deletionPolicy", "driver", "volumeSnapshotClassName")
 _POD_RUNNING: Final = "PodRunning"
 _OF_NODES: Final = re.compile(r"WorkflowNode\w+|WorkflowRunning")
-"""Events of Argo that say nothing of the end."""
+"""Events of Argo that say nothing of the end. Of other kinds than Job and Workflow the operator reads no Events."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\b1[0-9]{18}\b")
 _NODE_ID: Final = re.compile(r"(<object>)-\d{6,10}\b")
 
@@ -61,7 +64,8 @@ def sequences_of(stage: EngineStage) -> Sequences:
             objects[ref] = event.object
         if kind not in _NOT_SHOWN:
             _add(sequences, known, f"{kind.kind}/{_named(ref.name, stage)}", _state(kind, event.object, gone, stage))
-        _add(sequences, known, "Operation", _said(stage, objects))
+        if stage.ref in objects or "Operation" in known:
+            _add_said(sequences, known, stage, objects)
     return {**sequences, "Event": [{"said": line} for line in sorted(set(_events(stage)))]}
 
 
@@ -80,6 +84,13 @@ def _in_order(stage: EngineStage) -> Iterator[Seen]:
         if begun:
             yield from held
             held = []
+
+
+def _add_said(sequences: Sequences, known: dict[str, list[Any]], stage: EngineStage, objects: Objects) -> None:
+    """Add what the operator says as long as it looks: until the end, or until the object is gone if it missed that."""
+    has_ended = any(state.get("phase", "Running") != "Running" for state in known.get("Operation", ()))
+    if not has_ended or stage.ref not in objects:
+        _add(sequences, known, "Operation", _said(stage, objects))
 
 
 def _add(sequences: Sequences, known: dict[str, list[dict[str, Any]]], key: str, state: dict[str, Any]) -> None:
@@ -102,7 +113,7 @@ def _state(kind: Kind, manifest: Manifest, gone: bool, stage: EngineStage) -> di
         state["deleting"] = True
     shown = {field: value for field, value in status.items() if field not in _LEFT_OUT.get(kind, ())}
     if kind == VOLUME_SNAPSHOT_CONTENT:
-        shown["spec"] = manifest["spec"]
+        shown |= {field: manifest["spec"][field] for field in _OF_CONTENT}
     if "nodes" in shown:
         shown["nodes"] = sorted(map(_node, shown["nodes"].values()))
     if isinstance(shown.get("conditions"), list | tuple):
@@ -122,10 +133,8 @@ def _node(item: Mapping[str, Any]) -> str:
     return f"{item['type']} {item['displayName']} {phase}{outputs}: {item.get('message', '')}"
 
 
-def _said(stage: EngineStage, objects: Mapping[ObjectRef, Manifest]) -> dict[str, Any]:
-    """Return what the operator says, in the words of the Operation's status; nothing before there is an object."""
-    if not stage.runs:
-        return {}
+def _said(stage: EngineStage, objects: Objects) -> dict[str, Any]:
+    """Return what the operator says, in the words of the Operation's status."""
     said = verdict(stage.operation, objects)
     told = {"phase": said.phase.value, "reason": said.reason, "message": said.message, "outputs": dict(said.outputs)}
     if said.blocked is not None:
@@ -138,7 +147,7 @@ def _events(stage: EngineStage) -> Iterator[str]:
     for kind, event in stage.seen():
         if kind == CORE_EVENT and get_path(event.object, "involvedObject", "uid") == uid:
             found = event.object
-            if _OF_NODES.fullmatch(found["reason"]):
+            if _OF_NODES.fullmatch(found["reason"]) or stage.ref.kind not in (JOB, WORKFLOW):
                 continue
             yield _named(f"{found['type']} {found['reason']}: {found['message']}", stage)
 

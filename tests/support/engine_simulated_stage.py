@@ -95,7 +95,11 @@ class SimulatedEngineStage(EngineStage):
         mode = "WaitForFirstConsumer" if not bound else "Immediate"
         classed = {**STORAGE_CLASS.manifest(name), "provisioner": _DRIVER, "volumeBindingMode": mode}
         self.create(classed, STORAGE_CLASS)
-        spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": name, "resources": {"requests": {"storage": "2Gi"}}}
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": name,
+            "resources": {"requests": {"storage": "2Gi"}},
+        }
         manifest = PERSISTENT_VOLUME_CLAIM.manifest("data", self.namespace)
         self.create({**manifest, "spec": spec}, PERSISTENT_VOLUME_CLAIM)
         if bound:
@@ -131,7 +135,7 @@ class SimulatedEngineStage(EngineStage):
         self._simulator.tick(self._clock.now())
         while not holds():
             following = self._simulator.next_wake_up()
-            state = f"{what}; {self.find(self.ref)} {self._simulator.errors}"
+            state = f"{what}; {self.standing()} {self._simulator.errors}"
             assert following is not None, f"nothing more happens: {state}"
             assert following <= limit, f"not within {_LONGEST}: {state}"
             self._clock.advance(max(0.0, (following - self._clock.now()).total_seconds()))
@@ -146,4 +150,3 @@ class SimulatedEngineStage(EngineStage):
         fresh = self._record.fresh()
         self._seen += sorted(fresh, key=lambda item: int(item[1].object["metadata"]["resourceVersion"]))
         return self._seen
-

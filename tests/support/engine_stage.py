@@ -159,10 +159,9 @@ class EngineStage(ABC):
         assert self._ref is not None, "nothing runs yet"
         return self._ref
 
-    @property
-    def runs(self) -> bool:
-        """Say whether the engine's object was created."""
-        return self._ref is not None
+    def standing(self) -> Manifest | None:
+        """Return the engine's object as it is now, for a message."""
+        return None if self._ref is None else self.find(self._ref)
 
     @property
     def operation(self) -> Operation:

@@ -1,4 +1,4 @@
-"""A Workflow that failed is told by the step that failed it (OPS-8), as recorded of Argo in `workflow_fails_after_a_retry`."""
+"""The step that failed a Workflow is told, as recorded of Argo in `workflow_fails_after_a_retry` (OPS-8)."""
 
 from typing import Any
 

@@ -299,7 +299,7 @@ def test_an_error_that_stays_is_tried_again_for_ever_and_not_written_again() -> 
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        ({"pvc": "ghost"}, 'persistentvolumeclaims "ghost" not found'),
+        ({"pvc": "ghost"}, "cannot get claim from snapshot"),
         ({"volumeSnapshotClassName": "ghost"}, '"ghost" not found'),
         ({"volumeSnapshotClassName": None}, "cannot find default snapshot class"),
         (

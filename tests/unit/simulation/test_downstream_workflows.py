@@ -43,8 +43,8 @@ def leaves(status: dict[str, Any]) -> dict[str, str]:
     ("ending", "phase", "message"),
     [
         (Ending.SUCCEED, "Succeeded", None),
-        (Ending.FAIL, "Failed", "Error (exit code 1)"),
-        (Ending.PARTIAL, "Failed", "Error (exit code 1)"),
+        (Ending.FAIL, "Failed", "main: Error (exit code 1)"),
+        (Ending.PARTIAL, "Failed", "main: Error (exit code 1)"),
         (Ending.ERROR, "Error", "pod deleted"),
         (Ending.INVALID, "Failed", "invalid spec: templates.main.inputs are not satisfied"),
     ],

@@ -56,8 +56,8 @@ class WorkflowStep:
 class DownstreamOutcome:
     """The end of one attempt. `seconds` overrides the usual duration; `times` limits a rule's use per object.
 
-    `exit_code` is a failing pod's, `waiting` why one that stalls cannot start (`ImagePullBackOff`, `Unschedulable`), `steps` are a
-    workflow's nodes, `outputs` its output parameters,
+    `exit_code` is a failing pod's, `waiting` why one that stalls cannot start (`ImagePullBackOff`, `Unschedulable`),
+    `steps` are a workflow's nodes, `outputs` its output parameters,
     `items` how many items Velero counts, `errors` and `warnings` how many of them went wrong.
     """
 

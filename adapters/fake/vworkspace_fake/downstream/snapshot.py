@@ -27,7 +27,14 @@ from vworkspace_fake.downstream.controller import (
     uid_of,
     without_finalizers,
 )
-from vworkspace_fake.downstream.snapshot_content import CONTENT_PROTECTION, content_manifest, content_name, cut, size_of
+from vworkspace_fake.downstream.snapshot_content import (
+    CONTENT_PROTECTION,
+    content_manifest,
+    content_name,
+    cut,
+    cut_failed,
+    size_of,
+)
 from vworkspace_fake.simulation.effects import PassStep, SimulatedCreate, SimulatedDelete, SimulatedPatch
 from vworkspace_fake.simulation.queue import FailureBackoff
 
@@ -69,13 +76,13 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     return (yield from _provision(view, memory))
 
 
-def _fail(view: ObjectView, memory: _Memory, message: str) -> PassStep[PassResult]:
-    """An error that the next try may well take away."""
+def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: bool = True) -> PassStep[PassResult]:
+    """An error that the next try may well take away. Without a class nothing is said of being ready."""
     backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
     retry = view.at(backoff.delay(memory.failures + 1))
     repeat = get_path(view.status, "error", "message") == message
     error = view.status.get("error") if repeat else {"message": message, "time": view.timestamp()}
-    status = {**view.status, "error": error, "readyToUse": False}
+    status = {**view.status, "error": error, **({"readyToUse": False} if is_ready_told else {})}
     next_memory = attrs.evolve(memory, attempt=None, retry_at=retry, failures=memory.failures + 1)
     yield from change(view, {"status": status}, subresource="status")
     return PassResult(memory=next_memory, requeue_at=retry, error=message)
@@ -84,7 +91,8 @@ def _fail(view: ObjectView, memory: _Memory, message: str) -> PassStep[PassResul
 def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     snapshot_class = _class(view)
     if isinstance(snapshot_class, _Trouble):
-        return (yield from _fail(view, memory, snapshot_class.message))
+        return (yield from _fail(view, memory, snapshot_class.message, is_ready_told=False))
+    yield from change(view, {"metadata": _with_finalizers(view, SOURCE_PROTECTION)})
     claim = _claim(view)
     if isinstance(claim, _Trouble):
         return (yield from _fail(view, memory, claim.message))
@@ -98,8 +106,9 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     if attempt.until is None or view.now < attempt.until:
         return PassResult(memory=memory, requeue_at=attempt.until)
     if attempt.outcome.ending is not Ending.SUCCEED:
-        text = attempt.outcome.message or "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
-        message = f"Failed to check and update snapshot content: failed to take snapshot: {text}"
+        message = attempt.outcome.message or "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+        if get_path(view.status, "error", "message") != message:
+            yield from cut_failed(view, message)
         return (yield from _fail(view, memory, message))
     yield from cut(view, claim)
     yield from _ready(view, size_of(claim, view), content_name(view))
@@ -122,8 +131,8 @@ def _class(view: ObjectView) -> Manifest | _Trouble:
     if snapshot_class is None and wanted is None:
         return _Trouble("Failed to set default snapshot class with error cannot find default snapshot class")
     if snapshot_class is None:
-        missing = f'{VOLUME_SNAPSHOT_CLASS.plural}.{VOLUME_SNAPSHOT_CLASS.group} "{wanted}" not found'
-        return _Trouble(f"Failed to create snapshot content with error failed to get snapshot class: {missing}")
+        missing = f'volumesnapshotclass.{VOLUME_SNAPSHOT_CLASS.group} "{wanted}" not found'
+        return _Trouble(f"Failed to get snapshot class with error {missing}")
     return snapshot_class
 
 
@@ -133,13 +142,13 @@ def _claim(view: ObjectView) -> Manifest | _Trouble | None:
     claim = view.world.get(ObjectRef(PERSISTENT_VOLUME_CLAIM, view.ref.namespace, name))
     if not view.behaviour.snapshot.checks_references:
         return claim
-    prefix = "Failed to create snapshot content with error snapshot controller failed to update"
+    prefix = "Failed to create snapshot content with error"
     if claim is None:
-        return _Trouble(f'{prefix} {view.ref.name}: persistentvolumeclaims "{name}" not found')
+        failed = f"snapshot controller failed to update {view.ref.name} on API server"
+        return _Trouble(f"{prefix} {failed}: cannot get claim from snapshot")
     if get_path(claim, "status", "phase") != "Bound":
-        return _Trouble(
-            f"{prefix} {view.ref.name}: the PVC {name} is not yet bound to a PV, will not attempt to take one"
-        )
+        unbound = f'"the PVC {name} is not yet bound to a PV, will not attempt to take a snapshot"'
+        return _Trouble(f"{prefix} failed to get input parameters to create snapshot {view.ref.name}: {unbound}")
     return claim
 
 
@@ -148,11 +157,13 @@ def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
     name = str(metadata(class_)["name"])
     # A class by default is written into the spec.
     spec = {**view.spec, "volumeSnapshotClassName": name}
-    held = _with_finalizers(view, SOURCE_PROTECTION, BOUND_PROTECTION)
     status = {**view.status, "boundVolumeSnapshotContentName": content_name(view), "readyToUse": False}
-    yield from change(view, {"metadata": held, "spec": spec})
+    yield from change(view, {"spec": spec})
     yield SimulatedCreate(VOLUME_SNAPSHOT_CONTENT, content_manifest(view, class_))
     yield from change(view, {"status": status}, subresource="status")
+    held = {"finalizers": [CONTENT_PROTECTION]}
+    yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"metadata": held})
+    yield from change(view, {"metadata": _with_finalizers(view, SOURCE_PROTECTION, BOUND_PROTECTION)})
 
 
 def _with_finalizers(view: ObjectView, *wanted: str) -> dict[str, Any]:

@@ -26,7 +26,6 @@ def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
         "uid": view.uid,
     }
     manifest = VOLUME_SNAPSHOT_CONTENT.manifest(content_name(view))
-    manifest["metadata"]["finalizers"] = [CONTENT_PROTECTION]
     claim = get_path(view.spec, "source", "persistentVolumeClaimName")
     return {
         **manifest,
@@ -44,6 +43,7 @@ def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
 def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
     """What the driver's side reports on the content, where that kind is served."""
     status = {
+        "error": None,
         "creationTime": round(view.now.timestamp()) * 10**9,
         "readyToUse": True,
         "restoreSize": _bytes(size_of(claim, view)),
@@ -52,6 +52,12 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
     # Its name holds the snapshot's uid: it can be no other.
     ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view))
     yield SimulatedPatch(ref, "", {"status": status}, "status")
+
+
+def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
+    """Report on the content that the driver could not cut."""
+    status = {"readyToUse": False, "error": {"message": message, "time": view.timestamp()}}
+    yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"status": status}, "status")
 
 
 def size_of(claim: Manifest | None, view: ObjectView) -> str:

@@ -198,7 +198,9 @@ def _step_end(view: ObjectView, memory: _Memory) -> _End | None:
 
 
 def _close(view: ObjectView, memory: _Memory, end: _End) -> _Memory:
-    done = attrs.evolve(memory.records[-1], finished=view.now, phase=end.phase, message=end.message, stopped=bool(end.node))
+    done = attrs.evolve(
+        memory.records[-1], finished=view.now, phase=end.phase, message=end.message, stopped=bool(end.node)
+    )
     return attrs.evolve(memory, records=(*memory.records[:-1], done), until=None)
 
 

@@ -118,9 +118,7 @@ def _suspended(ref: ObjectRef, live: Manifest) -> str:
     if any(
         node.get("type") == "Suspend" and node.get("phase") == "Running" for node in _nodes(live.get("status") or {})
     ):
-        return (
-            f"a step of {ref} waits to be resumed with Argo: in its UI, or with `argo resume {ref.name}`"
-        )
+        return f"a step of {ref} waits to be resumed with Argo: in its UI, or with `argo resume {ref.name}`"
     return ""
 
 
