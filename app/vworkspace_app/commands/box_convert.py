@@ -21,8 +21,9 @@ from vworkspace_core.boxes.convert.result import BoxPath
 from vworkspace_core.boxes.schemas import CrdVersions, Schemas
 
 _MOST_DOCUMENTS: Final = 100
+"""The maximum number of documents in a file to convert."""
 _POWER: Final = re.compile(r"say `trustParents: \[(\w+)\]`")
-"""The advice of `box check` on a parent that would decide with the rights of the box."""
+"""The part of `box check`'s advice that names what a parent would decide with the rights of the box."""
 
 
 @attrs.frozen

@@ -23,6 +23,7 @@ from vworkspace_core.operations.engines import engine_kinds
 _PLANNED = (OPERATION, APPLICATION_INSTANCE)
 _QUIET: Final = ContextVar("quiet", default=False)
 _NO_UID = "00000000-0000-0000-0000-"
+"""The beginning of all stand-in uids."""
 
 
 def note(text: str) -> None:

@@ -17,6 +17,7 @@ from vworkspace_app.process.signals import run_until_signal
 from vworkspace_core.overview.trace import Trace, read
 
 _LARGEST: Final = 256 * 1024 * 1024
+"""The maximum size of a trace file in bytes."""
 
 
 def run_trace(file: Path, *, listen: str, show: bool) -> None:

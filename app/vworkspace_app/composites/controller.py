@@ -160,7 +160,9 @@ class CompositeController:
         yield from self._parents(READS, key)
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every parent in a namespace whose labels may have changed, or that another one lets in or did."""
+        """Yield the parents in a Namespace whose labels may have changed, and in those that its annotation lets in or
+        did.
+        """
         woken = {change.ref.name} if self.composite.namespaces else set()
         if self.composite.asks_namespaces:
             for manifest in (change.object, change.old_object):

@@ -23,6 +23,7 @@ from vworkspace_core.ports import Clock, KubeApi, KubernetesEvent, PatchType
 _log = structlog.get_logger("events")
 
 _LAST_SECONDS = 2.0
+"""The seconds in which the remaining Events are written when the process ends."""
 LONGEST_HOLD: Final = timedelta(seconds=10)
 """The longest time that an Event waits while the operator is backlogged."""
 MOST_HELD: Final = 200

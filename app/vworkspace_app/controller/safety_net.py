@@ -18,6 +18,7 @@ from vworkspace_core.controller.reconcile import ReconcileResult
 from vworkspace_core.ports import Clock
 
 _RECONCILING: Final = "Reconciling"
+"""The condition that says that an object is in progress."""
 
 _log = structlog.get_logger("operator")
 

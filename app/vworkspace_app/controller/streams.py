@@ -8,6 +8,7 @@ from vworkspace_core.apimachinery.errors import OperatorError, Permanent
 from vworkspace_core.ports import WatchEvent
 
 _CLOSE_LIMIT = 5.0
+"""The seconds after which a stream that does not close is left alone."""
 
 
 def as_operator_error(error: Exception) -> OperatorError:

@@ -45,6 +45,7 @@ async def _write(api: KubeApi, ref: ObjectRef, uid: str, decided: Act) -> None:
         await api.patch(ref, guarded, patch_type=PatchType.MERGE, field_manager=CLI_MANAGER)
     for fields in decided.applies:
         head = ref.kind.manifest(ref.name, ref.namespace)
+        # An apply that names a uid neither recreates a deleted object (S-08) nor changes its successor (S-09).
         guarded = {**head, **fields, "metadata": {**head["metadata"], "uid": uid}}
         await api.apply(guarded, kind=ref.kind, field_manager=CLI_MANAGER, force=True)
 

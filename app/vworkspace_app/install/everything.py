@@ -52,6 +52,7 @@ def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Yield what lets the operator work in one gated namespace (RES-5), and the accounts it acts as there (RUN-12)."""
+    # Without the Namespace itself: `kubectl delete -f` would delete it with everything inside.
     yield from tenant_rights(namespace, options)
     yield from accounts(namespace, options)
     if options.quota:

@@ -41,6 +41,7 @@ log = structlog.get_logger("vworkspace.agent")
 
 _TICK_REST = 0.05
 _REMEMBERED: Final = 100
+"""The number of settled jobs that are kept for the page."""
 
 
 @attrs.frozen

@@ -142,6 +142,7 @@ def informers_of(
         yield informer(kind)
     yield informer(
         CONFIG_MAP,
+        # In all namespaces: RBAC knows no labels, and gated namespaces come and go.
         label_selector=f"{MANAGED_BY}={MANAGED_BY_VALUE}",
         store=ObjectStore(CONFIG_MAP, transform=slim_config_map, wanted=scope.of(CONFIG_MAP), whole=HELD_WHOLE),
     )

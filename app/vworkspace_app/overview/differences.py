@@ -77,6 +77,7 @@ class DryRun:
             after = await self.api.apply(
                 apply.manifest, kind=apply.kind, field_manager=manager, force=apply.force, dry_run=True
             )
+        # Permanent: the API server answers 500 for a field that the schema lacks (S-15).
         except (Conflict, Invalid, Permanent) as error:
             return Change(apply.ref, live, overlaid(live or {}, apply.manifest), error.message)
         except (Forbidden, NotFound):  # no right, or a namespace that does not exist yet

@@ -38,6 +38,7 @@ VERDICT_SECONDS: Final = 10.0
 """The time that a verdict is cached: a right that is revoked works for no longer."""
 _REMEMBERED: Final = 256
 _AT_ONCE: Final = 4
+"""The number of reviews that are requested at the same time."""
 _ASK: Final = {"www-authenticate": 'Basic realm="a token of the cluster as the password", charset="UTF-8"'}
 _ASK_ADMIN: Final = {"www-authenticate": 'Basic realm="the admin token as the password", charset="UTF-8"'}
 

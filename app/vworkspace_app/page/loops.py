@@ -12,6 +12,7 @@ T = TypeVar("T")
 Ask = Callable[[Callable[[], Coroutine[Any, Any, T]]], Awaitable[T]]
 
 _PATIENCE: Final = 5.0
+"""The seconds to wait for the other loop."""
 
 
 class OtherLoop:

@@ -34,8 +34,11 @@ _BACKLOG: Final = 4096
 _ACCEPTED_AT_ONCE: Final = 16
 """The number of accepted connections after which the event loop runs other tasks."""
 _LONGEST_HEAD: Final = 32 * 1024
+"""The maximum bytes of the head of a request."""
 _LAST_SECONDS: Final = 1.0
+"""The seconds that running answers have when the server stops."""
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
+"""A value of SO_LINGER that closes by a reset, without waiting for unsent data."""
 _CLIENT: Final = "client"
 _TOO_MANY: Final = PlainTextResponse(
     "too many requests at one time: ask again\n", 503, headers={"connection": "close", "retry-after": "1"}

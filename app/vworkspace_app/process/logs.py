@@ -31,6 +31,7 @@ _KEYS: Final = {"timestamp": "ts", "event": "msg"}
 """The keys that controller-runtime names differently from structlog."""
 _MANY_LINES: Final = "exception"
 _FLOOD_SECONDS: Final = 10.0
+"""The seconds in which a repeated message of a library is logged once."""
 _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "lightkube")
 """Libraries whose messages are not for our users; those of the HTTP client would even show headers."""
 

@@ -285,7 +285,7 @@ class ControllerPasses:
                 assert_never(call.telling)
 
     def _checked(self, result: object) -> CallOutcome:
-        """Return the outcome of a call that returned: Raised if it may not return this result."""
+        """Return the outcome for the result of a call: `Raised` if the controller may not return such a result."""
         name = type(self.controller).__name__
         if not isinstance(result, Result):
             return Raised(f"{name} returned {type(result).__name__}, not a Result")

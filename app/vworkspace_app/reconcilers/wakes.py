@@ -133,7 +133,7 @@ class Wakes:
         return self._kept.get(key, NOTHING)
 
     def take(self, key: ObjectRef) -> Wake:
-        """Return the same, and forget it, since a call for it is made now."""
+        """Return what has happened to the object, and forget it, since a call for it is made now."""
         return self._kept.pop(key, NOTHING)
 
     def give_back(self, key: ObjectRef, wake: Wake) -> None:

@@ -22,6 +22,7 @@ CONFIG_VARIABLE = "VWORKSPACE_CONFIG"
 
 _PREFIX = "VWORKSPACE_"
 _ALL_BUT = 0.9
+"""The similarity from which the name of a variable counts as a misspelt setting."""
 _OF_OTHERS = ("VWORKSPACE_ADMIN_TOKEN", "VWORKSPACE_CLUSTER_TOKEN", "VWORKSPACE_TOKEN")
 """Variables of other commands."""
 _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)\Z")

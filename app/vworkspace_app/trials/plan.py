@@ -27,6 +27,7 @@ from vworkspace_core.graph import Hooks, NodeState, Observation, plan, teardown
 GENERATED: Final = "<generated>"
 _HIDDEN: Final = "<hidden>"
 _ENCODED: Final = "PGdlbmVyYXRlZD4="
+"""`GENERATED` in base64, as the data of a Secret holds it."""
 _OF_SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 _HASH: Final = MARKS.applied_hash
 """The annotation with the applied hash, which follows from the rest and is not shown."""

@@ -52,6 +52,7 @@ async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | 
             pinned = {"resourceVersion": meta.resource_version, **change}
             meta = read_meta(await _merge(api, MergePatch(ref, {"metadata": pinned})))
         if not meta.deletion_timestamp:
+            # It leaves the finalizer "orphan" for the garbage collector (W-32).
             await api.delete(ref, uid=meta.uid, resource_version=meta.resource_version, propagation=Propagation.ORPHAN)
     except (NotFound, Stale):
         return None

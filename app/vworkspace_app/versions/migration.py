@@ -22,6 +22,7 @@ from vworkspace_core.ports import KubeApi, PatchType
 from vworkspace_core.versions import VersionsInUse
 
 PAGE: Final = 500
+"""The number of objects of one list request."""
 _MANAGER: Final = "vworkspace-versions"
 _STEP: Final = 100
 """The number of objects between two lines of progress."""
