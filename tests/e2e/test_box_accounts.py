@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.e2e.test_box_rights import ROLES, compare, fought_over, grant, grant_all
+from tests.e2e.test_box_rights import ROLES, compare, fought_over, grant_all, set_up
 from tests.support.audited_story import Remembered
 from tests.support.box_site import NS, QUICK, RIGHTS, BoxSite, Limited, in_process
 from tests.support.boxes import SPEC, TEXT, box_of, config, crd, examined, told
@@ -39,11 +39,6 @@ async def grant_account(site: BoxSite, box: Box, name: str) -> None:
 async def order(site: BoxSite, box: Box, name: str, account: str | None) -> ObjectRef:
     named = {} if account is None else {"account": account}
     return await site.create(box.kind, name, spec={"image": "i", "parts": [], **named})
-
-
-async def set_up(site: BoxSite, box: Box) -> None:
-    await site.install(box.crd)
-    await grant(site, box)
 
 
 async def let_the_operator_do_everything(site: BoxSite) -> None:

@@ -35,6 +35,11 @@ async def grant(site: BoxSite, box: Box) -> None:
     await grant_all(site, printed(box))
 
 
+async def set_up(site: BoxSite, box: Box) -> None:
+    await site.install(box.crd)
+    await grant(site, box)
+
+
 async def grant_all(site: BoxSite, manifests: Iterable[dict[str, Any]]) -> None:
     for manifest in manifests:
         await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="setup")
@@ -70,11 +75,8 @@ def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other() -> Non
     webapp = example("webapp")
 
     async def story(site: BoxSite) -> None:
-        await site.install(webapp.crd)
-        await grant(site, webapp)
-        async with site.running(webapp, namespaces=(NS,)):
-            shop = await site.create(webapp.kind, "shop", spec=SHOP)
-            await site.until_ready(shop)
+        await set_up(site, webapp)
+        async with site.with_ready(webapp, "shop", SHOP, namespaces=(NS,)) as shop:
             await fought_over(site, shop, WEB, WEB, SVC, INGRESS_OF_SHOP)  # what is told twice is one Event, patched
             await site.admin.delete(shop)
             await site.until_gone(shop, WEB)
@@ -89,8 +91,7 @@ def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses() -> N
 
     async def story(site: BoxSite) -> None:
         await site.namespace(**{"managed-by": "vworkspace"})
-        await site.install(registry.crd)
-        await grant(site, registry)
+        await set_up(site, registry)
         data = {"tls.crt": "YQ==", "tls.key": "YQ=="}
         await site.edit(await site.create(SECRET, "hub-tls", type="kubernetes.io/tls", data=data), AGREES)
         core = ObjectRef(WEB.kind, NS, "hub-core")
@@ -99,9 +100,7 @@ def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses() -> N
             ObjectRef(JOB, NS, "hub-migrate-1.2.3"),
             ObjectRef(SVC.kind, NS, "hub-core"),
         )
-        async with site.running(registry, namespaces=(NS,)):
-            hub = await site.create(registry.kind, "hub", spec=HUB)
-            await site.until_ready(hub)
+        async with site.with_ready(registry, "hub", HUB, namespaces=(NS,)) as hub:
             await fought_over(site, hub, core, core, *others)
             await site.admin.delete(hub)
             await site.until_gone(hub, core)
@@ -161,13 +160,11 @@ def test_a_box_that_watches_one_tenants_namespace_leaves_others_alone() -> None:
 
     async def story(site: BoxSite) -> None:
         await site.namespace("org-other")
-        await site.install(webapp.crd)
-        await grant(site, webapp)
+        await set_up(site, webapp)
         await site.admin.create(
             {**webapp.kind.manifest("shop", "org-other"), "spec": SHOP}, kind=webapp.kind, field_manager="kubectl"
         )
-        async with site.running(webapp, namespaces=(NS,)):
-            await site.until_ready(await site.create(webapp.kind, "shop", spec=SHOP))
+        async with site.with_ready(webapp, "shop", SHOP, namespaces=(NS,)):
             await site.clock.sleep(120.0)
             assert get_path(await site.get(theirs), "status") is None
         assert site.server is not None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.e2e.test_box_rights import grant
+from tests.e2e.test_box_rights import set_up
 from tests.e2e.test_box_run import SHOP, WEB
 from tests.property.boxes.test_box_tenants import elsewhere
 from tests.support.box_site import NS, QUICK, RIGHTS, BoxSite, Limited, example, in_process
@@ -25,11 +25,8 @@ def test_a_record_that_a_tenant_writes_is_not_believed_and_keeps_no_parent_RUN_1
     webapp = example("webapp")
 
     async def story(site: BoxSite) -> None:
-        await site.install(webapp.crd)
-        await grant(site, webapp)
-        async with site.running(webapp, namespaces=(NS,)):
-            shop = await site.create(webapp.kind, "shop", spec=SHOP)
-            await site.until_ready(shop)
+        await set_up(site, webapp)
+        async with site.with_ready(webapp, "shop", SHOP, namespaces=(NS,)) as shop:
             await site.edit(shop, {"metadata": {"annotations": annotations}})
             await site.clock.sleep(5.0)
             await site.edit(shop, {"metadata": {"annotations": annotations}})
@@ -48,8 +45,7 @@ def test_another_tenants_namespace_is_entered_with_its_leave_alone_RUN_12(rights
 
     async def story(site: BoxSite) -> None:
         await site.namespace(f"{NS}-jobs")
-        await site.install(box.crd)
-        await grant(site, box)
+        await set_up(site, box)
         async with site.running(box, resync=86_400.0, namespaces=(NS,)):
             shop = await site.create(box.kind, "shop", spec={"image": "i", "parts": []})
             told = await site.until_reason(shop, "Denied")

@@ -68,10 +68,10 @@ async def generation(world: World, number: int) -> None:
     """Instances, with an Operation on each, come, get ready and go; then all that was told of them has faded."""
     names = [f"app-{number}-{one}" for one in range(4)]
     for name in names:
-        world.create_object(_instance(name), APPLICATION_INSTANCE)
+        world.create_object(upgradable(name), APPLICATION_INSTANCE)
     await world.until(lambda: len(world.running()) == len(names), "all run")
     for name in names:
-        world.create_object(_upgrade(name), OPERATION)
+        world.create_object(upgrade_of(name), OPERATION)
     await world.until(lambda: world.running() == [LATER] * len(names), "all are upgraded")
     for name in names:
         for kind in (OPERATION, APPLICATION_INSTANCE):
@@ -80,13 +80,13 @@ async def generation(world: World, number: int) -> None:
     await world.clock.sleep(FADES)
 
 
-def _instance(name: str) -> dict[str, Any]:
+def upgradable(name: str) -> dict[str, Any]:
     prepared = {"ops.vworkspace.io/upgrade": "helm"}
     whole = instance(metadata={"name": name, "namespace": NS, "labels": LABELS, "annotations": prepared})
     return {**whole, "spec": {**whole["spec"], "release": {"name": name, "namespace": NS}}}
 
 
-def _upgrade(name: str) -> dict[str, Any]:
+def upgrade_of(name: str) -> dict[str, Any]:
     target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind, "name": name}
     spec = {"targetRef": target, "type": "Upgrade", "engine": "helm", "parameters": {"targetVersion": LATER}}
     labels = {**LABELS, "app.vworkspace.io/application-instance": name}

@@ -39,9 +39,8 @@ def test_a_box_that_was_renamed_leaves_the_objects_of_its_former_name_alone_and_
 
     async def story(site: BoxSite) -> None:
         await site.install(webapp.crd)
-        async with site.running(webapp):
-            shop = await site.create(webapp.kind, "shop", spec=SHOP)
-            await site.until_ready(shop)
+        async with site.with_ready(webapp, "shop", SHOP) as shop:
+            pass
         before, web = await site.get(shop), await site.get(WEB)
         async with site.running(renamed):
             await site.until(lambda: notes(site, "StatusHeld"))
@@ -66,17 +65,14 @@ def test_two_boxes_for_one_kind_in_two_processes_do_not_write_the_same_object() 
 
     async def story(site: BoxSite) -> None:
         await site.install(webapp.crd)
-        async with site.running(webapp):
-            shop = await site.create(webapp.kind, "shop", spec=SHOP)
+        async with site.with_ready(webapp, "shop", SHOP) as shop, site.running(second):
+            await site.until(lambda: notes(site, "StatusHeld"))
+            await site.edit(shop, {"spec": {"replicas": 3}})
             await site.until_ready(shop)
-            async with site.running(second):
-                await site.until(lambda: notes(site, "StatusHeld"))
-                await site.edit(shop, {"spec": {"replicas": 3}})
-                await site.until_ready(shop)
-                before = await site.get(shop)
-                await site.clock.sleep(300.0)
-                assert await site.get(shop) == before
-                assert len(await notes(site, "StatusHeld")) == 1
+            before = await site.get(shop)
+            await site.clock.sleep(300.0)
+            assert await site.get(shop) == before
+            assert len(await notes(site, "StatusHeld")) == 1
 
     play(FACES["in-process"], story)
 

@@ -89,6 +89,16 @@ class BoxSite:
             yield running
             group.cancel_scope.cancel()
 
+    @asynccontextmanager
+    async def with_ready(
+        self, box: Box, name: str, spec: Mapping[str, Any], *, namespaces: tuple[str, ...] = ()
+    ) -> AsyncIterator[ObjectRef]:
+        """A box at work while the block runs, and an object of its kind that is ready."""
+        async with self.running(box, namespaces=namespaces):
+            ref = await self.create(box.kind, name, spec=spec)
+            await self.until_ready(ref)
+            yield ref
+
     async def install(self, *definitions: Manifest) -> None:
         """Create CRDs, and the namespace."""
         for definition in definitions:

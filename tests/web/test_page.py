@@ -28,7 +28,7 @@ from tests.support.page_site import (
 )
 from tests.support.page_text import addresses, elements, main_of, rows
 from tests.support.patience import PATIENCE
-from vworkspace_app.page.access import PATH, PasswordAccess, TokenAccess
+from vworkspace_app.page.access import PATH, VERDICT_SECONDS, PasswordAccess, TokenAccess
 from vworkspace_app.page.jobs import JobsPage
 from vworkspace_app.page.live import MOST_FOLLOWERS
 from vworkspace_app.page.site import HEADERS, KnownHosts
@@ -298,6 +298,24 @@ def test_with_token_review_the_api_server_says_who_may_look_SEE_3() -> None:
         assert len(cluster.asked) == asked, "who was let in is not asked about for a moment"
         for odd in ("", "Basic", "Basic ===", "Basic /w==", "Digest x", "Bearer " + "x" * 20_000):
             assert site.get("/", headers={"authorization": odd}).status == 401
+
+
+def test_a_right_that_is_revoked_or_given_counts_within_ten_seconds_SEE_3() -> None:
+    now = [1_000.0]
+    access, cluster = TokenAccess(monotonic=lambda: now[0]), Cluster()
+    with page_site(access=access) as site:
+        site.portal.call(access.attach, cluster)
+
+        def statuses() -> list[int]:
+            return [site.get("/", headers=basic(token)).status for token in ("good", "plain", "nobody's")]
+
+        assert statuses() == [200, 403, 401]
+        cluster.friend = "joe"
+        now[0] += VERDICT_SECONDS - 0.001
+        assert statuses() == [200, 403, 401], "what the API server said counts for ten seconds"
+        now[0] += 0.001
+        assert statuses() == [403, 200, 401]
+        assert VERDICT_SECONDS <= 10
 
 
 def test_a_follower_goes_with_the_right_to_look_SEE_3() -> None:

@@ -10,6 +10,7 @@ import binascii
 import hashlib
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from hmac import compare_digest
@@ -83,8 +84,9 @@ class _Remembered:
 class TokenAccess:
     """Access by tokens of the API server, which is asked about each token at most once in so many `seconds`."""
 
-    def __init__(self, seconds: float = VERDICT_SECONDS) -> None:
+    def __init__(self, seconds: float = VERDICT_SECONDS, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
+        self._monotonic = monotonic
         self._reviews: Reviews | None = None
         self._ask: OtherLoop | None = None
         self._known = _Memory()
@@ -120,7 +122,7 @@ class TokenAccess:
 
     async def _verdict(self, token: str, address: str) -> Verdict:
         """Return the cached verdict, or a fresh one from the API server."""
-        key, now = hashlib.sha256(token.encode()).digest(), time.monotonic()
+        key, now = hashlib.sha256(token.encode()).digest(), self._monotonic()
         verdict = self._known.get(key, now) or self._unknown.get(key, now)
         if verdict is not None:
             return verdict
@@ -132,9 +134,9 @@ class TokenAccess:
         async with self._limit:
             verdict = await self._ask(partial(judged, self._reviews, token))
         memory = self._unknown if verdict is Verdict.UNKNOWN else self._known
-        memory.keep(key, _Remembered(verdict, time.monotonic() + self._seconds))
+        memory.keep(key, _Remembered(verdict, self._monotonic() + self._seconds))
         if verdict is not Verdict.UNKNOWN:
-            self._allowances.give_back(address, time.monotonic())
+            self._allowances.give_back(address, self._monotonic())
         return verdict
 
 
