@@ -1,4 +1,4 @@
-"""Service accounts as every API server asks for them: a pod whose account does not exist is refused."""
+"""The check of service accounts, as by every API server: a pod whose account does not exist is refused."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT
 
 
 def account_refusal(view: ObjectView, account: Any, pod: str) -> str:
-    """What is said of a pod under that account; empty where there is one, as there is a `default` everywhere."""
+    """Return the refusal of a pod with that account; empty if the account exists. `default` always exists."""
     name, space = str(account or "default"), view.ref.namespace
     if name == "default" or ObjectRef(SERVICE_ACCOUNT, space, name) in view.world:
         return ""

@@ -1,4 +1,4 @@
-"""Load balancers and ingress controllers: they give addresses, some time after they were asked."""
+"""Simulated load balancers and ingress controllers: they assign addresses after a delay."""
 
 from typing import Any, Final
 
@@ -22,14 +22,14 @@ def _ingress(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _given(view: ObjectView, ports: Any) -> PassStep[PassResult]:
-    """An address by the object's uid, from a range that is kept for documentation; it stays."""
+    """Assign a permanent address, derived from the object's uid, from a range that is reserved for documentation."""
     if (view.status.get("loadBalancer") or {}).get("ingress"):
         return NOTHING
     attempt = view.memory if isinstance(view.memory, Attempt) and not released(view, view.memory) else None
     attempt = attempt or begin(view, (), view.behaviour.workloads.address_seconds)
     if attempt.until is None or view.now < attempt.until:
         return PassResult(memory=attempt, requeue_at=attempt.until)
-    if attempt.outcome.ending is not Ending.SUCCEED:  # a load balancer that cannot be had is only told by an Event
+    if attempt.outcome.ending is not Ending.SUCCEED:  # the only report of this failure is an Event
         text = attempt.outcome.message or "no load balancer can be had"
         return PassResult(requeue_at=view.at(view.behaviour.retry_seconds), error=text)
     address: dict[str, Any] = {"ip": f"192.0.2.{sum(view.uid.encode()) % 254 + 1}"}
@@ -43,4 +43,4 @@ ADDRESSES: Final = (
     DownstreamController("cloud-controller-manager", (SERVICE,), _balancer),
     DownstreamController("ingress-controller", (INGRESS,), _ingress),
 )
-"""Their names are the field managers of what they write."""
+"""The controllers; their names are the field managers of their writes."""

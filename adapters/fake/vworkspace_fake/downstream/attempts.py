@@ -1,4 +1,4 @@
-"""One attempt of a simulated controller at its object: how it ends, and when, by the rules of the test."""
+"""One attempt of a simulated controller at its object: its end and its duration, by the rules of the test."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from vworkspace_fake.downstream.controller import ObjectView
 
 @attrs.frozen
 class Attempt:
-    """One attempt under way. It ends at `until`; one that stalls has no end."""
+    """A running attempt. It ends at `until`; a stalled one has no end."""
 
     outcome: DownstreamOutcome
     began: datetime
@@ -19,12 +19,12 @@ class Attempt:
     rule: DownstreamRule | None = None
 
     def used_up(self, used: tuple[DownstreamRule, ...]) -> tuple[DownstreamRule, ...]:
-        """The rules that have had their turn after this one: `used`, and its own."""
+        """Return the rules that have been used after this attempt: `used`, and its own."""
         return used if self.rule is None else (*used, self.rule)
 
 
 def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> Attempt:
-    """A new attempt at the object, which takes `seconds` where its outcome does not say."""
+    """Begin an attempt at the object, which takes `seconds` unless its outcome has a duration."""
     rule = view.behaviour.choose(view.ref, used)
     outcome = rule.outcome if rule is not None else DownstreamOutcome()
     takes = outcome.seconds if outcome.seconds is not None else seconds
@@ -33,5 +33,5 @@ def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> A
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:
-    """Whether a stalled attempt is to be decided anew: its rule is no longer among those that hold."""
+    """Report whether a stalled attempt has to be decided again, because its rule has been removed."""
     return attempt.until is None and attempt.rule not in view.behaviour.rules

@@ -1,8 +1,8 @@
-"""How the simulated downstream controllers behave. All of it data, all of it changeable at run time.
+"""The behaviour of the simulated downstream controllers, as data that can be changed at run time.
 
-What happens to one attempt (a backup, a pod, a sync, a snapshot) is an `DownstreamOutcome`. The first rule that matches
-the object and is not used up decides; without one everything succeeds. A rule counts its uses per object, so
-that `DownstreamRule(Outcome(Ending.FAIL, times=2))` fails the first two attempts at each.
+The result of one attempt (a backup, a pod, a sync, a snapshot) is a `DownstreamOutcome`. The first rule that matches
+the object and is not used up decides; without one everything succeeds. A rule counts its uses per object, so that
+`DownstreamRule(Outcome(Ending.FAIL, times=2))` fails the first two attempts at each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,26 +24,26 @@ from vworkspace_core.apimachinery.resources import (
 
 
 class Ending(StrEnum):
-    """How an attempt ends. What a controller does not tell apart is FAIL there."""
+    """The end of an attempt. Endings that a controller does not distinguish mean FAIL there."""
 
     SUCCEED = "succeed"
     PARTIAL = "partial"
-    """Velero: PartiallyFailed, by way of the phases that say so beforehand."""
+    """Velero: PartiallyFailed, through the phases that precede it."""
     FAIL = "fail"
-    """Final for Velero (Failed) and Argo (Failed); a pod, a mover and a snapshot are tried again."""
+    """Final for Velero (Failed) and Argo (Failed); pods, movers and snapshots are retried."""
     ERROR = "error"
-    """Argo: Error, Argo itself could not run it. VolSync: Synchronizing=False/Error, tried again."""
+    """Argo: Error, Argo itself could not run it. VolSync: Synchronizing=False/Error, which is retried."""
     INVALID = "invalid"
     """Velero: FailedValidation. Argo: Failed with `invalid spec`."""
     STALL = "stall"
-    """Begins and does not end, until the rule is taken away: then it is decided anew."""
+    """An attempt that does not end until the rule is removed; then it is decided again."""
     REFUSED = "refused"
-    """A Job's pod: the API server does not let it be created (quota, Pod Security, a webhook), tried again."""
+    """A Job's pod: the API server refuses it (quota, Pod Security, a webhook), which is retried."""
 
 
 @attrs.frozen
 class WorkflowStep:
-    """One node of a workflow. A suspended one waits until somebody resumes it, or for `seconds` when given."""
+    """One node of a workflow. A suspended one waits until it is resumed, or for `seconds` if given."""
 
     name: str
     seconds: float | None = None
@@ -56,9 +56,9 @@ class WorkflowStep:
 class DownstreamOutcome:
     """The end of one attempt. `seconds` overrides the usual duration; `times` limits a rule's use per object.
 
-    `exit_code` is a failing pod's, `waiting` why one that stalls cannot start (`ImagePullBackOff`, `Unschedulable`),
-    `steps` are a workflow's nodes, `outputs` its output parameters,
-    `items` how many items Velero counts, `errors` and `warnings` how many of them went wrong.
+    `exit_code` is a failing pod's, `waiting` the reason why a stalled pod cannot start (`ImagePullBackOff`,
+    `Unschedulable`), `steps` are a workflow's nodes, `outputs` its output parameters, `items` is the number of items
+    that Velero counts, `errors` and `warnings` how many of them had these.
     """
 
     ending: Ending = Ending.SUCCEED
@@ -76,7 +76,7 @@ class DownstreamOutcome:
 
 @attrs.frozen
 class DownstreamRule:
-    """An outcome for the objects it matches; None matches everything. `name` is a glob (`nightly-*`)."""
+    """An outcome for matching objects; None matches everything. `name` is a glob (`nightly-*`)."""
 
     outcome: DownstreamOutcome
     kind: str | None = None
@@ -84,7 +84,7 @@ class DownstreamRule:
     name: str | None = None
 
     def matches(self, ref: ObjectRef) -> bool:
-        """Whether this rule speaks about that object."""
+        """Report whether the rule applies to an object."""
         return (
             self.kind in (None, ref.kind.kind)
             and self.namespace in (None, ref.namespace)
@@ -94,13 +94,13 @@ class DownstreamRule:
 
 @attrs.frozen
 class VeleroBehaviour:
-    """Velero's own. Times are seconds.
+    """The behaviour of Velero. Times are seconds.
 
     Objects outside `namespace` are ignored. `queues` is v1.18's queue of backups (Queued, ReadyToStart), of which
     `concurrent_backups` run at a time. `plugin_operations` asynchronous uploads per backup or restore take
-    `plugin_seconds`. Backups that are in the object storage and have no object get one every `sync_seconds`.
-    `storage_locations` exist beside those that have a BackupStorageLocation object. `captured` are the kinds
-    whose objects a backup holds and a restore makes again.
+    `plugin_seconds`. Backups in the object storage without an object get one every `sync_seconds`. `storage_locations`
+    exist in addition to those with a BackupStorageLocation object. `captured` are the kinds whose objects a backup
+    contains and a restore creates again.
     """
 
     namespace: str = "velero"
@@ -127,11 +127,11 @@ class VeleroBehaviour:
 
 @attrs.frozen
 class WorkflowBehaviour:
-    """Argo's own. Times are seconds.
+    """The behaviour of Argo. Times are seconds.
 
-    A workflow stays Pending for `pending_seconds`. `missing_templates` holds `<namespace>/<name>` of
-    WorkflowTemplates that do not exist; every other one does. With `compresses_nodes` a status carries
-    `compressedNodes` in place of `nodes`, as large workflows do.
+    A workflow stays Pending for `pending_seconds`. `missing_templates` has the `<namespace>/<name>` of
+    WorkflowTemplates that do not exist; all others exist. With `compresses_nodes` a status has `compressedNodes`
+    instead of `nodes`, as large workflows have.
     """
 
     step_seconds: float = 2.0
@@ -142,11 +142,11 @@ class WorkflowBehaviour:
 
 @attrs.frozen
 class JobBehaviour:
-    """The Job controller's own. Times are seconds.
+    """The behaviour of the Job controller. Times are seconds.
 
-    Pods need their service account, as they do before any API server; `default` is in every namespace.
-    Pods are ready after `ready_seconds` and take `pod_seconds` in all; pods that are told to stop take
-    `terminating_seconds`. A failed pod is replaced after 10 s, 20 s, 40 s and so on, at most `max_backoff_seconds`.
+    Pods need their service account, as on every API server; `default` is in every namespace. Pods are ready after
+    `ready_seconds` and take `pod_seconds` in all; terminated pods take `terminating_seconds`. A failed pod is replaced
+    after 10 s, 20 s, 40 s and so on, at most `max_backoff_seconds`.
     """
 
     ready_seconds: float = 0.0
@@ -158,11 +158,11 @@ class JobBehaviour:
 
 @attrs.frozen
 class VolSyncBehaviour:
-    """VolSync's own. Times are seconds.
+    """The behaviour of VolSync. Times are seconds.
 
-    A sync takes `sync_seconds`, cleaning up after it `cleanup_seconds`. A failed mover is begun again and an error
-    looked at again after `retry_seconds`. With `checks_references` the source claim and the repository's Secret
-    have to exist, as they do for the real one.
+    A sync takes `sync_seconds`, cleaning up after it `cleanup_seconds`. A failed mover is started again, and an error
+    checked again, after `retry_seconds`. With `checks_references` the source claim and the repository's Secret have to
+    exist, as for the real controller.
     """
 
     sync_seconds: float = 3.0
@@ -173,10 +173,10 @@ class VolSyncBehaviour:
 
 @attrs.frozen
 class SnapshotBehaviour:
-    """The CSI snapshotter's and the volume provisioner's own. Times are seconds.
+    """The behaviour of the CSI snapshotter and the volume provisioner. Times are seconds.
 
-    With `checks_references` the source claim has to be bound and the class has to exist; without, they are taken
-    to be as they should. `binds_claims` provisions volumes for claims, those that come from snapshots included.
+    With `checks_references` the source claim has to be bound and the class has to exist; without, both are assumed.
+    `binds_claims` provisions volumes for claims, including claims from snapshots.
     """
 
     cut_seconds: float = 1.0
@@ -191,10 +191,10 @@ class SnapshotBehaviour:
 
 @attrs.frozen
 class WorkloadBehaviour:
-    """That of Deployments, StatefulSets, DaemonSets, load balancers and ingress controllers. Times are seconds.
+    """The behaviour of workloads' controllers, load balancers and ingress controllers. Times are seconds.
 
-    A new generation is observed after `observe_seconds`. A rollout takes a pod at a time, each for `ready_seconds`.
-    A DaemonSet has a pod on each of `nodes`. An address is given after `address_seconds`.
+    A new generation is observed after `observe_seconds`. A rollout takes a pod at a time, each for `ready_seconds`. A
+    DaemonSet has a pod on each of `nodes`. An address is assigned after `address_seconds`.
     """
 
     observe_seconds: float = 0.1
@@ -205,7 +205,7 @@ class WorkloadBehaviour:
 
 @attrs.frozen
 class DownstreamBehaviour:
-    """Everything settable about the simulated downstream controllers.
+    """All settings of the simulated downstream controllers.
 
     `watch_latency_seconds` pass before a controller sees a new object: until then it has no status.
     """
@@ -221,7 +221,7 @@ class DownstreamBehaviour:
     workloads: WorkloadBehaviour = WorkloadBehaviour()
 
     def choose(self, ref: ObjectRef, used: Sequence[DownstreamRule]) -> DownstreamRule | None:
-        """The rule for the next attempt at `ref`, of which `used` were applied to earlier ones; None for success."""
+        """Return the rule for the next attempt at `ref`, after the rules `used` by earlier attempts; None: success."""
         for rule in self.rules:
             times = rule.outcome.times
             if rule.matches(ref) and (times is None or list(used).count(rule) < times):

@@ -24,4 +24,7 @@ CONTROLLERS: Final[Mapping[str, tuple[DownstreamController, ...]]] = MappingProx
         "workloads": (*WORKLOADS, *ADDRESSES),
     }
 )
-"""Volumes come with the snapshotter: a snapshot is cut from a bound claim, and restored into one."""
+"""The controllers by name.
+
+`snapshot` includes the provisioner: a snapshot needs a bound claim, and a restore makes one.
+"""

@@ -1,4 +1,4 @@
-"""The volume provisioner: claims get a volume, also those that are made from a snapshot; deleted ones let it go."""
+"""The volume provisioner: claims get a volume, even those from a snapshot; deleted claims lose it."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -53,7 +53,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _waits_for_a_pod(view: ObjectView) -> bool:
-    """Whether the storage class binds only when a pod uses the claim; none does here."""
+    """Report whether the storage class binds claims only when a pod uses them; no pod exists here."""
     name = view.spec.get("storageClassName")
     storage_class = view.world.get(ObjectRef(STORAGE_CLASS, None, str(name)))
     return bool(get_path(storage_class, "volumeBindingMode") == "WaitForFirstConsumer")
@@ -76,7 +76,7 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
         memory = _Memory(attempt, attempt.used_up(memory.used))
     if attempt.until is None or view.now < attempt.until:
         return PassResult(memory=memory, requeue_at=attempt.until)
-    if attempt.outcome.ending is not Ending.SUCCEED:  # the claim stays Pending, only an event tells
+    if attempt.outcome.ending is not Ending.SUCCEED:  # the claim stays Pending, and only an Event reports the failure
         retry = view.at(view.behaviour.snapshot.retry_seconds)
         text = attempt.outcome.message or "failed to provision volume"
         return PassResult(memory=_Memory(None, memory.used, retry), requeue_at=retry, error=text)
@@ -120,7 +120,7 @@ def _volume(view: ObjectView, name: str, size: Any) -> dict[str, Any]:
 
 
 def _delete(view: ObjectView) -> PassStep[PassResult]:
-    """No pod uses it, so nothing holds it; its volume goes with it."""
+    """Finish a claim's deletion: no pod uses it, so its finalizer is removed, and its volume is deleted with it."""
     ref = ObjectRef(PERSISTENT_VOLUME, None, _volume_name(view))
     volume = view.world.get(ref)
     if volume is not None and get_path(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
@@ -130,7 +130,7 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Claims that wait for a snapshot, or for another storage class."""
+    """Return the claims that wait for a snapshot or for another storage class."""
     if ref.kind not in (VOLUME_SNAPSHOT, STORAGE_CLASS):
         return []
     return [
@@ -149,4 +149,4 @@ VOLUME_PROVISIONER: Final = DownstreamController(
     watches=(VOLUME_SNAPSHOT, STORAGE_CLASS, PERSISTENT_VOLUME),
     wakes=_wakes,
 )
-"""Its name is the field manager of what it writes."""
+"""The volume provisioner; its name is the field manager of its writes."""

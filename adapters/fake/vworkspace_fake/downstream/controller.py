@@ -1,8 +1,8 @@
-"""What a simulated downstream controller is: a pass over what it sees of one object.
+"""A simulated downstream controller: a pass over what it observes of one object.
 
-A pass is level-triggered: it may begin at any time and as often as one likes, and does the same until something
-changes or is due. What goes on outside the API server (pods, uploads, a volume being cut) is the controller's memory
-of the object, which the simulator keeps between passes.
+A pass is level-triggered: it may begin at any time and as often as needed, and has the same effect until something
+changes or is due. Processes outside the API server (pods, uploads, a volume being cut) are the controller's memory of
+the object, which the simulator keeps between passes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,17 +20,17 @@ from vworkspace_fake.simulation.patches import merge_diff
 
 @attrs.frozen
 class WipeMemories(Question):
-    """Forget everything remembered about an object: its data is deleted. Answered with None."""
+    """A request to forget all memories of an object, whose data is deleted. The answer is None."""
 
     ref: ObjectRef
 
 
 @attrs.frozen
 class ObjectView:
-    """What a controller sees. `live` is None for an object that is gone and of which there still is a memory.
+    """The observations of a controller. `live` is None for an object that is gone and of which a memory remains.
 
-    `world` holds every observed object of the kinds the controller watches, `memories` what is remembered
-    of others.
+    `world` has every observed object of the kinds that the controller watches, `memories` the memories of other
+    objects.
     """
 
     ref: ObjectRef
@@ -44,41 +44,41 @@ class ObjectView:
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """The object's spec; empty where it has none."""
+        """The object's spec; empty if it has none."""
         spec = get_path(self.live, "spec")
         return spec if isinstance(spec, Mapping) else {}
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """The object's status; empty where it has none."""
+        """The object's status; empty if it has none."""
         status = get_path(self.live, "status")
         return status if isinstance(status, Mapping) else {}
 
     @property
     def deleting(self) -> bool:
-        """Whether the object has a deletion timestamp."""
+        """True if the object has a deletion timestamp."""
         return bool(get_path(self.live, "metadata", "deletionTimestamp"))
 
     def at(self, seconds: float) -> datetime:
-        """The moment `seconds` from now."""
+        """Return the time in `seconds` from now."""
         return self.now + timedelta(seconds=seconds)
 
     def timestamp(self) -> str:
-        """Now, as it goes into a status."""
+        """Return the current time in the format of a status."""
         return format_time(self.now)
 
     def all_of(self, kind: Kind, namespace: str | None = None) -> Iterator[tuple[ObjectRef, Manifest]]:
-        """The observed objects of a kind, in one namespace or in all."""
+        """Yield the observed objects of a kind, in one namespace or in all."""
         for ref in sorted(ref for ref in self.world if ref.kind == kind and namespace in (None, ref.namespace)):
             yield ref, self.world[ref]
 
 
 @attrs.frozen
 class PassResult:
-    """How a pass over one object ended: what the controller remembers of it, and when it looks at the object again.
+    """The end of a pass over one object: the controller's memory, and when it looks at the object again.
 
-    A memory of None is forgotten. `interval` marks a regular interval, not work left to do. `error` is what the
-    controller would log.
+    A memory of None is forgotten. `interval` marks a regular interval, as opposed to remaining work. `error` is what
+    the controller would log.
     """
 
     memory: Any = None
@@ -88,7 +88,7 @@ class PassResult:
 
 
 NOTHING: Final = PassResult()
-"""Nothing to remember, nothing to wait for."""
+"""The result of a pass without a memory and without another look."""
 
 
 def _no_one(_ref: ObjectRef, _world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
@@ -99,9 +99,9 @@ def _no_one(_ref: ObjectRef, _world: Mapping[ObjectRef, Manifest]) -> Iterable[O
 class DownstreamController:
     """One simulated controller.
 
-    `subjects` are the kinds it reconciles, `watches` what else it has to see; `wakes` names the subjects to reconcile
-    after an object changed, beside that object itself. `restarted` is what is left of a memory when
-    the controller's process begins anew (None: nothing).
+    `subjects` are the kinds that it reconciles, `watches` further kinds that it observes; `wakes` returns the subjects
+    to reconcile after an object changed, in addition to the object itself. `restarted` returns what is left of a memory
+    after a restart of the controller's process (None: nothing).
     """
 
     name: str
@@ -113,7 +113,7 @@ class DownstreamController:
 
 
 def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "") -> PassStep[None]:
-    """Patch the live object so that it becomes `after`; nothing is sent where they are the same."""
+    """Patch the live object so that it becomes `after`; send nothing if they are equal."""
     before = view.live or {}
     body = {key: after[key] for key in after if after[key] != before.get(key)}
     patch: dict[str, Any] = {}
@@ -126,7 +126,7 @@ def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "")
 
 
 def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> PassStep[None]:
-    """Take these finalizers off the object; nothing is sent where it has none of them."""
+    """Remove these finalizers from the object; send nothing if it has none of them."""
     present = metadata(live or {}).get("finalizers") or ()
     left = [name for name in present if name not in gone]
     if len(left) < len(present):
@@ -134,12 +134,12 @@ def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> Pas
 
 
 def earliest(*moments: datetime | None) -> datetime | None:
-    """The first of these moments; None where there is none."""
+    """Return the first of these times; None if there is none."""
     return min((moment for moment in moments if moment is not None), default=None)
 
 
 def moment_of(text: Any) -> datetime | None:
-    """A time out of a status; None for what is none."""
+    """Return a time from a status; None if it is not a valid time."""
     if not isinstance(text, str):
         return None
     try:
@@ -151,7 +151,7 @@ def moment_of(text: Any) -> datetime | None:
 def with_condition(
     conditions: Sequence[Mapping[str, Any]], new: Mapping[str, Any], now: datetime, **extra: Any
 ) -> list[dict[str, Any]]:
-    """`conditions` with `new` in the place of the one of its type; the transition time moves with the status only."""
+    """Return `conditions` with `new` in place of its type's; the transition time changes only with the status."""
     old = next((item for item in conditions if item.get("type") == new["type"]), None)
     moved = old is None or old.get("status") != new["status"]
     changed = format_time(now) if moved else (old or {}).get("lastTransitionTime")
@@ -166,5 +166,5 @@ def _kept(old: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def uid_of(manifest: Manifest) -> str:
-    """The uid of an object; empty where it has none."""
+    """Return the uid of an object; empty if it has none."""
     return str(metadata(manifest).get("uid", ""))

@@ -35,7 +35,7 @@ _AGE: Final = ("Age", "date", ".metadata.creationTimestamp")
 
 
 def argo_crds() -> tuple[dict[str, Any], ...]:
-    """Workflow and WorkflowTemplate; no status subresource for either."""
+    """Return the CRDs of Workflow and WorkflowTemplate, neither with a status subresource."""
     columns = (
         ("Status", "string", ".status.phase"),
         ("Age", "date", ".status.startedAt"),
@@ -58,7 +58,7 @@ _SCHEDULE: Final = string(
 
 
 def volsync_crds() -> tuple[dict[str, Any], ...]:
-    """ReplicationSource and ReplicationDestination, with the restic mover."""
+    """Return the CRDs of ReplicationSource and ReplicationDestination, with the restic mover."""
     source = {"sourcePVC": STRING, "restic": _restic_source()}
     image = record(
         {"apiGroup": STRING, "kind": STRING, "name": STRING}, ("kind", "name"), **{"x-kubernetes-map-type": "atomic"}
@@ -129,7 +129,7 @@ def _restic_destination() -> JsonSchema:
 
 
 def snapshot_crds() -> tuple[dict[str, Any], ...]:
-    """VolumeSnapshot, VolumeSnapshotContent and VolumeSnapshotClass."""
+    """Return the CRDs of VolumeSnapshot, VolumeSnapshotContent and VolumeSnapshotClass."""
     return (_snapshot(), _content(), _class())
 
 
@@ -143,7 +143,7 @@ def _once(name: str) -> JsonSchema:
 
 
 def _either(field: str, other: str, first: str) -> list[dict[str, Any]]:
-    """Exactly one of two fields, and whichever it is stays."""
+    """Return rules that require exactly one of two fields, and forbid to unset it."""
     rules = [
         _rule(f"{name} is required once set", f"!has(oldSelf.{name}) || has(self.{name})") for name in (field, other)
     ]

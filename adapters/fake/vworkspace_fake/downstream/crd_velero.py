@@ -1,4 +1,4 @@
-"""CRDs of Velero's kinds. None has a status subresource: what writes a status writes the object."""
+"""CRDs of Velero's kinds. As in Velero's own, none has a status subresource: status writes change the object."""
 
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ _HOOK_STATUS: Final = nullable(record({"hooksAttempted": INTEGER, "hooksFailed":
 
 
 def velero_crds() -> tuple[dict[str, Any], ...]:
-    """Backup, Restore, DeleteBackupRequest, BackupStorageLocation."""
+    """Return the CRDs of Backup, Restore, DeleteBackupRequest and BackupStorageLocation."""
     return (
         definition(VELERO_BACKUP, object_schema(spec=_backup_spec(), status=_backup_status())),
         definition(VELERO_RESTORE, object_schema(spec=_restore_spec(), status=_restore_status())),
@@ -50,7 +50,7 @@ def velero_crds() -> tuple[dict[str, Any], ...]:
 
 
 def _selection(**hooks: JsonSchema) -> dict[str, JsonSchema]:
-    """What backups and restores choose by."""
+    """Return the fields by which backups and restores select objects."""
     return {
         "excludedNamespaces": _LIST,
         "excludedResources": _LIST,

@@ -1,4 +1,4 @@
-"""The Workflow's schema: the fields that workflows here are made of, and those that Argo writes."""
+"""The schema of Workflow: the fields that workflows use here, and those that Argo writes."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ _PARAMETER: Final = record(
 _ARGUMENTS: Final = record({"parameters": items(_PARAMETER)})
 _INPUTS: Final = record({"parameters": {**items(_PARAMETER), "maxItems": 500}})
 _LEAVES: Final = ("container", "script", "steps", "suspend")
-"""The types of template that can be used here."""
+"""The supported types of templates."""
 _IDENTIFIER: Final = string(pattern="^[a-zA-Z0-9][-a-zA-Z0-9]*$", maxLength=128)
 _WORDS: Final[JsonSchema] = {**STRINGS, "x-kubernetes-list-type": "atomic"}
 _ONE_TYPE: Final = " + ".join(f"(has(t.{leaf}) ? 1 : 0)" for leaf in _LEAVES)
@@ -43,7 +43,7 @@ _TEMPLATE_RULES: Final = [
 
 
 def workflow_spec() -> JsonSchema:
-    """Schema of a Workflow's or a WorkflowTemplate's `spec`."""
+    """Return the schema of a Workflow's or a WorkflowTemplate's `spec`."""
     templates = {**items(_template()), "maxItems": 200, "x-kubernetes-validations": _TEMPLATE_RULES}
     ttl = ("secondsAfterCompletion", "secondsAfterFailure", "secondsAfterSuccess")
     strategies = ("", "OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess")
@@ -87,7 +87,7 @@ def _template() -> JsonSchema:
 
 
 def workflow_status() -> JsonSchema:
-    """Schema of a Workflow's `status`. Phases are open texts there, as in Argo's own."""
+    """Return the schema of a Workflow's `status`. Phases are free texts, as in Argo's own."""
     outputs = record({"exitCode": STRING, "parameters": items(_PARAMETER), "result": STRING})
     seconds = {"type": "object", "additionalProperties": COUNT}
     condition = record({"message": STRING, "status": STRING, "type": STRING})

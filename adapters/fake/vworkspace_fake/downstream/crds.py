@@ -1,9 +1,8 @@
-"""CRDs of the downstream kinds for a cluster that has none: structural schemas of our own, faithful where they speak.
+"""CRDs of the downstream kinds for a cluster without them: our own structural schemas, faithful in what they declare.
 
-They hold the fields that the operator writes, that people set by hand beside it, and that the simulated
-controllers write into statuses. Names, types, enums, defaults, patterns and rules are those of the projects;
-fields that nobody here uses are left out, so a server with these CRDs prunes or refuses what the real ones
-would accept, and never the other way round.
+They declare the fields that the operator writes, those that users set by hand, and those that the simulated controllers
+write into statuses. Names, types, enums, defaults, patterns and rules are those of the projects; unused fields are left
+out, so that a server with these CRDs may prune or refuse what the real ones accept, and never the other way round.
 """
 
 from collections.abc import Iterable
@@ -23,5 +22,5 @@ _BY_NAME: Final = {
 
 
 def downstream_crds(names: Iterable[str] | None = None) -> tuple[dict[str, Any], ...]:
-    """Fresh CustomResourceDefinitions for these controllers (of `CONTROLLERS`), for all unless told."""
+    """Return new CustomResourceDefinitions for these controllers (of `CONTROLLERS`), by default for all."""
     return tuple(definition for name in (_BY_NAME if names is None else names) for definition in _BY_NAME[name]())

@@ -1,4 +1,4 @@
-"""When a cron schedule is due next, in UTC: five fields, or one of the `@` names."""
+"""The next due time of a cron schedule, in UTC: five fields, or one of the `@` names."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -16,7 +16,7 @@ _FARTHEST_DAYS: Final = 366 * 8
 
 
 def next_run(schedule: str, after: datetime) -> datetime:
-    """The first moment after `after` that `schedule` names. Raises ValueError where there is none."""
+    """Return the first time after `after` at which `schedule` is due. Raises ValueError if there is none."""
     fields = _NAMES.get(schedule, schedule).split()
     if len(fields) != len(_RANGES):
         raise ValueError(f"not a schedule of five fields: {schedule!r}")
@@ -40,7 +40,10 @@ def next_run(schedule: str, after: datetime) -> datetime:
 
 
 def _values(field: str, low: int, high: int) -> set[int]:
-    """The numbers that one field names. Raises ValueError for anything but `*`, numbers, ranges, lists and steps."""
+    """Return the numbers in one field.
+
+    Raises ValueError for all syntax except `*`, numbers, ranges, lists and steps.
+    """
     numbers: set[int] = set()
     for part in field.split(","):
         span, _, step = part.partition("/")

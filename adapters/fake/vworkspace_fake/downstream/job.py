@@ -1,8 +1,8 @@
-"""The Job controller: pods that run, fail and are replaced, and the conditions that tell of them (facts 7.3).
+"""The Job controller: pods that run, fail and are replaced, and the conditions that report them (batch/v1 types).
 
-Pods are not objects here, only counts in the status and the controller's memory of them, except those that cannot
-start: what is in their way is said nowhere else (job_pods). A pod that ended is first listed in
-`uncountedTerminatedPods` and counted by the next write, as recorded of the real controller.
+Pods are counts in the status and the controller's memory. Only pods that cannot start are objects, because the reason
+is reported nowhere else (`job_pods`). A pod that ended is first listed in `uncountedTerminatedPods` and counted by the
+next write, as recorded from the real controller.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,8 +38,10 @@ _FINAL: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 
 @attrs.frozen
 class _Memory:
-    """The pods of one Job, and how many there were. `retry_at` is when a failed one may be replaced, `gone_at` when the
-    last ones have ended."""
+    """The pods of one Job, and the number of pods begun so far.
+
+    A failed pod may be replaced at `retry_at`; the last pods have ended at `gone_at`.
+    """
 
     pods: tuple[JobPod, ...] = ()
     begun: int = 0
@@ -51,7 +53,7 @@ class _Memory:
 
 @attrs.frozen
 class _Verdict:
-    """How the Job is going to end: the interim condition and its reason."""
+    """The coming end of the Job: the interim condition and its reason."""
 
     type: str
     reason: str
@@ -72,7 +74,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
-    """The first condition of one of these types that is True."""
+    """Return the first condition of one of these types that is True."""
     for item in get_path(job, "status", "conditions") or ():
         if item.get("type") in types and item.get("status") == "True":
             return dict(item)
@@ -80,7 +82,7 @@ def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
 
 
 def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
-    """A finished Job only waits for its removal, from the moment it finished."""
+    """Delete a finished Job when its TTL has passed; until then only wait."""
     ttl, since = view.spec.get("ttlSecondsAfterFinished"), moment_of(end.get("lastTransitionTime"))
     if ttl is None or since is None:
         return NOTHING
@@ -92,7 +94,10 @@ def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
 
 
 def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> PassStep[PassResult]:
-    """The final condition repeats the interim one once no pod is left; pods that were stopped are counted before it."""
+    """Write the final condition, which repeats the interim one, once no pod is left.
+
+    Stopped pods are counted as failed by a write before it.
+    """
     if memory.gone_at is not None and view.now < memory.gone_at:
         return PassResult(memory=memory, requeue_at=memory.gone_at)
     status = {**view.status, "ready": 0, "terminating": 0}
@@ -111,7 +116,7 @@ def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> Pa
 
 
 def _suspend(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
-    """Pods are taken away, the clock of `activeDeadlineSeconds` too."""
+    """Remove the pods and the start time, from which `activeDeadlineSeconds` counts."""
     status = {**view.status, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
     status.pop("startTime", None)
     status.pop("active", None)
@@ -152,7 +157,7 @@ def _run(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
-    """Say of a Job that was suspended that it goes on."""
+    """Report that a suspended Job continues: by its condition, and by an Event."""
     if any(item.get("type") == "Suspended" for item in status.get("conditions") or ()):
         _mark(view, status, "Suspended", "False", "JobResumed", "Job resumed")
     if _condition(view.live or {}, "Suspended") is not None:
@@ -160,7 +165,7 @@ def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
 
 
 def _write(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict | None) -> PassStep[None]:
-    """Write the status; pods that ended are counted by a write of their own, or by that of the final condition."""
+    """Write the status. Ended pods are counted by a write of their own, or by that of the final condition."""
     _count(view, memory, status)
     view = yield from _written(view, status)
     if verdict is None and any(status["uncountedTerminatedPods"].values()):
@@ -171,7 +176,7 @@ def _write(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _
 
 
 def _written(view: ObjectView, status: Mapping[str, Any]) -> PassStep[ObjectView]:
-    """Write the status; return what is seen afterwards."""
+    """Write the status; return the view with it."""
     yield from change(view, {"status": status}, subresource="status")
     return attrs.evolve(view, live={**(view.live or {}), "status": dict(status)})
 
@@ -203,7 +208,7 @@ def _list_ended(status: dict[str, Any], end: str, pod: JobPod) -> None:
 
 
 def _number(status: Mapping[str, Any], end: str) -> int:
-    """Return how many pods have ended like that, counted or not."""
+    """Return the number of pods that ended as `end` says (`succeeded` or `failed`), counted or not."""
     listed = get_path(status, "uncountedTerminatedPods", end) or ()
     return int(status.get(end, 0)) + len(listed)
 
@@ -220,7 +225,7 @@ def _using(memory: _Memory, pod: JobPod) -> _Memory:
 
 
 def _failed_by_policy(view: ObjectView, pod: JobPod) -> _Verdict | None:
-    """`podFailurePolicy`: an exit code that ends the Job whatever its backoff limit is."""
+    """Apply `podFailurePolicy`: an exit code may end the Job regardless of its backoff limit."""
     code = pod.attempt.outcome.exit_code
     for index, rule in enumerate(get_path(view.spec, "podFailurePolicy", "rules") or ()):
         codes = rule.get("onExitCodes") or {}
@@ -261,7 +266,7 @@ def _is_complete(view: ObjectView, status: Mapping[str, Any]) -> bool:
 
 
 def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Memory:
-    """As many pods as are missing, unless a failure was too recent."""
+    """Start as many pods as are missing, unless the last failure was too recent."""
     if memory.retry_at is not None and view.now < memory.retry_at:
         return memory
     memory = attrs.evolve(memory, refused="", retry_at=None)
@@ -280,7 +285,7 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Jobs of a namespace, when a service account comes."""
+    """Return the Jobs of a namespace when one of its service accounts changes."""
     if ref.kind != SERVICE_ACCOUNT:
         return []
     return [other for other in world if other.kind == JOB and other.namespace == ref.namespace]
@@ -292,7 +297,7 @@ def _missing(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> in
 
 
 def _stop(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict) -> _Memory:
-    """Say how it ends and end what still runs; pods that are stopped count as failed once they are gone."""
+    """Write the interim condition and end the running pods, which count as failed once they are gone."""
     status["terminating"] = len(memory.pods)
     _mark(view, status, verdict.type, "True", verdict.reason, verdict.message)
     return attrs.evolve(memory, pods=(), gone_at=view.at(view.behaviour.job.terminating_seconds))
@@ -322,4 +327,4 @@ def _next(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> datet
 JOB_CONTROLLER: Final = DownstreamController(
     "kube-controller-manager", (JOB,), _reconcile, watches=(SERVICE_ACCOUNT, POD), wakes=_wakes
 )
-"""Its name is the field manager of what it writes."""
+"""The Job controller; its name is the field manager of its writes."""

@@ -1,4 +1,4 @@
-"""Pods of a simulated Job: names and Events of all, objects of those that cannot start."""
+"""The pods of a simulated Job: a name and Events for each, an object only for one that cannot start."""
 
 import uuid
 from typing import Any, Final
@@ -17,14 +17,14 @@ _UNSCHEDULABLE: Final = "Unschedulable"
 
 @attrs.frozen
 class JobPod:
-    """One pod: its name, and the attempt at the Job that it is."""
+    """A pod: its name, and its attempt at the Job."""
 
     name: str
     attempt: Attempt
 
     @property
     def uid(self) -> str:
-        """Return its uid, the same for the same name."""
+        """The uid, the same for the same name."""
         return str(uuid.uuid5(uuid.NAMESPACE_OID, self.name))
 
 
@@ -41,7 +41,7 @@ def job_event(view: ObjectView, type_: str, reason: str, message: str) -> PostEv
 
 
 def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
-    """Create a pod; only one that cannot start is an object."""
+    """Create a pod: an object if it cannot start, and an Event in any case."""
     if pod.attempt.outcome.waiting:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": view.ref.name, "uid": view.uid, "controller": True}
         labels = {"batch.kubernetes.io/controller-uid": view.uid, "batch.kubernetes.io/job-name": view.ref.name[:63]}
@@ -52,7 +52,7 @@ def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
 
 
 def kept_waiting(view: ObjectView, pod: JobPod) -> PassStep[None]:
-    """Say in a pod why it does not start: no node takes it, the image is not there, a Secret is missing."""
+    """Write into a pod's status why it does not start: no node fits, the image or a Secret is missing."""
     if pod.attempt.outcome.waiting:
         body = {"status": {"phase": "Pending", **_waiting(pod)}}
         yield SimulatedPatch(ObjectRef(POD, view.ref.namespace, pod.name), "", body, "status")
@@ -67,7 +67,7 @@ def _waiting(pod: JobPod) -> dict[str, Any]:
 
 
 def deleted(view: ObjectView, pods: tuple[JobPod, ...]) -> PassStep[None]:
-    """Delete pods that are not to run any more."""
+    """Delete pods that must not run any longer."""
     for pod in pods:
         yield job_event(view, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
     for ref, manifest in view.all_of(POD, view.ref.namespace):

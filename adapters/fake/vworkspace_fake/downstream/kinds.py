@@ -1,4 +1,4 @@
-"""Kinds that only the simulated controllers and their users touch; the operator itself knows nothing of them."""
+"""Kinds that only the simulated controllers and their users need; the operator does not use them."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""How a rollout goes on: how many pods of which template there are at a moment, as a function of time alone."""
+"""The progress of a rollout: the number of pods of each template, as a function of time alone."""
 
 from datetime import datetime, timedelta
 
@@ -10,7 +10,7 @@ from vworkspace_fake.downstream.behaviour import DownstreamRule, Ending
 
 @attrs.frozen
 class Pods:
-    """How many there are. `ready` are those of the newest template that are ready, `left` those of before."""
+    """Counts of pods. `ready` are ready pods of the newest template, `left` remaining pods of earlier ones."""
 
     want: int
     updated: int
@@ -19,17 +19,16 @@ class Pods:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to do."""
+        """True if the rollout is complete."""
         return self.ready == self.want and not self.left
 
 
 @attrs.frozen
 class Rollout:
-    """What is remembered of a workload: the generation that was observed, and the rollout to its template.
+    """The memory of a workload: the observed generation, and the rollout to its template.
 
-    `before` pods of another template were ready when it began. A pod at a time comes to be ready, each after
-    `seconds`; with every one that does, one of before goes. Pods of an attempt that fails or stalls are made and
-    never ready.
+    `before` pods of another template were ready when it began. One pod after the other becomes ready, each after
+    `seconds`, and replaces one of these. Pods of an attempt that fails or stalls are created and never become ready.
     """
 
     generation: int
@@ -43,11 +42,11 @@ class Rollout:
 
     @property
     def works(self) -> bool:
-        """Whether its pods come to be ready."""
+        """True if its pods become ready."""
         return self.attempt.outcome.ending is Ending.SUCCEED
 
     def at(self, now: datetime) -> Pods:
-        """The pods at a moment."""
+        """Return the counts of pods at a time."""
         passed = (now - self.began).total_seconds()
         steps = self.want if self.seconds <= 0 else int((passed + 1e-6) / self.seconds)
         done = max(0, min(self.want, steps)) if self.works else 0
@@ -57,7 +56,7 @@ class Rollout:
         return Pods(self.want, min(self.want, done + 1), done, left)
 
     def next_step(self, now: datetime) -> datetime | None:
-        """When the next pod is ready; None when none comes any more."""
+        """Return when the next pod becomes ready; None if no more will."""
         pods = self.at(now)
         if pods.done or not self.works:
             return None

@@ -1,4 +1,4 @@
-"""Short forms for the CRDs of the downstream kinds, beside those that Flux's have."""
+"""Short forms for the CRDs of the downstream kinds, in addition to those for Flux's."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -30,11 +30,11 @@ LABEL_SELECTOR: Final = record(
 
 
 def nullable(schema: JsonSchema) -> JsonSchema:
-    """The same, or null."""
+    """Return the schema with null allowed."""
     return {**schema, "nullable": True}
 
 
 def object_schema(required: Sequence[str] = (), **parts: JsonSchema) -> JsonSchema:
-    """Schema of a whole object: type, metadata, and the given parts."""
+    """Return the schema of a whole object: type, metadata, and the given parts."""
     fixed: dict[str, JsonSchema] = {"apiVersion": string(), "kind": string(), "metadata": {"type": "object"}}
     return record({**fixed, **parts}, required)

@@ -1,4 +1,4 @@
-"""The simulated downstream controllers as a whole, on one API."""
+"""All simulated downstream controllers together, on one API."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -22,10 +22,10 @@ from vworkspace_fake.simulation.simulator import ControllerPass, Simulator
 
 
 class DownstreamSimulator(Simulator):
-    """Every simulated downstream controller in one; owns what they remember of their objects.
+    """All simulated downstream controllers in one; it keeps their memories of objects.
 
-    `names` are those of `vworkspace_fake.downstream.CONTROLLERS` that take part; all of them unless told.
-    `behaviour` may be replaced at any time. `crash()` restarts every controller in the middle of its work.
+    `names` are the chosen controllers of `vworkspace_fake.downstream.CONTROLLERS`, by default all. `behaviour` may be
+    replaced at any time. `crash()` restarts every controller in the middle of its work.
     """
 
     title = "the simulated downstream controllers"
@@ -49,29 +49,29 @@ class DownstreamSimulator(Simulator):
 
     @property
     def backoff(self) -> FailureBackoff:
-        """How long a pass that failed waits until it is repeated: always the same."""
+        """The delay before a failed pass is repeated, which is always the same."""
         return FailureBackoff(self._behaviour.retry_seconds, self._behaviour.retry_seconds)
 
     @property
     def watch_latency_seconds(self) -> float:
-        """How long a new object is there before any controller sees it."""
+        """The seconds for which a new object exists before any controller sees it."""
         return self._behaviour.watch_latency_seconds
 
     @property
     def behaviour(self) -> DownstreamBehaviour:
-        """How the controllers behave from now on."""
+        """The behaviour of the controllers from now on."""
         return self._behaviour
 
     @behaviour.setter
     def behaviour(self, behaviour: DownstreamBehaviour) -> None:
-        """What stalls by a rule that is gone goes on at the next tick."""
+        """Set the behaviour; attempts that a removed rule stalled continue at the next tick."""
         self._behaviour = behaviour
         if self._now is not None:
             self._trigger(tuple(self._memories), self._now)
         self._wake()
 
     def crash(self) -> None:
-        """Restart every controller: what lived in its process only is gone, pods and stored data stay."""
+        """Restart every controller: the memory of its process is lost, pods and stored data remain."""
         super().crash()
         for ref, memories in list(self._memories.items()):
             restarted = self._by_kind[ref.kind].restarted
@@ -89,7 +89,7 @@ class DownstreamSimulator(Simulator):
         return ControllerPass(self._by_kind[ref.kind].name, self._reconcile(ref, now))
 
     def _reconcile(self, ref: ObjectRef, now: datetime) -> PassStep[ControllerResult]:
-        """A pass over the live object, and one over each that bore its name before and is remembered."""
+        """Run a pass over the live object, and over each remembered earlier object of its name."""
         live = yield from get_object(ref)
         uid = "" if live is None else uid_of(live)
         results: list[PassResult] = []
@@ -100,7 +100,7 @@ class DownstreamSimulator(Simulator):
         return _joined(results, now)
 
     def _pass(self, ref: ObjectRef, uid: str, live: Manifest | None, now: datetime) -> PassStep[PassResult]:
-        """Let the controller reconcile one object, and remember what it wants to."""
+        """Run the controller's pass over one object, and store the memory that it returns."""
         memory = self._memories.get(ref, {}).get(uid)
         view = ObjectView(ref, uid, live, memory, now, self._behaviour, self._objects, self._memories)
         result = yield from self._by_kind[ref.kind].reconcile(view)
@@ -123,7 +123,7 @@ class DownstreamSimulator(Simulator):
 
 
 def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
-    """What all the passes over objects of one name come to: work goes before regular intervals."""
+    """Combine the results of all passes over objects of one name: work precedes regular intervals."""
     work = earliest(*(result.requeue_at for result in results if not result.interval))
     due = work or earliest(*(result.requeue_at for result in results if result.interval))
     error = next((result.error for result in reversed(results) if result.error), "")

@@ -1,6 +1,7 @@
-"""The CSI snapshotter (facts 7.4): contents, bindings in both directions, errors that pass.
+"""The CSI snapshotter: contents, bindings in both directions, transient errors.
 
-Neither kind has conditions or a phase. `error` stands in the status until a later try succeeds, and no longer.
+As in external-snapshotter's `volumesnapshot/v1/types.go`, neither kind has conditions or a phase. `error` is in the
+status only until a later attempt succeeds.
 """
 
 from collections.abc import Mapping
@@ -45,7 +46,10 @@ _DEFAULT_CLASS: Final = "snapshot.storage.kubernetes.io/is-default-class"
 
 @attrs.frozen
 class _Memory:
-    """The cut of one snapshot. `retry_at` is when a failed one is tried again; `failures` lengthen that."""
+    """The cutting of one snapshot.
+
+    A failed one is retried at `retry_at`; each of the `failures` lengthens the delay.
+    """
 
     attempt: Attempt | None = None
     used: tuple[DownstreamRule, ...] = ()
@@ -55,7 +59,7 @@ class _Memory:
 
 @attrs.frozen
 class _Trouble:
-    """Why there is no snapshot yet."""
+    """The reason why there is no snapshot yet."""
 
     message: str
 
@@ -77,7 +81,10 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: bool = True) -> PassStep[PassResult]:
-    """An error that the next try may well take away. Without a class nothing is said of being ready."""
+    """Write an error that the next attempt may clear, and schedule that attempt.
+
+    `readyToUse` is left out without `is_ready_told`, as by the real controller when there is no class.
+    """
     backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
     retry = view.at(backoff.delay(memory.failures + 1))
     repeat = get_path(view.status, "error", "message") == message
@@ -116,7 +123,7 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _class(view: ObjectView) -> Manifest | _Trouble:
-    """The class that is named, or the default one."""
+    """Return the named class, or the default one."""
     settings, wanted = view.behaviour.snapshot, view.spec.get("volumeSnapshotClassName")
     classes = {ref.name: item for ref, item in view.all_of(VOLUME_SNAPSHOT_CLASS)}
     if wanted is None:
@@ -137,7 +144,7 @@ def _class(view: ObjectView) -> Manifest | _Trouble:
 
 
 def _claim(view: ObjectView) -> Manifest | _Trouble | None:
-    """The claim to cut: it has to be there, and bound. None where that is not asked for."""
+    """Return the claim to cut, which has to exist and be bound. None if references are not checked."""
     name = str(get_path(view.spec, "source", "persistentVolumeClaimName"))
     claim = view.world.get(ObjectRef(PERSISTENT_VOLUME_CLAIM, view.ref.namespace, name))
     if not view.behaviour.snapshot.checks_references:
@@ -153,9 +160,9 @@ def _claim(view: ObjectView) -> Manifest | _Trouble | None:
 
 
 def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
-    """Finalizers, the content, and the status that names it: bound, and not ready."""
+    """Write the finalizers, the content, and a status that names it: bound and not ready."""
     name = str(metadata(class_)["name"])
-    # A class by default is written into the spec.
+    # The default class is written into the spec.
     spec = {**view.spec, "volumeSnapshotClassName": name}
     status = {**view.status, "boundVolumeSnapshotContentName": content_name(view), "readyToUse": False}
     yield from change(view, {"spec": spec})
@@ -173,7 +180,7 @@ def _with_finalizers(view: ObjectView, *wanted: str) -> dict[str, Any]:
 
 
 def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
-    """Success: the error of any earlier try is gone."""
+    """Write success, without the error of earlier attempts."""
     status = {key: value for key, value in view.status.items() if key != "error"}
     status |= {"boundVolumeSnapshotContentName": content, "creationTime": view.timestamp()}
     status |= {"readyToUse": True, "restoreSize": size}
@@ -181,7 +188,7 @@ def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
 
 
 def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[PassResult]:
-    """A content that was made by hand has to point back at this snapshot."""
+    """Bind a content that was made by hand, which has to refer to this snapshot."""
     ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name)
     content = view.world.get(ref)
     if content is None:
@@ -200,7 +207,7 @@ def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[Pas
 
 
 def _delete(view: ObjectView) -> PassStep[PassResult]:
-    """`deletionPolicy` decides whether the data goes too; the snapshot itself goes either way."""
+    """Finish a deletion. `deletionPolicy` decides whether the data is deleted, too."""
     name = view.status.get("boundVolumeSnapshotContentName")
     content = view.world.get(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name)))
     if content is not None and get_path(content, "spec", "deletionPolicy") == "Delete":
@@ -212,7 +219,7 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Snapshots that are not ready, when something they may wait for has changed."""
+    """Return the snapshots that are not ready, after a change of an object that they may wait for."""
     if ref.kind not in (PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT):
         return []
     return [
@@ -231,4 +238,4 @@ SNAPSHOT_CONTROLLER: Final = DownstreamController(
     watches=(PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT),
     wakes=_wakes,
 )
-"""Its name is the field manager of what it writes."""
+"""The snapshot controller; its name is the field manager of its writes."""

@@ -1,4 +1,4 @@
-"""What a snapshot holds: its content, which the CSI driver cuts and reports on."""
+"""The content of a snapshot, which the CSI driver cuts and reports."""
 
 from typing import Any, Final
 
@@ -12,12 +12,12 @@ _GIB: Final = 1024**3
 
 
 def content_name(view: ObjectView) -> str:
-    """The name of the content that is made for a snapshot."""
+    """Return the name of the content that is created for a snapshot."""
     return f"snapcontent-{view.uid}"
 
 
 def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
-    """The content of a snapshot, bound to it."""
+    """Return the content of a snapshot, bound to it."""
     reference = {
         "apiVersion": VOLUME_SNAPSHOT.api_version,
         "kind": VOLUME_SNAPSHOT.kind,
@@ -41,7 +41,7 @@ def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
 
 
 def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
-    """What the driver's side reports on the content, where that kind is served."""
+    """Write the status that the CSI driver's side reports on the content, if the kind is served."""
     status = {
         "error": None,
         "creationTime": round(view.now.timestamp()) * 10**9,
@@ -49,19 +49,19 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
         "restoreSize": _bytes(size_of(claim, view)),
         "snapshotHandle": f"snap-{view.uid}",
     }
-    # Its name holds the snapshot's uid: it can be no other.
+    # No uid is needed, as the content's name contains the snapshot's uid.
     ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view))
     yield SimulatedPatch(ref, "", {"status": status}, "status")
 
 
 def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
-    """Report on the content that the driver could not cut."""
+    """Write the driver's failure to cut the snapshot into the content's status."""
     status = {"readyToUse": False, "error": {"message": message, "time": view.timestamp()}}
     yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"status": status}, "status")
 
 
 def size_of(claim: Manifest | None, view: ObjectView) -> str:
-    """How large the claim is, which is how large a restored one has to be."""
+    """Return the size of the claim, which a restored claim must have at least."""
     size = get_path(claim, "status", "capacity", "storage") or get_path(
         claim, "spec", "resources", "requests", "storage"
     )
@@ -69,7 +69,7 @@ def size_of(claim: Manifest | None, view: ObjectView) -> str:
 
 
 def _bytes(quantity: str) -> int:
-    """A size in bytes; only the binary suffixes that sizes of volumes have."""
+    """Return a size in bytes; only the binary suffixes of volume sizes are supported."""
     for suffix, factor in (("Ki", 1024), ("Mi", 1024**2), ("Gi", _GIB), ("Ti", 1024**4)):
         if quantity.endswith(suffix):
             return int(float(quantity.removesuffix(suffix)) * factor)

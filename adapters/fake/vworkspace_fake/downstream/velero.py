@@ -39,7 +39,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _reconcile_request(view: ObjectView) -> PassStep[PassResult]:
-    """The only way to delete a backup's data. A backup in progress is not stopped for it."""
+    """Handle a request to delete a backup, the only way to delete its data. A backup in progress is not stopped."""
     name = str(view.spec.get("backupName", ""))
     ref = ObjectRef(VELERO_BACKUP, view.ref.namespace, name)
     backup, phase = view.world.get(ref), view.status.get("phase", "")
@@ -65,7 +65,7 @@ def _processed(view: ObjectView, error: str) -> PassStep[PassResult]:
 
 
 def _reconcile_location(view: ObjectView) -> PassStep[PassResult]:
-    """Validated once a minute; each time is written down."""
+    """Validate a storage location once a minute, and write each result."""
     last = moment_of(view.status.get("lastValidationTime"))
     rule = view.behaviour.choose(view.ref, ())
     broken = rule is not None and rule.outcome.ending is not Ending.SUCCEED
@@ -82,7 +82,7 @@ def _reconcile_location(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Backups that stand in the queue, and requests to delete one."""
+    """Return the backups in the queue, and the requests to delete the backup."""
     if ref.kind != VELERO_BACKUP:
         return []
     queued = ("Queued", "ReadyToStart", "New", "", None)
@@ -105,4 +105,4 @@ VELERO: Final = DownstreamController(
     wakes=_wakes,
     restarted=restarted,
 )
-"""Its name is the field manager of what it writes."""
+"""Velero; its name is the field manager of its writes."""

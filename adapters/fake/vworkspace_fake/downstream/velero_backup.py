@@ -1,4 +1,4 @@
-"""Velero's backups: queue, validation and the run."""
+"""Velero's backups: the queue, the validation and the run."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -34,14 +34,14 @@ _RESTARTED: Final = 'found a backup with status "InProgress" during the server s
 
 @attrs.frozen
 class _Waiting:
-    """A place in the queue. One that is `ready` takes a place among those in progress already."""
+    """A place in the queue. A `ready` backup already counts as one in progress."""
 
     ticket: int
     ready: bool = False
 
 
 def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
-    """A pass over a Backup. One outside Velero's own namespace is ignored."""
+    """Reconcile a Backup, unless it is outside Velero's own namespace."""
     if view.ref.namespace != view.behaviour.velero.namespace:
         return NOTHING
     if isinstance(view.memory, Stored):
@@ -61,7 +61,7 @@ def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _forsaken(view: ObjectView) -> PassStep[PassResult]:
-    """In progress, and nobody is at it: the server began anew meanwhile."""
+    """Fail a backup in progress without a run, because the server has restarted meanwhile."""
     status = {**view.status, "phase": "Failed", "failureReason": _RESTARTED, "completionTimestamp": view.timestamp()}
     yield from change(view, {"status": status})
     return NOTHING
@@ -71,7 +71,7 @@ def _before(view: ObjectView, phase: str) -> PassStep[PassResult]:
     try:
         parse_duration(str(view.spec.get("ttl", "1s")))
     except ValueError as error:
-        # The API server takes any text; Velero cannot read the object at all, and never writes to it.
+        # The API server accepts any text, but Velero cannot decode the object, and never writes to it.
         return PassResult(error=f"cannot decode Backup {view.ref.namespace}/{view.ref.name}: spec.ttl: {error}")
     if not view.behaviour.velero.queues or phase == "ReadyToStart":
         return (yield from _begin(view))
@@ -97,7 +97,7 @@ def _tickets(view: ObjectView) -> list[int]:
 
 
 def _running(view: ObjectView) -> int:
-    """Backups that take a place: those in progress, and those about to be."""
+    """Count the backups that are in progress or about to be."""
     return sum(1 for memory in _others(view) if _takes_a_place(memory))
 
 
@@ -108,7 +108,7 @@ def _takes_a_place(memory: Any) -> bool:
 
 
 def _begin(view: ObjectView) -> PassStep[PassResult]:
-    """Velero writes its defaults into the spec, judges it, and begins."""
+    """Write Velero's defaults into the spec, validate it, and begin the run."""
     spec, ttl = _defaulted(view), parse_duration(str(view.spec.get("ttl") or "0s"))
     expires = view.now + timedelta(seconds=ttl or view.behaviour.velero.default_ttl_seconds)
     meta = metadata(view.live or {})
@@ -127,7 +127,7 @@ def _begin(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _captured(view: ObjectView, spec: Mapping[str, Any]) -> PassStep[tuple[tuple[Kind, Manifest], ...]]:
-    """Every object that the backup is to hold, as it is when the backup begins."""
+    """Return every object that the backup contains, as it is when the backup begins."""
     items: list[tuple[Kind, Manifest]] = []
     for kind in view.behaviour.velero.captured:
         for namespace in _namespaces(spec):
@@ -150,7 +150,7 @@ def _defaulted(view: ObjectView) -> dict[str, Any]:
 
 
 def _namespaces(spec: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """The namespaces of a backup; None stands for all of them."""
+    """Return the namespaces of a backup; None means all of them."""
     named = spec.get("includedNamespaces") or ("*",)
     return (None,) if "*" in named else tuple(named)
 

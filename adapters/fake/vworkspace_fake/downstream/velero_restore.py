@@ -1,4 +1,4 @@
-"""Velero's restores: objects made again from a backup, without status, with uids of their own."""
+"""Velero's restores: objects created again from a backup, without status and with new uids."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -39,7 +39,7 @@ _RESTARTED: Final = 'found a restore with status "InProgress" during the server 
 
 
 def reconcile_restore(view: ObjectView) -> PassStep[PassResult]:
-    """A pass over a Restore. One outside Velero's own namespace is ignored."""
+    """Reconcile a Restore, unless it is outside Velero's own namespace."""
     if view.ref.namespace != view.behaviour.velero.namespace:
         return NOTHING
     if isinstance(view.memory, VeleroRun):
@@ -107,7 +107,7 @@ def _run(view: ObjectView, run: VeleroRun) -> PassStep[PassResult]:
 
 
 def _unusable(view: ObjectView, run: VeleroRun) -> str:
-    """Only a backup that is complete, if with errors, can be read."""
+    """Return why the backup cannot be read; empty if it is complete, even with errors."""
     name = get_path(run.manifest, "spec", "backupName")
     backup = view.world.get(ObjectRef(VELERO_BACKUP, view.ref.namespace, str(name)))
     if get_path(backup, "status", "phase") in ("Completed", "PartiallyFailed"):
@@ -116,7 +116,7 @@ def _unusable(view: ObjectView, run: VeleroRun) -> str:
 
 
 def _restored(view: ObjectView, run: VeleroRun) -> PassStep[None]:
-    """Namespaces first. What exists stays as it is, or is updated where the restore says so."""
+    """Create the namespaces, then the objects. Existing objects remain, or are updated if the restore says so."""
     spec = run.manifest.get("spec") or {}
     mapping: Mapping[str, str] = spec.get("namespaceMapping") or {}
     spaces = sorted({str(metadata(item).get("namespace")) for _, item in run.items})
@@ -132,7 +132,7 @@ def _restored(view: ObjectView, run: VeleroRun) -> PassStep[None]:
 
 
 def _fresh(view: ObjectView, item: Manifest, mapping: Mapping[str, str], backup: str) -> dict[str, Any]:
-    """As a new object: nothing of the server's own, no status, no owner's uid to hold on to."""
+    """Return a new object: without the server's fields, status and owners' uids."""
     meta = {key: value for key, value in metadata(item).items() if key not in _DROPPED}
     space = str(meta["namespace"])
     marks = {"velero.io/backup-name": backup, "velero.io/restore-name": view.ref.name}

@@ -1,6 +1,7 @@
-"""A backup or a restore under way: the phases it goes through, one written after the other (facts 7.1).
+"""A backup or restore in progress: its phases, each written after the other.
 
-It goes on without its object: Velero cannot be told to stop, and what it has begun it ends.
+The phases are those of Velero's `pkg/apis/velero/v1`. It continues without its object: Velero cannot be stopped, and
+completes what it has begun.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ UNDER_WAY: Final = (
 
 @attrs.frozen
 class Flow:
-    """What tells backups from restores: names of counts, and how long the work takes."""
+    """The differences between backups and restores: names of counts, and the duration of the work."""
 
     done: str
     operations: str
@@ -36,7 +37,7 @@ class Flow:
 
 @attrs.frozen
 class VeleroRun:
-    """A run under way. `manifest` is the object as it was when the run began, `status` what it has come to."""
+    """A run in progress. `manifest` is the object as it was at the beginning, `status` the present status."""
 
     attempt: Attempt
     manifest: Manifest
@@ -48,17 +49,17 @@ class VeleroRun:
 
     @property
     def phase(self) -> str:
-        """The phase the run is in."""
+        """The current phase of the run."""
         return str(self.status["phase"])
 
     @property
     def total(self) -> int:
-        """How many items it is about."""
+        """The number of items."""
         return len(self.items) if self.attempt.outcome.items is None else self.attempt.outcome.items
 
 
 def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> VeleroRun:
-    """A run that begins now; `status` is what it writes first, `manifest` the object with Velero's defaults."""
+    """Begin a run; `status` is what it writes first, `manifest` the object with Velero's defaults."""
     attempt = begin(view, (), flow.seconds)
     used = attempt.used_up(())
     begun = {**status, "phase": "InProgress", "startTimestamp": view.timestamp()}
@@ -72,17 +73,17 @@ def _half(view: ObjectView, attempt: Attempt) -> datetime | None:
 
 
 def has_ended(run: VeleroRun) -> bool:
-    """Whether the run is in its last phase."""
+    """Report whether the run is in its last phase."""
     return run.phase in FINAL_PHASES
 
 
 def restarted(memory: Any) -> Any:
-    """A run that is in progress dies with the process; one that only waits or finalizes is taken up again."""
+    """Return the memory after a restart: a run in progress is lost, one that waits or finalizes continues."""
     return None if isinstance(memory, VeleroRun) and memory.phase == "InProgress" else memory
 
 
 def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
-    """The run, a phase further where it is time for that."""
+    """Return the run, in its next phase if that is due."""
     if released(view, run.attempt):
         attempt = begin(view, run.used, flow.seconds)
         used = attempt.used_up(run.used)
@@ -95,18 +96,18 @@ def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 
 
 def under_way(run: VeleroRun) -> PassResult:
-    """The run is remembered, and looked at again when its next phase is due."""
+    """Return a result that remembers the run and looks at it again when its next phase is due."""
     return PassResult(memory=run, requeue_at=earliest(run.until, run.half))
 
 
 def write_status(view: ObjectView, run: VeleroRun) -> PassStep[None]:
-    """There is no status subresource: the status is written with the object, and moves its generation."""
+    """Write the status with the object: without a status subresource, this increments the generation."""
     if view.live is not None:
         yield from change(view, {"status": dict(run.status)})
 
 
 def _progress(flow: Flow, run: VeleroRun, done: int) -> dict[str, int]:
-    # Velero leaves out what is zero.
+    # Velero omits zeros.
     return {name: number for name, number in ((flow.done, done), ("totalItems", run.total)) if number}
 
 

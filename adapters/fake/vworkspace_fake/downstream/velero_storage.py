@@ -1,6 +1,6 @@
-"""What lies in Velero's object storage, and for how long.
+"""The content of Velero's object storage, and its expiration.
 
-Deleting a Backup object deletes no data: the storage sync makes the object again, under another uid.
+Deleting a Backup object deletes no data: the storage sync creates the object again, with another uid.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from vworkspace_fake.simulation.effects import PassStep, SimulatedCreate, Simula
 
 @attrs.frozen
 class Stored:
-    """A backup in the object storage. `sync_at` is when its missing object is noticed."""
+    """A backup in the object storage. The sync at `sync_at` notices that its object is missing."""
 
     manifest: Manifest
     items: tuple[tuple[Kind, Manifest], ...] = ()
@@ -25,7 +25,7 @@ class Stored:
 
 
 def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
-    """Whether an object belongs into a backup or restore with that spec, by its namespace and its resource."""
+    """Report whether a backup or restore with that spec selects an object, by its namespace and its resource."""
     names = {kind.plural, f"{kind.plural}.{kind.group}" if kind.group else kind.plural}
     included, excluded = spec.get("includedResources") or ("*",), spec.get("excludedResources") or ()
     namespace = metadata(item).get("namespace")
@@ -39,7 +39,7 @@ def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
 
 
 def at_its_end(view: ObjectView) -> PassStep[PassResult]:
-    """At the end of its time the object goes, and the data with it."""
+    """Delete the object and its data when the backup expires."""
     expires = moment_of(view.status.get("expiration"))
     if expires is None or view.status.get("phase") == "FailedValidation":
         return NOTHING
@@ -51,7 +51,7 @@ def at_its_end(view: ObjectView) -> PassStep[PassResult]:
 
 
 def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
-    """In the object storage: an object that is missing is made again at the next sync."""
+    """Keep a stored backup: a missing object is created again at the next sync."""
     if view.live is not None:
         result = yield from at_its_end(view)
         return attrs.evolve(result, memory=attrs.evolve(stored, sync_at=None))
@@ -74,7 +74,7 @@ def _next_sync(view: ObjectView) -> datetime:
 
 
 def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
-    """The object as it lies in the storage, its status included: there is no subresource that would drop it."""
+    """Return the stored object, including its status, which is kept as there is no status subresource."""
     meta = metadata(stored.manifest)
     marks = {key: meta[key] for key in ("labels", "annotations") if key in meta}
     manifest = VELERO_BACKUP.manifest(view.ref.name, view.ref.namespace)
@@ -87,6 +87,6 @@ def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
 
 
 def stored_data(memories: Mapping[ObjectRef, Mapping[str, Any]], backup: ObjectRef) -> Sequence[tuple[Kind, Manifest]]:
-    """What lies in the object storage under the name of a Backup."""
+    """Return the stored objects of a Backup's name."""
     records = [memory for memory in memories.get(backup, {}).values() if isinstance(memory, Stored)]
     return records[-1].items if records else ()

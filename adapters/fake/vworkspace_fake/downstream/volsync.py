@@ -1,7 +1,8 @@
-"""VolSync (facts 7.5): syncs by manual trigger, by schedule or without end, as its state machine writes them.
+"""VolSync: syncs by manual trigger, by schedule or without end, as its state machine writes them.
 
-Two of its habits mislead and are kept on purpose. The manual trigger is copied to `lastManualSync` when a sync
-ends, not when it began. A mover that fails is begun again for ever, while Synchronizing stays True.
+Two of its habits mislead and are imitated on purpose. The manual trigger is copied to `lastManualSync` when a sync
+ends, not when it begins (`statemachine/machine.go`, transitionToCleaningUp). A failing mover is started again for ever,
+while Synchronizing stays True.
 """
 
 from collections.abc import Mapping
@@ -38,12 +39,12 @@ _MOVERS: Final = ("restic", "rclone", "rsync", "rsyncTLS", "syncthing", "externa
 _SYNCHRONIZING: Final = "Synchronizing"
 _PRUNE_DAYS: Final = 7
 _SHORTEST_PAUSE: Final = 1.0
-"""Between syncs that follow one another without end, so that time can pass."""
+"""The pause between endless syncs in seconds, without which time could not pass."""
 
 
 @attrs.frozen
 class _Memory:
-    """The mover of one object. `wait` is the end of cleaning up, or when an error is looked at again."""
+    """The mover of one object. `wait` is the end of cleaning up, or the time when an error is checked again."""
 
     attempt: Attempt | None = None
     used: tuple[DownstreamRule, ...] = ()
@@ -71,7 +72,10 @@ def _reason(view: ObjectView) -> str:
 
 
 def _is_due(view: ObjectView) -> bool:
-    """Whether the trigger asks for a sync now; a manual one wins over a schedule, without any it always does."""
+    """Report whether a sync is due.
+
+    A manual trigger precedes a schedule; without any trigger a sync is always due.
+    """
     trigger = view.spec.get("trigger") or {}
     if trigger.get("manual"):
         return bool(trigger["manual"] != view.status.get("lastManualSync"))
@@ -82,7 +86,7 @@ def _is_due(view: ObjectView) -> bool:
 
 
 def _following(view: ObjectView) -> datetime | None:
-    """When the schedule asks for the next sync, counted from the last one."""
+    """Return when the schedule's next sync is due, counted from the last one."""
     last = moment_of(view.status.get("lastSyncTime"))
     return None if last is None else next_run(view.spec["trigger"]["schedule"], last)
 
@@ -126,7 +130,7 @@ def _write_status(
 
 
 def _synchronize(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
-    """In a sync, or about to begin one."""
+    """Continue a sync, or begin one."""
     status = dict(view.status)
     problem = _problem(view)
     if problem:
@@ -137,7 +141,7 @@ def _synchronize(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     if memory.wait is not None and view.now < memory.wait:
         return PassResult(memory=memory, requeue_at=memory.wait)
     status.setdefault("lastSyncStartTime", view.timestamp())
-    if view.spec.get("paused"):  # the mover's Job has no pods meanwhile
+    if view.spec.get("paused"):  # the mover's Job is suspended and has no pods meanwhile
         return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=None)))
     attempt = memory.attempt
     if attempt is None or released(view, attempt):
@@ -163,7 +167,7 @@ def _in_progress(view: ObjectView, status: dict[str, Any], memory: _Memory) -> P
 
 
 def _problem(view: ObjectView) -> str:
-    """What keeps a sync from beginning."""
+    """Return what prevents a sync; empty if nothing does."""
     mover = next((view.spec[name] for name in _MOVERS if name in view.spec), None)
     if mover is None:
         return "a replication method must be specified"
@@ -196,7 +200,7 @@ def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: A
 
 
 def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> PassStep[PassResult]:
-    """The sync is over. Whatever trigger the spec holds by now counts as done."""
+    """End a sync. The trigger that the spec has now counts as done, as in VolSync."""
     started = moment_of(status.pop("lastSyncStartTime", None)) or view.now
     status["lastSyncTime"] = view.timestamp()
     status["lastSyncDuration"] = go_duration((view.now - started).total_seconds())
@@ -228,7 +232,7 @@ def _restic(view: ObjectView) -> dict[str, Any]:
 
 
 def _image(view: ObjectView) -> dict[str, Any]:
-    """The claim that was written to, or the name of the snapshot that was made of it."""
+    """Return the claim that was written to, or the name of the snapshot of it."""
     mover = next(view.spec[name] for name in _MOVERS if name in view.spec)
     if get_path(mover, "copyMethod") == "Snapshot":
         name = f"volsync-{view.ref.name}-dst-{view.now:%Y%m%d%H%M%S}"
@@ -244,7 +248,7 @@ def _clean_up(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Whoever waits for a claim or a Secret of the namespace."""
+    """Return the objects that wait for a claim or Secret of the namespace."""
     if ref.kind not in (PERSISTENT_VOLUME_CLAIM, SECRET):
         return []
     kinds = (REPLICATION_SOURCE, REPLICATION_DESTINATION)
@@ -268,4 +272,4 @@ VOLSYNC: Final = DownstreamController(
     watches=(PERSISTENT_VOLUME_CLAIM, SECRET),
     wakes=_wakes,
 )
-"""Its name is the field manager of what it writes."""
+"""VolSync; its name is the field manager of its writes."""

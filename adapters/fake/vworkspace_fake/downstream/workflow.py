@@ -1,6 +1,7 @@
-"""Argo's workflow controller (facts 7.2): phases, nodes, suspension, deadlines, removal by `ttlStrategy`.
+"""Argo's workflow controller: phases, nodes, suspension, deadlines, removal by `ttlStrategy`.
 
-The kind has no status subresource: what is written here moves the generation.
+Phases and conditions are those of Argo's `pkg/apis/workflow/v1alpha1`. The kind has no status subresource: writes of
+the status increment the generation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ _PHASES: Final = {Ending.SUCCEED: "Succeeded", Ending.ERROR: "Error"}
 
 @attrs.frozen
 class _Memory:
-    """A workflow under way. `until` is the end of the running step; None while it stalls or is suspended."""
+    """A workflow in progress. `until` is the end of the running step; None while it is stalled or suspended."""
 
     attempt: Attempt
     steps: tuple[WorkflowStep, ...]
@@ -46,7 +47,7 @@ class _Memory:
 
 @attrs.frozen
 class _End:
-    """How a workflow ends, or a node of it. `node` is what a node says that ends with its workflow."""
+    """The end of a workflow or of one node. `node` is the message of a node that is stopped with its workflow."""
 
     phase: str
     message: str = ""
@@ -70,7 +71,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _completed(view: ObjectView) -> PassStep[PassResult]:
-    """What is completed is never looked at again, but for its removal."""
+    """Ignore a completed workflow, except for its removal by TTL."""
     ttl, ended = view.spec.get("ttlStrategy") or {}, moment_of(view.status.get("finishedAt"))
     special = "secondsAfterSuccess" if view.status.get("phase") == "Succeeded" else "secondsAfterFailure"
     seconds = ttl.get(special, ttl.get("secondsAfterCompletion"))
@@ -84,7 +85,7 @@ def _completed(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _refused(view: ObjectView) -> _End | None:
-    """What Argo finds before anything runs."""
+    """Return the failure that Argo finds before anything runs, if any."""
     template = get_path(view.spec, "workflowTemplateRef", "name")
     if f"{view.ref.namespace}/{template}" in view.behaviour.workflow.missing_templates:
         return _End("Error", f'workflowtemplates.argoproj.io "{template}" not found')
@@ -111,7 +112,7 @@ def _begin(view: ObjectView, used: tuple[DownstreamRule, ...] = ()) -> _Memory:
 
 
 def _steps_of(view: ObjectView, outcome: DownstreamOutcome) -> tuple[WorkflowStep, ...]:
-    """The steps that the workflow spells out itself, in order; one step for everything else."""
+    """Return the steps in the workflow's spec, in order; one step for any other workflow."""
     templates = {item.get("name"): item for item in view.spec.get("templates") or ()}
     entry = templates.get(view.spec.get("entrypoint")) or {}
     inner = [step for group in entry.get("steps") or () for step in group]
@@ -123,7 +124,7 @@ def _steps_of(view: ObjectView, outcome: DownstreamOutcome) -> tuple[WorkflowSte
 
 
 def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
-    """Steps one after the other, until all are through, one fails, or time or patience is up."""
+    """Run steps one after the other, until all are done, one fails, or a step or the deadline is not due yet."""
     memory = _let_go(view, memory)
     while True:
         stopped = _stopped(view)
@@ -149,7 +150,7 @@ def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
-    """A step that stalls by a rule which is gone runs to a good end."""
+    """Let a step end well if the rule that stalled it has been removed."""
     running = memory.records[-1] if memory.records else None
     rule = memory.attempt.rule
     if running is None or running.finished is not None or running.step.ending is not Ending.STALL:
@@ -162,7 +163,7 @@ def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
 
 
 def _stopped(view: ObjectView) -> _End | None:
-    """`spec.shutdown` and `spec.activeDeadlineSeconds` end every node that still runs."""
+    """Return the end by `spec.shutdown` or `spec.activeDeadlineSeconds`, which ends every running node."""
     shutdown = view.spec.get("shutdown")
     if shutdown:
         return _End("Failed", f"Stopped with strategy '{shutdown}'", f"workflow shutdown with strategy:  {shutdown}")
@@ -173,7 +174,7 @@ def _stopped(view: ObjectView) -> _End | None:
 
 
 def _of_node(end: _End) -> _End:
-    """Return how a node ends that is stopped with its workflow."""
+    """Return the end of a node that is stopped with its workflow."""
     return _End(end.phase, end.node, end.node)
 
 
@@ -183,7 +184,7 @@ def _deadline(view: ObjectView) -> datetime | None:
 
 
 def _step_end(view: ObjectView, memory: _Memory) -> _End | None:
-    """How the running step has ended; None while it runs."""
+    """Return how the running step has ended; None while it runs."""
     record, index = memory.records[-1], len(memory.records) - 1
     if record.step.suspend:
         node = written_nodes(view.live or {}).get(node_id(view.ref.name, index, len(memory.steps))) or {}
@@ -248,14 +249,14 @@ def _conditions(records: Sequence[StepRecord], end: _End | None) -> list[dict[st
 
 
 def _told(view: ObjectView, end: _End) -> PostEvent:
-    """Argo says how it ended by an Event, which outlives the workflow."""
+    """Return the Event about the end, as Argo posts it; it outlives the workflow."""
     good = end.phase == "Succeeded"
     reason, text = ("WorkflowSucceeded", "Workflow completed") if good else ("WorkflowFailed", end.message)
     return PostEvent(view.ref, view.uid, "Normal" if good else "Warning", reason, text, view.timestamp())
 
 
 def _object(view: ObjectView, phase: str, status: Mapping[str, Any]) -> dict[str, Any]:
-    """Labels and status in one write, as Argo updates the whole object."""
+    """Return labels and status for one write, as Argo updates the whole object."""
     meta = metadata(view.live or {})
     marks = {_PHASE: phase, _COMPLETED: "true" if phase in _FINAL else "false"}
     return {"metadata": {**meta, "labels": {**(meta.get("labels") or {}), **marks}}, "status": dict(status)}
@@ -264,4 +265,4 @@ def _object(view: ObjectView, phase: str, status: Mapping[str, Any]) -> dict[str
 WORKFLOW_CONTROLLER: Final = DownstreamController(
     "workflow-controller", (WORKFLOW,), _reconcile, watches=(SERVICE_ACCOUNT,)
 )
-"""Its name is the field manager of what it writes."""
+"""Argo's workflow controller; its name is the field manager of its writes."""

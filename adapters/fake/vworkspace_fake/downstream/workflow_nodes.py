@@ -19,7 +19,7 @@ _FAILURES: Final = ("Failed", "Error")
 
 @attrs.frozen
 class StepRecord:
-    """One step that has begun. `finished` is None while it runs; one that was `stopped` has no exit code."""
+    """A step that has begun. `finished` is None while it runs; a `stopped` step has no exit code."""
 
     step: WorkflowStep
     started: datetime
@@ -30,14 +30,14 @@ class StepRecord:
 
 
 def node_id(workflow: str, index: int, count: int) -> str:
-    """The id of a step's node: a workflow of one step has one node, which bears its own name."""
+    """Return the id of a step's node: a workflow of one step has one node with the workflow's own name."""
     if count == 1:
         return workflow
     return f"{workflow}-{zlib.crc32(f'{workflow}[{index}]'.encode())}"
 
 
 def nodes_of(workflow: str, records: Sequence[StepRecord], count: int, phase: str) -> dict[str, Any]:
-    """Every node of a workflow of `count` steps, of which `records` have begun."""
+    """Return every node of a workflow of `count` steps, of which `records` have begun."""
     if count == 1:
         return {workflow: _leaf(workflow, workflow, workflow, records[0])} if records else {}
     nodes: dict[str, Any] = {}
@@ -92,12 +92,12 @@ def _root(workflow: str, records: Sequence[StepRecord], count: int, phase: str) 
 
 
 def compressed(nodes: Mapping[str, Any]) -> str:
-    """Nodes as large workflows carry them, in `status.compressedNodes`."""
+    """Return nodes in the form of large workflows' `status.compressedNodes`."""
     return base64.b64encode(gzip.compress(canonical_json(nodes), mtime=0)).decode()
 
 
 def written_nodes(workflow: Manifest) -> Mapping[str, Any]:
-    """The nodes in a status, compressed or not."""
+    """Return the nodes in a status, compressed or not."""
     packed = get_path(workflow, "status", "compressedNodes")
     if isinstance(packed, str):
         nodes = json.loads(gzip.decompress(base64.b64decode(packed)))
@@ -107,7 +107,7 @@ def written_nodes(workflow: Manifest) -> Mapping[str, Any]:
 
 
 def resume_patch(workflow: Manifest) -> dict[str, Any]:
-    """The merge patch with which somebody resumes a workflow: suspended nodes succeed, and `spec.suspend` goes."""
+    """Return the merge patch by which users resume a workflow: suspended nodes succeed, `spec.suspend` is removed."""
     nodes = {
         id_: {**node, "phase": "Succeeded"} if (node.get("type"), node.get("phase")) == ("Suspend", "Running") else node
         for id_, node in written_nodes(workflow).items()

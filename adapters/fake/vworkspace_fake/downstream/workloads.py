@@ -1,7 +1,7 @@
 """Deployment, StatefulSet and DaemonSet: the statuses that their controllers write, without any pods.
 
-Their habits are kept: counts are left out where they are zero, a new generation is observed a moment late, the rollout
-takes a pod at a time, and a Deployment that makes no progress says so after its deadline and goes on trying.
+The real controllers' habits are imitated: zero counts are omitted, a new generation is observed with a delay, a rollout
+takes a pod at a time, and a Deployment without progress reports that after its deadline and continues to try.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ _DAEMON_COUNTS: Final = frozenset(
     ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
 )
 _LATE: Final = 600.0
-"""Seconds without progress after which a Deployment says so, where it names no deadline."""
+"""The seconds without progress after which a Deployment reports that, if it sets no deadline."""
 
 
 StatusOf: TypeAlias = Callable[[ObjectView, Rollout, Pods], dict[str, Any]]
@@ -37,7 +37,7 @@ StatusOf: TypeAlias = Callable[[ObjectView, Rollout, Pods], dict[str, Any]]
 
 @attrs.frozen
 class _Noticed:
-    """A generation that the controller has not looked at yet, and what it knew before."""
+    """A generation that the controller has not observed yet, and what it knew before."""
 
     generation: int
     until: datetime
@@ -47,7 +47,7 @@ class _Noticed:
 def _reconciling(
     want_of: Callable[[ObjectView], int], status_of: StatusOf, always: frozenset[str] = frozenset()
 ) -> Callable[[ObjectView], PassStep[PassResult]]:
-    """`always` are the counts that are there when they are zero, too."""
+    """Return a reconcile function for workloads; `always` are the counts that are written even if zero."""
 
     def reconcile(view: ObjectView) -> PassStep[PassResult]:
         if view.live is None or view.deleting:
@@ -70,7 +70,7 @@ def _generation(view: ObjectView) -> int:
 
 
 def _notice(view: ObjectView) -> _Noticed | None:
-    """A new generation is observed a moment after it came; None when the one that is there has been."""
+    """Return a new generation until the delay of its observation is over, else None."""
     memory, generation = view.memory, _generation(view)
     if isinstance(memory, Rollout) and memory.generation == generation:
         return None
@@ -91,7 +91,7 @@ def _known(memory: Any) -> Rollout | None:
 
 
 def _rollout(view: ObjectView, want: int) -> Rollout:
-    """The one that goes on, or a new one for another template or number of pods."""
+    """Return the present rollout, or a new one for another template or number of pods."""
     generation, template = _generation(view), content_hash(view.spec.get("template"))
     known = _known(view.memory)
     if known is not None and (known.template, known.want) == (template, want) and not released(view, known.attempt):
@@ -116,7 +116,7 @@ def _write_status(view: ObjectView, status: Mapping[str, Any]) -> PassStep[None]
 
 
 def _deadline(view: ObjectView, memory: Rollout, pods: Pods) -> datetime | None:
-    """When a Deployment without progress says so."""
+    """Return when a Deployment without progress reports that."""
     if view.ref.kind != DEPLOYMENT or pods.done:
         return None
     late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(view))
@@ -176,7 +176,10 @@ def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any
 
 
 def _left_in_place(memory: Rollout, pods: Pods) -> int:
-    """A pod of before goes first, and the new one takes its place: there are never more than wanted."""
+    """Return how many earlier pods remain.
+
+    They are removed before their replacements start, so there are never too many.
+    """
     return max(0, min(pods.left, memory.want - pods.updated))
 
 
@@ -225,4 +228,4 @@ WORKLOADS: Final = (
     ),
     DownstreamController("daemonset-controller", (DAEMON_SET,), _reconciling(_nodes, _daemon_set, _DAEMON_COUNTS)),
 )
-"""Their names are the field managers of what they write."""
+"""The controllers of workloads; their names are the field managers of their writes."""
