@@ -1,4 +1,4 @@
-"""Artifacts in a source's status, and the words source-controller finds for what went wrong."""
+"""Artifacts in a source's status, and source-controller's messages for failures."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -9,7 +9,10 @@ from vworkspace_fake.flux.behaviour import PullAnswer, PullRequest, SourceFault
 from vworkspace_fake.flux.versions import sha256_of
 
 IMAGE_VERSION: Final = "org.opencontainers.image.version"
-"""The annotation of a pushed chart that says its version. An artifact has it where its revision does not say that."""
+"""The annotation of a pushed chart with its version.
+
+An artifact has it if its revision does not contain the version.
+"""
 _STORAGE: Final = "http://source-controller.flux-system.svc.cluster.local."
 
 
@@ -18,12 +21,12 @@ def _folder(ref: ObjectRef) -> str:
 
 
 def storage_url(ref: ObjectRef, file_name: str) -> str:
-    """Where source-controller serves a file of this source."""
+    """Return the URL at which source-controller serves a file of this source."""
     return f"{_STORAGE}/{_folder(ref)}/{file_name}"
 
 
 def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -> dict[str, Any]:
-    """A stored artifact. Digest and size are those of the file in storage, not of what was pulled."""
+    """Return a stored artifact. Digest and size are those of the stored file, not of the pulled one."""
     digest = sha256_of(f"{ref.kind.kind}:{revision}")
     return {
         "digest": digest,
@@ -36,7 +39,7 @@ def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -
 
 
 def has_revision(manifest: Manifest, revision: str) -> bool:
-    """Whether the source has an artifact of that revision."""
+    """Report whether the source has an artifact of that revision."""
     return bool(revision) and get_path(manifest, "status", "artifact", "revision") == revision
 
 
@@ -46,7 +49,7 @@ def _host(url: str) -> tuple[str, str]:
 
 
 def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Reason and message of FetchFailed on an OCIRepository. A 401 of the registry is OCIArtifactPullFailed."""
+    """Return reason and message of FetchFailed on an OCIRepository. A registry's 401 is OCIArtifactPullFailed."""
     host, path = _host(request.url)
     address = f"https://{host}/v2/{path}/manifests/{request.version}"
     match answer.fault:
@@ -67,7 +70,7 @@ def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Reason and message of FetchFailed on a HelmRepository."""
+    """Return reason and message of FetchFailed on a HelmRepository."""
     index = f"{request.url.rstrip('/')}/index.yaml"
     match answer.fault:
         case SourceFault.CREDENTIALS:
@@ -89,7 +92,7 @@ def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def chart_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Reason and message of FetchFailed on a HelmChart."""
+    """Return reason and message of FetchFailed on a HelmChart."""
     match answer.fault:
         case SourceFault.NOT_FOUND:
             detail = answer.message or (
@@ -113,5 +116,5 @@ def chart_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def not_found(kind: Kind, name: str) -> str:
-    """How a cached client says that an object does not exist."""
+    """Return the message of a cached client for an object that does not exist."""
     return f'{kind.kind}.{kind.group} "{name}" not found'

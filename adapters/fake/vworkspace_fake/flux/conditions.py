@@ -1,8 +1,8 @@
-"""Status conditions by the rules of the libraries that both Flux controllers share.
+"""Status conditions by the rules of the libraries that both Flux controllers share (fluxcd/pkg).
 
-Three of these rules mislead readers of a status and are kept on purpose: a condition's
-`lastTransitionTime` moves with its reason and message too, its `observedGeneration` is always that of
-the object it is written to, and a write merges into whatever generation the object has by then.
+Three of these rules mislead readers of a status and are imitated on purpose: a condition's `lastTransitionTime` changes
+with its reason and message, too, its `observedGeneration` is always that of the object it is written to, and a write
+merges into whatever generation the object has by then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,34 +33,34 @@ _MAX_MESSAGE: Final = 32768
 
 
 def conditions_of(manifest: Manifest) -> Sequence[FluxCondition]:
-    """The object's conditions in the order they are stored."""
+    """Return the object's conditions in their stored order."""
     conditions = get_path(manifest, "status", "conditions")
     return conditions if isinstance(conditions, Sequence) else ()
 
 
 def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
-    """The condition of that type, if the object has it."""
+    """Return the condition of that type, if the object has it."""
     return next((item for item in conditions_of(manifest) if item.get("type") == type_), None)
 
 
 def status_of(manifest: Manifest, type_: str) -> str:
-    """`True`, `False` or `Unknown`; empty where the object has no such condition."""
+    """Return `True`, `False` or `Unknown`; empty if the object has no such condition."""
     flux_condition = condition(manifest, type_)
     return "" if flux_condition is None else str(flux_condition["status"])
 
 
 def is_stalled(manifest: Manifest) -> bool:
-    """Stalled and not at the same time reconciling."""
+    """Report whether the object is stalled and not also reconciling."""
     return status_of(manifest, STALLED) == "True" and status_of(manifest, RECONCILING) != "True"
 
 
 def is_reconciling(manifest: Manifest) -> bool:
-    """Reconciling and not at the same time stalled."""
+    """Report whether the object is reconciling and not also stalled."""
     return status_of(manifest, RECONCILING) == "True" and status_of(manifest, STALLED) != "True"
 
 
 def is_ready(manifest: Manifest) -> bool:
-    """Ready as Flux itself asks: Ready=True and neither stalled nor reconciling."""
+    """Report whether the object is ready by Flux's own rule: Ready=True, and neither stalled nor reconciling."""
     return status_of(manifest, READY) == "True" and not is_stalled(manifest) and not is_reconciling(manifest)
 
 
@@ -78,14 +78,14 @@ def _same_state(left: FluxCondition, right: FluxCondition) -> bool:
 def with_condition(
     conditions: Sequence[FluxCondition], new: FluxCondition, *, generation: int, now: datetime
 ) -> list[FluxCondition]:
-    """`conditions` with `new` set for an object of that generation, sorted as Flux sorts them."""
+    """Return `conditions` with `new` set for an object of that generation, sorted as Flux sorts them."""
     old = next((item for item in conditions if item["type"] == new["type"]), None)
-    # The time moves with the reason and the message too, unlike what the API conventions ask for.
+    # The time changes with the reason and the message, too, contrary to the API conventions.
     moved = now if old is None or not _same_state(old, new) else None
     changed = format_time(moved) if moved is not None else (old or {})["lastTransitionTime"]
     if old is None and new.get("lastTransitionTime"):
         changed = new["lastTransitionTime"]
-    # A condition with a longer message is refused by the schema of every CRD that has metav1.Condition.
+    # The schema of every CRD with metav1.Condition refuses a longer message.
     message = new["message"] if len(new["message"]) <= _MAX_MESSAGE else new["message"][: _MAX_MESSAGE - 3] + "..."
     entry = {
         "type": new["type"],
@@ -99,17 +99,17 @@ def with_condition(
 
 
 def without_condition(conditions: Sequence[FluxCondition], type_: str) -> list[FluxCondition]:
-    """`conditions` without the one of that type."""
+    """Return `conditions` without the one of that type."""
     return [item for item in conditions if item["type"] != type_]
 
 
 def merge_conditions(
     latest: Manifest, before: Sequence[FluxCondition], after: Sequence[FluxCondition], now: datetime
 ) -> list[FluxCondition]:
-    """What a controller that turned `before` into `after` leaves on the object as it stands by now.
+    """Merge a controller's changes of conditions, from `before` to `after`, into the live object's conditions.
 
-    Each changed condition takes the *latest* generation: an upgrade that began at generation 1 and
-    ends after the spec moved on reports Ready at generation 2 (facts 6.4: neither alone is proof).
+    Each changed condition takes the *latest* generation: an upgrade that began at generation 1 and ends after a change
+    of the spec reports Ready at generation 2 (helm-controller, comment in `internal/reconcile/state.go`).
     """
     generation = int(get_path(latest, "metadata", "generation") or 0)
     known = {item["type"]: item for item in before}
@@ -139,7 +139,7 @@ def _priority(item: FluxCondition, negative: frozenset[str]) -> int:
 def summarize(
     conditions: Sequence[FluxCondition], scope: Sequence[str], negative: frozenset[str]
 ) -> tuple[str, str, str] | None:
-    """Status, reason and message of the Ready condition that source-controller derives; None without conditions.
+    """Return status, reason and message of the Ready condition that source-controller derives; None without conditions.
 
     The worst group decides the status, the first of `scope` within it the reason and the message.
     """

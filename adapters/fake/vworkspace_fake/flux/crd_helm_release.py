@@ -1,4 +1,4 @@
-"""The HelmRelease's schema, part by part (`vworkspace_fake.flux.crds` for what it holds and why)."""
+"""The HelmRelease's schema, part by part (`vworkspace_fake.flux.crds` explains what it declares and why)."""
 
 from vworkspace_fake.flux.schema import (
     ANYTHING,
@@ -20,7 +20,7 @@ from vworkspace_fake.flux.schema import (
 
 
 def helm_release_spec() -> JsonSchema:
-    """Schema of `spec`."""
+    """Return the schema of `spec`."""
     rule = "(has(self.chart) && !has(self.chartRef)) || (!has(self.chart) && has(self.chartRef))"
     return record(
         {
@@ -123,7 +123,7 @@ def _actions() -> dict[str, JsonSchema]:
 
 
 def _releasing(**remediation: JsonSchema) -> dict[str, JsonSchema]:
-    """What install and upgrade have in common."""
+    """Return the fields that install and upgrade have in common."""
     disabled = ("Hooks", "OpenAPIValidation", "SchemaValidation", "TakeOwnership", "Wait", "WaitForJobs")
     counted = {**_booleans("ignoreTestFailures", "remediateLastFailure"), "retries": INTEGER}
     return {
@@ -157,7 +157,7 @@ def _upgrade() -> dict[str, JsonSchema]:
 
 
 def helm_release_status() -> JsonSchema:
-    """Schema of `status`."""
+    """Return the schema of `status`."""
     texts = (
         "helmChart",
         "lastAttemptedConfigDigest",

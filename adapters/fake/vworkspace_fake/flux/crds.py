@@ -1,9 +1,8 @@
-"""CRDs of the Flux kinds for a cluster that has none: structural schemas of our own, faithful where they speak.
+"""CRDs of the Flux kinds for a cluster without them: our own structural schemas, faithful in what they declare.
 
-They hold the fields that the operator writes, that people set by hand beside it, and that the simulated
-controllers write into statuses. Names, types, enums, defaults, patterns and rules are Flux's; fields that
-nobody here uses are left out, so a server with these CRDs prunes or refuses what Flux's would accept, and
-never the other way round.
+They declare the fields that the operator writes, those that users set by hand, and those that the simulated controllers
+write into statuses. Names, types, enums, defaults, patterns and rules are Flux's; unused fields are left out, so that a
+server with these CRDs may prune or refuse what Flux's accept, and never the other way round.
 """
 
 from typing import Any, Final
@@ -46,7 +45,7 @@ _SOURCE_STATUS: Final = {
 
 
 def flux_crds() -> tuple[dict[str, Any], ...]:
-    """Fresh CustomResourceDefinitions of HelmRelease, OCIRepository, HelmRepository and HelmChart."""
+    """Return new CustomResourceDefinitions of HelmRelease, OCIRepository, HelmRepository and HelmChart."""
     release = _crd(HELM_RELEASE, "hr", helm_release_spec(), helm_release_status())
     return (release, _oci_repository(), _helm_repository(), _helm_chart())
 

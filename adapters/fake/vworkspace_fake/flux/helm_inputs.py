@@ -1,4 +1,4 @@
-"""What a release is made of: the chart from its source, the values from Secrets, ConfigMaps and the spec."""
+"""The inputs of a release: the chart from its source, the values from Secrets, ConfigMaps and the spec."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from vworkspace_fake.simulation.effects import PassStep, get_object
 
 @attrs.frozen
 class Refused:
-    """Why an input is not to be had, in Flux's words."""
+    """The reason why an input is not available, in Flux's words."""
 
     message: str
 
@@ -29,7 +29,7 @@ _ComposedValues: TypeAlias = HelmValues | Refused
 
 
 def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
-    """The OCIRepository or HelmChart that the chart comes from."""
+    """Return the OCIRepository or HelmChart that provides the chart."""
     reference = get_path(draft.spec, "chartRef")
     if reference:
         kind = OCI_REPOSITORY if reference.get("kind") == "OCIRepository" else HELM_CHART
@@ -44,10 +44,10 @@ def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
 
 
 def source_problem(source: Manifest) -> str:
-    """Why the source does not count as ready; empty when it does.
+    """Return why the source does not count as ready; empty if it does.
 
-    Ready itself is not asked: a source whose registry is gone still serves the artifact it has
-    (facts 6.4). A suspended source counts too, with its old artifact.
+    As in helm-controller, the Ready condition does not matter: a source whose registry is gone still serves its
+    artifact. A suspended source counts as well, with its old artifact.
     """
     meta = metadata(source)
     subject = f"{source['kind']} '{meta.get('namespace')}/{meta.get('name')}' is not ready: "
@@ -62,7 +62,10 @@ def source_problem(source: Manifest) -> str:
 
 
 def load_chart(source: Manifest) -> Chart:
-    """The chart in the source's artifact. With an OCI source its build metadata becomes the digest's (facts 7.7)."""
+    """Return the chart in the source's artifact.
+
+    With an OCI source helm-controller replaces the chart version's build metadata by part of the digest.
+    """
     revision = str(get_path(source, "status", "artifact", "revision"))
     if source["kind"] == "HelmChart":
         return Chart(str(get_path(source, "status", "observedChartName")), revision, revision)
@@ -74,7 +77,10 @@ def load_chart(source: Manifest) -> Chart:
 
 
 def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
-    """Values of all references and the inline ones. Referenced content is not parsed: it only moves the digest."""
+    """Return the values of all references and the inline ones.
+
+    Referenced content is not parsed: it only changes the digest.
+    """
     inline = get_path(draft.spec, "values")
     inline = inline if isinstance(inline, Mapping) else {}
     parts: list[Any] = []
@@ -112,7 +118,7 @@ _CONFIG_KINDS: Mapping[str, Kind] = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
 
 
 def unready_dependency(draft: Draft, spec: HelmSpec) -> PassStep[str]:
-    """The first HelmRelease of `dependsOn` that is not ready, in Flux's words; empty when all are."""
+    """Return a message about the first unready HelmRelease of `dependsOn`, in Flux's words; empty if all are ready."""
     for dependency in draft.spec.get("dependsOn") or ():
         place = str(dependency.get("namespace") or spec.namespace), str(dependency.get("name"))
         release = yield from get_object(ObjectRef(HELM_RELEASE, *place))

@@ -1,4 +1,4 @@
-"""What one pass over a HelmRelease works on, and the summary that becomes its Ready condition."""
+"""The inputs of one pass over a HelmRelease, and the summary that becomes its Ready condition."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ from vworkspace_fake.simulation.effects import PassStep
 
 @attrs.frozen
 class Chart:
-    """A loaded chart. `version` carries the digest of an OCI source, `own_version` is the chart's."""
+    """A loaded chart. `version` includes the digest of an OCI source, `own_version` is the chart's own."""
 
     name: str
     version: str
@@ -35,7 +35,7 @@ class Chart:
 
 @attrs.frozen
 class HelmValues:
-    """Composed values: the inline ones, and the digest over everything they are made of."""
+    """Composed values: the inline ones, and the digest over all parts."""
 
     inline: Mapping[str, Any]
     digest: str
@@ -43,7 +43,7 @@ class HelmValues:
 
 @attrs.frozen
 class HelmRequest:
-    """One HelmRelease with the chart and the values it asks for."""
+    """One HelmRelease with its chart and values."""
 
     draft: Draft
     spec: HelmSpec
@@ -52,12 +52,12 @@ class HelmRequest:
 
     @property
     def target(self) -> HelmTarget:
-        """What a Helm action of this request works on."""
+        """The release of this request's Helm actions."""
         return HelmTarget(self.spec.release_namespace, self.spec.stored_name, self.chart.name, self.chart.own_version)
 
     @property
     def history(self) -> list[Snapshot]:
-        """`status.history`, newest first."""
+        """The entries of `status.history`, newest first."""
         return list(self.draft.status.get("history") or ())
 
     def set_history(self, history: list[Snapshot]) -> None:
@@ -68,11 +68,11 @@ class HelmRequest:
             self.draft.status.pop("history", None)
 
     def load(self) -> PassStep[tuple[StoredRelease, ...]]:
-        """Helm's storage of this release."""
+        """Return Helm's storage of this release."""
         return (yield from load_releases(self.draft.status["storageNamespace"], self.spec.stored_name, self.draft.ref))
 
     def store(self, *changed: StoredRelease) -> PassStep[None]:
-        """Add or exchange revisions in Helm's storage."""
+        """Add or replace revisions in Helm's storage."""
         yield from self.store_all(replace((yield from self.load()), *changed))
 
     def store_all(self, releases: tuple[StoredRelease, ...]) -> PassStep[None]:
@@ -83,9 +83,9 @@ class HelmRequest:
 def summarize_release(draft: Draft, spec: HelmSpec) -> None:
     """Copy the winner of Remediated, TestSuccess and Released to Ready, latest generation first.
 
-    Remediated makes Ready False even when the remediation succeeded (facts 6.3). Without any of the
-    three, whatever condition comes first is copied, Ready itself included: that is how a lost Released
-    leaves Ready=Unknown for good (helm-controller#1409).
+    Remediated makes Ready False even if the remediation succeeded (`internal/reconcile/release.go`, summarize). Without
+    any of the three, the first condition is copied, even Ready itself: therefore a lost Released leaves Ready=Unknown
+    for good (helm-controller#1409).
     """
     scope = [REMEDIATED, TEST_SUCCESS, RELEASED]
     if not spec.tests_enabled:

@@ -1,4 +1,4 @@
-"""The spec of a HelmRelease as helm-controller reads it, with its defaults (facts 6.1)."""
+"""The spec of a HelmRelease as helm-controller reads it, with its defaults (`api/v2/helmrelease_types.go`)."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _DEFAULT_RETRY_INTERVAL: Final = 300.0
 
 @attrs.frozen
 class Remediation:
-    """What follows a failed install or upgrade. `retries` below zero means for ever."""
+    """The reaction to a failed install or upgrade. `retries` below zero means for ever."""
 
     retries: int
     remediate_last_failure: bool
@@ -27,17 +27,17 @@ class Remediation:
     counter: str
 
     def failures(self, status: Mapping[str, Any]) -> int:
-        """Failures counted against the retries so far."""
+        """Return the failures counted against the retries so far."""
         return int(status.get(self.counter, 0))
 
     def exhausted(self, status: Mapping[str, Any]) -> bool:
-        """Whether no retries remain."""
+        """Report whether no retries remain."""
         return 0 <= self.retries < self.failures(status)
 
 
 @attrs.frozen
 class HelmSpec:
-    """Names and settings of one HelmRelease, defaults applied."""
+    """The names and settings of one HelmRelease, with defaults applied."""
 
     raw: Mapping[str, Any]
     namespace: str
@@ -52,62 +52,62 @@ class HelmSpec:
 
     @property
     def release_name(self) -> str:
-        """Name as messages show it: `releaseName`, else `[targetNamespace-]name`."""
+        """The name in messages: `releaseName`, else `[targetNamespace-]name`."""
         target = self.raw.get("targetNamespace")
         return str(self.raw.get("releaseName") or (f"{target}-{self.name}" if target else self.name))
 
     @property
     def stored_name(self) -> str:
-        """Name of the Helm release: `release_name` cut to what Helm allows."""
+        """The name of the Helm release: `release_name`, shortened to what Helm allows."""
         return short_release_name(self.release_name)
 
     @property
     def release_namespace(self) -> str:
-        """Namespace the release goes into."""
+        """The namespace of the release's objects."""
         return str(self.raw.get("targetNamespace") or self.namespace)
 
     @property
     def storage_namespace(self) -> str:
-        """Namespace Helm keeps its records in."""
+        """The namespace of Helm's records."""
         return str(self.raw.get("storageNamespace") or self.namespace)
 
     @property
     def chart_object(self) -> str:
-        """Name of the HelmChart made of `spec.chart`."""
+        """The name of the HelmChart made from `spec.chart`."""
         return f"{self.namespace}-{self.name}"
 
     @property
     def interval(self) -> float:
-        """Seconds between two passes when nothing happens."""
+        """The seconds between two passes when nothing happens."""
         return parse_duration(str(self.raw["interval"]))
 
     @property
     def max_history(self) -> int:
-        """Revisions Helm keeps, 0 for all."""
+        """The number of revisions that Helm keeps, 0 for all."""
         return int(self.raw.get("maxHistory", _DEFAULT_HISTORY))
 
     @property
     def keep_history(self) -> bool:
-        """Whether an uninstall leaves its record behind."""
+        """True if an uninstall keeps its record."""
         return bool(get_path(self.raw, "uninstall", "keepHistory"))
 
     @property
     def tests_enabled(self) -> bool:
-        """Whether Helm tests run after a release action."""
+        """True if Helm tests run after a release action."""
         return bool(get_path(self.raw, "test", "enable"))
 
     @property
     def ignores_test_failures(self) -> bool:
-        """Whether failed tests count for nothing."""
+        """True if failed tests are ignored."""
         return bool(get_path(self.raw, "test", "ignoreFailures"))
 
     @property
     def drift_mode(self) -> str:
-        """`enabled`, `warn` or `disabled`."""
+        """The mode: `enabled`, `warn` or `disabled`."""
         return str(get_path(self.raw, "driftDetection", "mode") or "disabled")
 
     def ignores_drift(self, drifted: str) -> bool:
-        """Return whether a rule of `driftDetection.ignore` covers `<kind>/<namespace>/<name>#<JSON pointer>`."""
+        """Report whether a rule of `driftDetection.ignore` covers `<kind>/<namespace>/<name>#<JSON pointer>`."""
         resource, _, pointer = drifted.partition("#")
         parts = dict(zip(("kind", "namespace", "name"), resource.split("/"), strict=True))
         return any(
@@ -117,13 +117,13 @@ class HelmSpec:
         )
 
     def timeout(self, action: Action) -> float:
-        """Seconds an action may take."""
+        """Return the seconds that an action may take."""
         text = get_path(self.raw, action.value, "timeout") or self.raw.get("timeout")
         return parse_duration(str(text)) if text else _DEFAULT_TIMEOUT
 
 
 def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
-    """The remediation configured for an install or an upgrade."""
+    """Return the remediation configured for an install or an upgrade."""
     given = get_path(spec.raw, action.value, "remediation") or {}
     retries = int(given.get("retries", 0))
     upgrade = action is Action.UPGRADE
@@ -137,13 +137,13 @@ def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
 
 
 def active_remediation(spec: HelmSpec, status: Mapping[str, Any]) -> Remediation | None:
-    """The remediation of the last attempted action, None before any."""
+    """Return the remediation of the last attempted action, None before any."""
     action = status.get("lastAttemptedReleaseAction")
     return remediation_for(spec, Action(action)) if action else None
 
 
 def active_retry_interval(spec: HelmSpec, status: Mapping[str, Any]) -> float | None:
-    """Seconds between retries when the last attempted action's strategy is RetryOnFailure, else None."""
+    """Return the seconds between retries if the last attempted action's strategy is RetryOnFailure, else None."""
     action = status.get("lastAttemptedReleaseAction")
     strategy = (get_path(spec.raw, action, "strategy") if action else None) or {}
     if strategy.get("name") != "RetryOnFailure":

@@ -1,4 +1,4 @@
-"""Helm's storage for all releases: in memory, mirrored into Secrets when the behaviour says so."""
+"""Helm's storage of all releases: in memory, and mirrored into Secrets if the behaviour says so."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -24,7 +24,7 @@ _MANAGER = "helm-controller"
 
 @attrs.frozen
 class Workload:
-    """What a Helm release runs in the cluster, and the HelmRelease that installed it."""
+    """The running workload of a Helm release, and the HelmRelease that installed it."""
 
     namespace: str
     release: str
@@ -34,10 +34,10 @@ class Workload:
 
 
 class HelmStorage:
-    """Helm's records by storage namespace and release name; the only owner of them.
+    """Helm's records by storage namespace and release name.
 
-    With Secrets, a name that is not known, or whose newest Secret is gone, is looked up there first: a simulator that
-    was started again knows what is installed, and Secrets that were deleted by hand are missed.
+    With Secrets, a name that is unknown or whose newest Secret is gone is looked up there first. So a restarted
+    simulator knows what is installed, and notices Secrets that were deleted by hand.
     """
 
     def __init__(self, api: KubeApi) -> None:
@@ -46,7 +46,7 @@ class HelmStorage:
         self._owners: dict[tuple[str, str], ObjectRef] = {}
 
     async def load(self, namespace: str, name: str, owner: ObjectRef, *, secrets: bool) -> tuple[StoredRelease, ...]:
-        """The releases of a name of `owner`, oldest first."""
+        """Return the releases of a name of `owner`, oldest first."""
         key = (namespace, name)
         self._owners.setdefault(key, owner)
         known = self._releases.get(key)
@@ -65,7 +65,7 @@ class HelmStorage:
             await self._mirror(namespace, before, releases)
 
     def workloads(self) -> Sequence[Workload]:
-        """Everything that is installed, whoever still knows of it."""
+        """Return everything that is installed, even without a HelmRelease."""
         return tuple(self._workloads())
 
     def _workloads(self) -> Iterable[Workload]:
@@ -77,7 +77,7 @@ class HelmStorage:
                 yield Workload(item.namespace, item.name, item.chart_name, item.chart_version, self._owners[key])
 
     async def _are_kept(self, namespace: str, releases: Sequence[StoredRelease]) -> bool:
-        """Say whether the newest revision that is known still has its Secret: people delete them by hand."""
+        """Report whether the newest known revision still has its Secret, which may be deleted by hand."""
         newest = last_release(releases)
         if newest is None:
             return True
@@ -116,7 +116,10 @@ class HelmStorage:
             await self._update(namespace, release)
 
     async def _update(self, namespace: str, release: StoredRelease) -> None:
-        """A record that somebody took away, such as the end of its namespace, is not made anew: Helm goes on."""
+        """Update a record's Secret.
+
+        A deleted record, for example with its namespace, is not created again: Helm continues without it.
+        """
         secret = release_secret(release, namespace)
         ref = ObjectRef(SECRET, namespace, secret_name(release))
         patch = {"metadata": {"labels": metadata(secret)["labels"]}, "data": secret["data"]}

@@ -1,4 +1,4 @@
-"""`status.history` of a HelmRelease: snapshots of Helm releases, newest first."""
+"""The `status.history` of a HelmRelease: snapshots of Helm releases, newest first."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -13,7 +13,7 @@ _SUCCEEDED: Final = frozenset({"deployed", "superseded"})
 
 
 def snapshot(release: StoredRelease, action: str = "", oci_digest: str = "") -> Snapshot:
-    """One entry of the history. Flux leaves `action` and `ociDigest` out where it does not know them."""
+    """Return one entry of the history. Like Flux, it leaves out an unknown `action` or `ociDigest`."""
     entry: Snapshot = {
         "apiVersion": "v2",
         "digest": release.digest(oci_digest),
@@ -37,28 +37,28 @@ def snapshot(release: StoredRelease, action: str = "", oci_digest: str = "") -> 
 
 
 def full_name(entry: Mapping[str, Any]) -> str:
-    """`<namespace>/<name>.v<revision>`."""
+    """Return `<namespace>/<name>.v<revision>`."""
     return f"{entry['namespace']}/{entry['name']}.v{entry['version']}"
 
 
 def versioned_chart(entry: Mapping[str, Any]) -> str:
-    """`<chart>@<version>`."""
+    """Return `<chart>@<version>`."""
     return f"{entry['chartName']}@{entry['chartVersion']}"
 
 
 def tested(entry: Mapping[str, Any]) -> bool:
-    """Whether test results were observed; an empty result counts (a chart without tests)."""
+    """Report whether test results were observed; an empty result counts (a chart without tests)."""
     hooks = entry.get("testHooks")
     return hooks is not None and all(hook.get("phase") in ("Succeeded", "Failed") for hook in hooks.values())
 
 
 def has_failed_test(entry: Mapping[str, Any]) -> bool:
-    """Whether a test of this release failed."""
+    """Report whether a test of this release failed."""
     return any(hook.get("phase") == "Failed" for hook in (entry.get("testHooks") or {}).values())
 
 
 def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | None:
-    """The newest earlier release that succeeded: what a rollback goes back to."""
+    """Return the newest earlier release that succeeded, to which a rollback returns."""
     for entry in history[1:]:
         if entry["status"] in _SUCCEEDED and (ignore_tests or not has_failed_test(entry)):
             return entry
@@ -66,7 +66,7 @@ def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | N
 
 
 def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapshot]:
-    """The history up to the previous success; without one the newest five."""
+    """Return the history up to the previous success; without one the newest five entries."""
     target = previous(history, ignore_tests=ignore_tests)
     if target is not None:
         return list(history[: history.index(target) + 1])
@@ -74,7 +74,7 @@ def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapsho
 
 
 def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, oci_digest: str) -> list[Snapshot]:
-    """The history after an install or upgrade: its release in front, one superseded release updated.
+    """Return the history after an install or upgrade: with its release in front, and one superseded release updated.
 
     The updated entry keeps its digests but loses its `action`, as in Flux.
     """
@@ -86,9 +86,9 @@ def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, o
 
 
 def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """The history after a rollback touched `release`: updated in place, or put in front.
+    """Return the history after a rollback changed `release`: its entry is updated in place, or put in front.
 
-    A release that a rollback creates enters without its OCI digest, as in Flux.
+    A release that a rollback creates has no OCI digest in it, as in Flux.
     """
     if any(_is(entry, release) for entry in history):
         return update(history, release, action)
@@ -96,7 +96,7 @@ def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) ->
 
 
 def update(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """Return the history after an uninstall touched `release`: one that is not in it stays out of it."""
+    """Return the history after an uninstall changed `release`: its entry is updated, if there is one."""
     return [_updated(entry, release, action) for entry in history]
 
 

@@ -1,4 +1,4 @@
-"""What simulated Flux controllers ask of registries and of Helm, as data."""
+"""The questions of simulated Flux controllers to registries and Helm, as data."""
 
 from collections.abc import Sequence
 
@@ -12,14 +12,14 @@ from vworkspace_fake.simulation.effects import PassStep, Question
 
 @attrs.frozen
 class Pull(Question):
-    """What a registry answers. Answered with a `PullAnswer`."""
+    """A request to a registry. The answer is a `PullAnswer`."""
 
     request: PullRequest
 
 
 @attrs.frozen
 class Decide(Question):
-    """How a Helm action ends that may take `timeout` seconds. Answered with an `ActionAnswer`."""
+    """A Helm action that may take `timeout` seconds. The answer is an `ActionAnswer`, its end."""
 
     action: Action
     target: HelmTarget
@@ -28,7 +28,7 @@ class Decide(Question):
 
 @attrs.frozen
 class LoadReleases(Question):
-    """Helm's storage of one release name. Answered with its releases, oldest first."""
+    """A read of Helm's storage of one release name. The answer is its releases, oldest first."""
 
     namespace: str
     name: str
@@ -37,7 +37,7 @@ class LoadReleases(Question):
 
 @attrs.frozen
 class StoreReleases(Question):
-    """Replace Helm's storage of one release name. Answered with None."""
+    """A replacement of Helm's storage of one release name. The answer is None."""
 
     namespace: str
     name: str
@@ -47,14 +47,14 @@ class StoreReleases(Question):
 
 @attrs.frozen
 class FindDrift(Question):
-    """Which resources of a release were changed in the cluster. Answered with a tuple of names."""
+    """A question for resources of a release that were changed in the cluster. The answer is a tuple of names."""
 
     owner: ObjectRef
 
 
 @attrs.frozen
 class CanImpersonate(Question):
-    """Whether a service account exists. Answered with a bool."""
+    """A question whether a service account exists. The answer is a bool."""
 
     namespace: str
     name: str
@@ -62,41 +62,41 @@ class CanImpersonate(Question):
 
 @attrs.frozen
 class CorrectDrift(Question):
-    """Put the drifted resources of a release back. Answered with None."""
+    """A correction of the drifted resources of a release. The answer is None."""
 
     owner: ObjectRef
 
 
 def pull(request: PullRequest) -> PassStep[PullAnswer]:
-    """What the registry answers to `request`."""
+    """Return the registry's answer to `request`."""
     answer: PullAnswer = yield Pull(request)
     return answer
 
 
 def decide(action: Action, target: HelmTarget, timeout: float) -> PassStep[ActionAnswer]:
-    """How the Helm action is going to end."""
+    """Return how the Helm action is going to end."""
     answer: ActionAnswer = yield Decide(action, target, timeout)
     return answer
 
 
 def load_releases(namespace: str, name: str, owner: ObjectRef) -> PassStep[tuple[StoredRelease, ...]]:
-    """Helm's storage of one release name of `owner`, oldest first."""
+    """Return Helm's storage of one release name of `owner`, oldest first."""
     answer: tuple[StoredRelease, ...] = yield LoadReleases(namespace, name, owner)
     return answer
 
 
 def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
-    """Names of the resources of `owner`'s release that were changed behind Helm's back."""
+    """Return the names of resources of `owner`'s release that were changed without Helm."""
     answer: Sequence[str] = yield FindDrift(owner)
     return answer
 
 
 def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
-    """Whether the service account that Helm is to act as exists."""
+    """Report whether the service account exists as which Helm has to act."""
     answer: bool = yield CanImpersonate(namespace, name)
     return answer
 
 
 def correct_drift(owner: ObjectRef) -> PassStep[None]:
-    """Put drifted resources back."""
+    """Correct drifted resources."""
     yield CorrectDrift(owner)

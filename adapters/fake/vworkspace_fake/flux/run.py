@@ -8,7 +8,7 @@ from vworkspace_fake.simulation.running import run_simulator
 async def run(api: KubeApi, clock: Clock, simulator: FluxSimulator | None = None) -> None:
     """Simulate Flux until cancelled. Keep `simulator` (made with the same `api`) to change its behaviour meanwhile.
 
-    Needs asyncio's event loop. An API server that is away is tried again every second; a kind that is
-    not served is waited for.
+    Needs asyncio's event loop. An unreachable API server is retried every second; kinds that are not served yet are
+    waited for.
     """
     await run_simulator(api, clock, simulator or FluxSimulator(api))

@@ -10,22 +10,22 @@ JsonSchema: TypeAlias = dict[str, Any]
 
 
 def string(**rules: Any) -> JsonSchema:
-    """A string with the given rules (`minLength`, `pattern`, …)."""
+    """Return the schema of a string with the given rules (`minLength`, `pattern`, …)."""
     return {"type": "string", **rules}
 
 
 def enum(*values: str, **rules: Any) -> JsonSchema:
-    """A string out of a closed set."""
+    """Return the schema of a string from a closed set."""
     return {"type": "string", "enum": list(values), **rules}
 
 
 def items(schema: JsonSchema) -> JsonSchema:
-    """A list of such values."""
+    """Return the schema of a list of such values."""
     return {"type": "array", "items": schema}
 
 
 def record(properties: Mapping[str, JsonSchema], required: Sequence[str] = (), **rules: Any) -> JsonSchema:
-    """An object with these fields and no others."""
+    """Return the schema of an object with these fields and no others."""
     schema: JsonSchema = {"type": "object", "properties": dict(properties)}
     if required:
         schema["required"] = sorted(required)
@@ -87,7 +87,10 @@ def crd(
     status: JsonSchema,
     columns: Sequence[Column],
 ) -> dict[str, Any]:
-    """A CustomResourceDefinition with a status subresource and Flux's default status. Columns: name, type, path."""
+    """Return a CustomResourceDefinition with a status subresource and Flux's default status.
+
+    Columns are name, type and path.
+    """
     schema = record(
         {
             "apiVersion": STRING,

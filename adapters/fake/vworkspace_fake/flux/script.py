@@ -1,4 +1,4 @@
-"""The script of a simulation: which rule decides next. Counts how often each was used."""
+"""The script of a simulation: the choice of the rule that decides next, and the count of each rule's uses."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,10 +28,10 @@ _DEFAULT_VERSION: Final = "0.1.0"
 
 
 class Script:
-    """Answers what the controllers ask of registries and of Helm.
+    """The answers to the controllers' questions to registries and Helm.
 
-    `behaviour` may be exchanged at any time; how often a rule was used is remembered by the rule itself,
-    so that a rule kept across the exchange is not used afresh.
+    `behaviour` may be replaced at any time; uses are counted per rule, so that a rule in both behaviours does not start
+    again.
     """
 
     def __init__(self, behaviour: FluxBehaviour) -> None:
@@ -41,7 +41,7 @@ class Script:
         self._corrected: dict[str, Sequence[str]] = {}
 
     def decide(self, action: Action, target: HelmTarget, timeout: float) -> ActionAnswer:
-        """How a Helm action ends. A hanging one takes all of `timeout` seconds."""
+        """Return how a Helm action ends. A hanging one takes all of `timeout` seconds."""
         outcome = self._outcome(action, target)
         seconds = outcome.seconds if outcome.seconds is not None else self.behaviour.seconds_for(action)
         if outcome.kind is OutcomeKind.HANG or seconds > timeout:
@@ -57,14 +57,14 @@ class Script:
         for rule in self.behaviour.release_rules:
             if not rule.matches(action, target):
                 continue
-            outcome = rule.outcome  # asked once: a rule may count how often
+            outcome = rule.outcome  # evaluated once, since a rule may count its uses
             if _unused(self._release_uses[rule, target], outcome.times):
                 self._release_uses[rule, target] += 1
                 return outcome
         return FluxOutcome()
 
     def pull(self, request: PullRequest) -> PullAnswer:
-        """What a registry or repository answers."""
+        """Return the answer of a registry or repository."""
         outcome = self._source_outcome(request)
         seconds = outcome.seconds if outcome.seconds is not None else self.behaviour.source_fetch_seconds
         if outcome.fault is not SourceFault.NONE:
@@ -93,7 +93,10 @@ class Script:
         return request.version if published is None or request.version in published else None
 
     def _resolve_oci(self, request: PullRequest, published: Sequence[str] | None) -> str | None:
-        """Return the tag; of a digest the version it was pushed as, empty where that is not known."""
+        """Return the version that a tag or range selects; None if it is not published.
+
+        For a digest, return the version under which it was pushed, empty if that is unknown.
+        """
         wanted = request.version
         if wanted.startswith("sha256:"):
             return next((item for item in published or () if self._digest(request, item, by_tag=True) == wanted), "")
@@ -112,18 +115,18 @@ class Script:
                 return sha256_of(key + self.behaviour.digest_salts.get(key, ""))
 
     def drift(self, owner: ObjectRef) -> Sequence[str]:
-        """Resources of a HelmRelease that were changed by hand and not put back since."""
+        """Return the resources of a HelmRelease that were changed by hand and not corrected since."""
         key = f"{owner.namespace}/{owner.name}"
         resources = self.behaviour.drifted.get(key, ())
         return () if self._corrected.get(key) is resources else resources
 
     def correct(self, owner: ObjectRef) -> None:
-        """Remember that the drift of a HelmRelease was put right."""
+        """Record that the drift of a HelmRelease was corrected."""
         key = f"{owner.namespace}/{owner.name}"
         self._corrected[key] = self.behaviour.drifted.get(key, ())
 
     def can_impersonate(self, namespace: str, name: str) -> bool:
-        """Whether the service account exists."""
+        """Report whether the service account exists."""
         return f"{namespace}/{name}" not in self.behaviour.missing_service_accounts
 
 
@@ -132,7 +135,7 @@ def _unused(used: int, times: int | None) -> bool:
 
 
 def _timed_out(action: Action, target: HelmTarget) -> str:
-    """Return what Helm 4 says of an action that did not end in time."""
+    """Return Helm 4's message for an action that did not end in time."""
     not_ready = f"timeout waiting for: [Deployment/{target.namespace}/{target.release} status: 'InProgress']"
     match action:
         case Action.INSTALL | Action.UPGRADE:

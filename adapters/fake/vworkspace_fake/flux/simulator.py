@@ -27,10 +27,10 @@ from vworkspace_fake.simulation.workers import Together, in_turn
 
 
 class FluxSimulator(Simulator):
-    """source-controller and helm-controller in one. The API is the port's; registries and Helm are scripted.
+    """The source-controller and helm-controller in one. The API is the port's; registries and Helm are scripted.
 
-    `behaviour` may be replaced at any time. `crash()` forgets passes under way, as a restart does. `together` says
-    whether objects are worked on one by one or, as by Flux's workers, several at once.
+    `behaviour` may be replaced at any time. `crash()` forgets the passes in progress, as a restart does. `together`
+    decides whether objects are worked on one by one or, as by Flux's workers, several at once.
     """
 
     title = "the simulated Flux"
@@ -48,12 +48,12 @@ class FluxSimulator(Simulator):
 
     @property
     def backoff(self) -> FailureBackoff:
-        """How long a pass that failed waits until it is repeated."""
+        """The delay before a failed pass is repeated."""
         return FailureBackoff(self.behaviour.min_retry_seconds, self.behaviour.max_retry_seconds)
 
     @property
     def behaviour(self) -> FluxBehaviour:
-        """How the controllers behave from now on."""
+        """The behaviour of the controllers from now on."""
         return self._script.behaviour
 
     @behaviour.setter
@@ -62,12 +62,12 @@ class FluxSimulator(Simulator):
 
     @property
     def workloads(self) -> Sequence[Workload]:
-        """Everything Helm has installed and not taken away again."""
+        """Everything that Helm has installed and not removed."""
         return self._storage.workloads()
 
     @property
     def left_behind(self) -> Sequence[Workload]:
-        """Workloads whose HelmRelease is gone: deleted while suspended, or finalized by force."""
+        """Workloads whose HelmRelease is gone: deleted while suspended, or without its finalizer."""
         return tuple(item for item in self.workloads if item.owner not in self._objects)
 
     def _affected(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> Iterable[ObjectRef]:
@@ -97,5 +97,5 @@ class FluxSimulator(Simulator):
 
     @property
     def _mirrors(self) -> bool:
-        """Whether Helm's storage is mirrored into Secrets."""
+        """True if Helm's storage is mirrored into Secrets."""
         return self.behaviour.release_secrets

@@ -1,4 +1,4 @@
-"""Helm's own storage: the releases of one name, and the Secrets Helm keeps them in."""
+"""Helm's own storage: the releases of one name, and the Secrets in which Helm keeps them."""
 
 import base64
 import gzip
@@ -19,7 +19,7 @@ from vworkspace_fake.flux.behaviour import ChartHook
 
 
 class HelmReleaseStatus(StrEnum):
-    """Status of a Helm release."""
+    """The status of a Helm release."""
 
     DEPLOYED = "deployed"
     FAILED = "failed"
@@ -32,13 +32,13 @@ class HelmReleaseStatus(StrEnum):
 
     @property
     def pending(self) -> bool:
-        """Whether an action was begun and never ended."""
+        """True if an action was begun and did not end."""
         return self.value.startswith("pending-")
 
 
 @attrs.frozen
 class StoredRelease:
-    """One revision of a Helm release. `chart_version` is the version with the digest Flux put into it."""
+    """One revision of a Helm release. `chart_version` is the version with the digest that Flux added."""
 
     name: str
     namespace: str
@@ -55,13 +55,13 @@ class StoredRelease:
     hooks: tuple[ChartHook, ...] = ()
 
     def digest(self, oci_digest: str = "") -> str:
-        """Checksum of the stored release, as Flux keeps it in the history beside the digest of its OCI artifact."""
+        """Return the checksum of the release as Flux keeps it in the history, with the digest of its OCI artifact."""
         return "sha256:" + hashlib.sha256(_go_json(_observation(self, oci_digest)) + b"\n").hexdigest()
 
     def with_status(
         self, status: HelmReleaseStatus, description: str = "", deleted: datetime | None = None
     ) -> "StoredRelease":
-        """This release after an action changed its status."""
+        """Return this release after an action changed its status."""
         return attrs.evolve(
             self,
             status=status,
@@ -71,20 +71,20 @@ class StoredRelease:
 
 
 def last_release(releases: Sequence[StoredRelease]) -> StoredRelease | None:
-    """The newest revision."""
+    """Return the newest revision."""
     return max(releases, key=lambda item: item.version, default=None)
 
 
 def replace(releases: Sequence[StoredRelease], *changed: StoredRelease) -> tuple[StoredRelease, ...]:
-    """`releases` with those revisions added or exchanged, oldest first."""
+    """Return `releases` with those revisions added or replaced, oldest first."""
     by_version = {item.version: item for item in (*releases, *changed)}
     return tuple(by_version[version] for version in sorted(by_version))
 
 
 def prune(releases: Sequence[StoredRelease], limit: int) -> tuple[StoredRelease, ...]:
-    """Make room for one more revision: the oldest go until fewer than `limit` are left, 0 for no limit.
+    """Remove the oldest revisions until fewer than `limit` are left, so that one more fits; 0 is no limit.
 
-    The last deployed one stays in any case.
+    The last deployed revision is always kept.
     """
     if limit <= 0:
         return tuple(releases)
@@ -98,12 +98,12 @@ def prune(releases: Sequence[StoredRelease], limit: int) -> tuple[StoredRelease,
 
 
 def secret_name(release: StoredRelease) -> str:
-    """Name of the Secret that Helm keeps this revision in."""
+    """Return the name of the Secret in which Helm keeps this revision."""
     return f"sh.helm.release.v1.{release.name}.v{release.version}"
 
 
 def release_secret(release: StoredRelease, namespace: str) -> dict[str, Any]:
-    """The Secret in `namespace` (Helm's storage namespace) that holds `release`, as Helm writes it."""
+    """Return the Secret with `release` in `namespace` (Helm's storage namespace), as Helm writes it."""
     packed = base64.b64encode(gzip.compress(_go_json(_document(release)), mtime=0))
     return {
         "apiVersion": "v1",
@@ -125,7 +125,7 @@ def release_secret(release: StoredRelease, namespace: str) -> dict[str, Any]:
 
 
 def release_from_secret(secret: Manifest) -> StoredRelease:
-    """The release in a Secret that `release_secret` made."""
+    """Return the release in a Secret that `release_secret` made."""
     document = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["release"]))))
     info, chart = document["info"], document["chart"]["metadata"]
     deleted = info.get("deleted")
@@ -147,9 +147,9 @@ def release_from_secret(secret: Manifest) -> StoredRelease:
 
 
 def readable_releases(secrets: Iterable[Manifest]) -> Iterator[StoredRelease]:
-    """Yield the releases in Secrets that carry Helm's labels; one that cannot be read is passed over, as Helm does."""
+    """Yield the releases in Secrets with Helm's labels; unreadable ones are skipped, as Helm does."""
     for secret in secrets:
-        # Whatever somebody has stored: no data, no base64, no gzip, no JSON, no release.
+        # A user may have stored anything: no data, no base64, no gzip, no JSON, no release.
         with suppress(
             ValueError, LookupError, TypeError, AttributeError, OSError, EOFError, zlib.error, RecursionError
         ):
@@ -164,13 +164,13 @@ _GO_ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": 
 
 
 def _go_json(value: Any) -> bytes:
-    """As Go's encoder writes it: no spaces, fields in the order given, and what could end a script escaped."""
+    """Encode as Go does: without spaces, fields in the given order, and characters that could end a script escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return "".join(_GO_ESCAPES.get(letter, letter) for letter in text).encode()
 
 
 def _present(**fields: Any) -> dict[str, Any]:
-    """Helm leaves out what is empty."""
+    """Return the fields that are not empty, as Helm omits empty ones."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {}, ())}
 
 
@@ -185,7 +185,7 @@ def _info(release: StoredRelease) -> dict[str, Any]:
 
 
 def _chart_metadata(release: StoredRelease) -> dict[str, Any]:
-    # The digest of the values rides in the chart's annotations: the values of valuesFrom are not in `config`.
+    # The values' digest is kept in the chart's annotations, as `config` does not include the values of valuesFrom.
     annotations = {"config-digest": release.config_digest}
     return {
         "name": release.chart_name,
@@ -216,7 +216,7 @@ def _hooks(release: StoredRelease) -> list[dict[str, Any]]:
 
 
 def _document(release: StoredRelease) -> dict[str, Any]:
-    """The release as Helm stores it."""
+    """Return the release as Helm stores it."""
     return _present(
         name=release.name,
         info=_info(release),
@@ -237,7 +237,7 @@ def _document(release: StoredRelease) -> dict[str, Any]:
 
 
 def _observation(release: StoredRelease, oci_digest: str) -> dict[str, Any]:
-    """What Flux takes the checksum of: the release without its chart's content and without hooks that are tests."""
+    """Return what Flux takes the checksum of: the release without its chart's content and without test hooks."""
     return {
         "name": release.name,
         "version": release.version,

@@ -1,7 +1,7 @@
-"""Which objects a change sets in motion: the predicates and mappings of both controllers, as one pure function.
+"""The objects that a change triggers: the predicates and mappings of both controllers, as one pure function.
 
-Status writes set nothing in motion, except a source's artifact: it wakes the HelmReleases and HelmCharts
-made from it. That is the only way a new tag reaches a HelmRelease, whose generation it does not move.
+Status writes trigger nothing, except for a source's artifact: it triggers the HelmReleases and HelmCharts made from it.
+That is the only way in which a new tag reaches a HelmRelease, whose generation it does not change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,16 +20,16 @@ from vworkspace_fake.flux.draft import FINALIZER, REQUESTED_AT
 from vworkspace_fake.simulation.simulator import ObservedObjects
 
 RECONCILED_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART, HELM_RELEASE)
-"""Kinds that the simulated controllers reconcile."""
+"""The kinds that the simulated controllers reconcile."""
 
 CONFIG_KINDS = (SECRET, CONFIG_MAP)
-"""Kinds whose changes wake a HelmRelease at once when they carry `WATCH_LABEL`."""
+"""The kinds whose changes trigger a HelmRelease at once if they have `WATCH_LABEL`."""
 
 WATCH_LABEL = "reconcile.fluxcd.io/watch=Enabled"
 
 
 class FluxObjects(ObservedObjects):
-    """Every object the controllers know, and who takes its chart from where: found without looking at them all."""
+    """All observed objects, with an index of the users of each chart source."""
 
     def __init__(self, objects: Mapping[ObjectRef, Manifest] | None = None) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class FluxObjects(ObservedObjects):
             self.put(ref, manifest)
 
     def put(self, ref: ObjectRef, manifest: Manifest) -> None:
-        """Take in an object as it is now."""
+        """Store an object's present state."""
         self.drop(ref)
         self[ref] = manifest
         source = _source(ref.kind, manifest)
@@ -46,7 +46,7 @@ class FluxObjects(ObservedObjects):
             self._users.setdefault(source, {})[ref] = None
 
     def drop(self, ref: ObjectRef) -> Manifest | None:
-        """Forget an object; as it was last, if it was known."""
+        """Forget an object; return its last state, if it was known."""
         old = super().drop(ref)
         source = None if old is None else _source(ref.kind, old)
         if source is not None:
@@ -57,12 +57,12 @@ class FluxObjects(ObservedObjects):
         return old
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all objects."""
         super().clear()
         self._users.clear()
 
     def users_of(self, source: ObjectRef) -> Iterator[tuple[ObjectRef, Manifest]]:
-        """The HelmCharts and HelmReleases that are made from a source."""
+        """Return the HelmCharts and HelmReleases that are made from a source."""
         return ((user, self[user]) for user in tuple(self._users.get(source, ())))
 
 
@@ -73,9 +73,9 @@ def _source(kind: Kind, manifest: Manifest) -> ObjectRef | None:
 
 
 def triggered(kind: Kind, old: Manifest | None, new: Manifest | None, world: FluxObjects) -> Iterator[ObjectRef]:
-    """References to reconcile after an object of `kind` changed from `old` to `new` (None: not there).
+    """Yield the references to reconcile after an object of `kind` changed from `old` to `new` (None: absent).
 
-    `world` holds every object the controllers know, the change included.
+    `world` has every observed object, after the change.
     """
     current = new if new is not None else old
     if current is None:
@@ -90,7 +90,7 @@ def triggered(kind: Kind, old: Manifest | None, new: Manifest | None, world: Flu
 
 
 def _own(kind: Kind, old: Manifest | None, new: Manifest) -> bool:
-    # One of type `oci` is never reconciled, but for what an earlier version left in it (facts 6.5).
+    # One of type `oci` is never reconciled, except to remove what an earlier version left in it.
     if kind == HELM_REPOSITORY and get_path(new, "spec", "type") == "oci" and not _needs_emptying(new):
         return False
     return old is None or any(
@@ -126,9 +126,9 @@ def _chart_source(chart: Manifest) -> ObjectRef | None:
 
 
 def _has(release: Manifest, kind: Kind, revision: str) -> bool:
-    """Whether the HelmRelease is at, or on its way to, that revision."""
+    """Report whether the HelmRelease has that revision, or is being changed to it."""
     status = release.get("status") or {}
-    # An OCI source is compared by its digest: the version that was attempted carries it only shortened (facts 7.7).
+    # An OCI source is compared by its digest: the attempted version contains only a part of it.
     attempted = (
         status.get("lastAttemptedRevisionDigest") == revision.rpartition("@")[2]
         if kind == OCI_REPOSITORY
@@ -138,7 +138,7 @@ def _has(release: Manifest, kind: Kind, revision: str) -> bool:
 
 
 def source_of(release: Manifest) -> ObjectRef | None:
-    """The OCIRepository or HelmChart that a HelmRelease takes its chart from."""
+    """Return the OCIRepository or HelmChart that provides a HelmRelease's chart."""
     meta = metadata(release)
     namespace, name = str(meta.get("namespace")), str(meta.get("name"))
     reference = get_path(release, "spec", "chartRef")

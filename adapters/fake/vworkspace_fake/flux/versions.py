@@ -1,4 +1,4 @@
-"""Chart versions and OCI digests: how Flux names what it pulled."""
+"""Chart versions and OCI digests, in Flux's notation."""
 
 import hashlib
 import operator
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-# Lenient like the library Flux uses: a leading v and missing minor or patch numbers are accepted.
+# Lenient like Flux's library: a leading v and missing minor or patch numbers are accepted.
 _SEMVER: Final = re.compile(
     r"v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?"
     r"(?:-(?P<pre>[0-9A-Za-z.-]+))?(?:\+(?P<meta>[0-9A-Za-z.-]+))?"
@@ -17,24 +17,24 @@ _SHORT_HASH: Final = 12
 
 
 def sha256_of(text: str) -> str:
-    """`sha256:<64 hex>` of the UTF-8 text."""
+    """Return `sha256:<64 hex>` of the UTF-8 text."""
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_semver(version: str) -> bool:
-    """Whether Flux can read `version` as a semantic version."""
+    """Report whether Flux can read `version` as a semantic version."""
     return _SEMVER.fullmatch(version) is not None
 
 
 def is_range(reference: str) -> bool:
-    """Return whether a reference is a range of versions, such as `>=1.0.0 <2.0.0`."""
+    """Report whether a reference is a range of versions, such as `>=1.0.0 <2.0.0`."""
     return reference[:1] in "<>=^~*" and bool(reference)
 
 
 def newest_within(wanted: str, versions: Iterable[str]) -> str | None:
-    """Return the newest version that meets each comparison of a range; None where there is none.
+    """Return the newest version that satisfies every comparison of a range; None if none does.
 
-    Raises ValueError for what is no comparison with a version: `^`, `~` and `||` are not simulated.
+    Raises ValueError for a part that is no comparison: `^`, `~` and `||` are not simulated.
     """
     bounds = [_bound(part) for part in wanted.replace(",", " ").split() if part != "*"]
     fitting = [item for item in versions if all(_COMPARED[sign](_numbers(item), least) for sign, least in bounds)]
@@ -56,16 +56,17 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def chart_version_of_tag(tag: str) -> str:
-    """The version in the chart that was pushed under `tag`: registries refuse `+`, so it is written `_` there.
+    """Return the version of the chart that was pushed under `tag`.
 
-    A tag that is no version (`latest`) says nothing about the chart in it; such charts are simulated as 0.1.0.
+    Registries refuse `+`, so tags have `_` instead. A tag that is no version (`latest`) says nothing about the chart;
+    such charts are simulated as 0.1.0.
     """
     version = tag.replace("_", "+")
     return version if is_semver(version) else "0.1.0"
 
 
 def with_digest_metadata(version: str, digest: str) -> str:
-    """`version` with its build metadata replaced by 12 hex digits of `digest` (facts 7.7)."""
+    """Return `version` with its build metadata replaced by 12 hex digits of `digest`, as helm-controller does."""
     match = _SEMVER.fullmatch(version)
     if match is None:
         raise ValueError(f"invalid chart version {version}")
@@ -75,7 +76,7 @@ def with_digest_metadata(version: str, digest: str) -> str:
 
 
 def short_release_name(name: str) -> str:
-    """`name` cut to Helm's 53 characters: 40 of it, a dash and 12 hex digits of its SHA-256."""
+    """Return `name` in at most Helm's 53 characters: its first 40, a dash and 12 hex digits of its SHA-256."""
     if len(name) <= _MAX_RELEASE_NAME:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_SHORT_HASH]

@@ -1,4 +1,4 @@
-"""Patches as Flux sends them: merge patches of what changed, conditions apart and first."""
+"""Patches as Flux sends them: merge patches of the changes, with the conditions apart and first."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ from vworkspace_fake.simulation.effects import PassStep, get_object, patch_objec
 from vworkspace_fake.simulation.patches import merge_diff
 
 _CONFLICTS: Final = 4
-"""How many conflicts in a row a patch of the conditions outlives."""
+"""The number of consecutive conflicts that a patch of the conditions survives."""
 
 
 def write_difference(
@@ -19,8 +19,8 @@ def write_difference(
 ) -> PassStep[None]:
     """Write the difference between two states of one object: conditions, then metadata, then the rest of the status.
 
-    Each is sent only when something changed. Readers can see Ready=True before the history that belongs to it
-    (facts 6.3). An object that is gone takes no more writes. Without `conditions` those stay as they are.
+    Each is sent only if it changed. As with the real controllers, readers can see Ready=True before the history that
+    belongs to it. Nothing more is written to an object that is gone. With `conditions` false they are left out.
     """
     if conditions and not (yield from _write_conditions(ref, before, after, now)):
         return
@@ -33,7 +33,7 @@ def write_difference(
 
 
 def _write_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> PassStep[bool]:
-    """Merge the changed conditions into the latest object, also when it moves on meanwhile; whether it is there."""
+    """Merge the changed conditions into the latest object, even if it changes meanwhile; return whether it exists."""
     for _ in range(_CONFLICTS):
         try:
             return (yield from _merge_conditions(ref, before, after, now))
@@ -51,16 +51,16 @@ def _merge_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: da
 
 
 def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: datetime) -> dict[str, Any] | None:
-    """The status patch that brings the changed conditions to the latest object; None when none changed.
+    """Return the status patch that merges the changed conditions into the latest object; None if none changed.
 
-    It carries the resourceVersion it was made from: a conflict means looking at the object again.
+    It has the resourceVersion of `latest`: after a conflict the object has to be read again.
     """
     if list(conditions_of(before)) == list(conditions_of(after)):
         return None
     merged = merge_conditions(latest, conditions_of(before), conditions_of(after), now)
     if merged == list(conditions_of(latest)):
         return None
-    # Only the conditions are sent with a lock; the rest of the status is the last writer's.
+    # Only the conditions are sent with a lock; in the rest of the status the last writer wins.
     return {
         "metadata": {"resourceVersion": metadata(latest).get("resourceVersion")},
         "status": {"conditions": merged},
@@ -68,13 +68,13 @@ def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: d
 
 
 def metadata_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
-    """The patch of the object itself: the finalizers, replaced as a whole and without a lock, as Flux does."""
+    """Return the patch of the object itself: the finalizers, replaced as a whole and without a lock, as Flux does."""
     diff = merge_diff(metadata(before), metadata(after))
     return {"metadata": diff} if diff else None
 
 
 def status_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
-    """The patch of the status without its conditions; None when nothing else changed."""
+    """Return the patch of the status without its conditions; None if nothing else changed."""
     if "status" in before and "status" not in after:
         return {"status": None}
     diff = merge_diff(_rest(before), _rest(after))
