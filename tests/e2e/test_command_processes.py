@@ -34,7 +34,7 @@ from tests.support.commands import (
 )
 from tests.support.e2e_world import CLUSTER, FIRST, NAME, NS, instance
 from tests.support.patience import PATIENCE
-from vworkspace_app.demo.world import NAMESPACE_NAME
+from vworkspace_app.demo.scene import NAMESPACE_NAME
 from vworkspace_core.operations.engines import ENGINES
 
 pytestmark = pytest.mark.slow

@@ -54,6 +54,11 @@ def load_config(
     return chosen._replace(user=_usable_user(chosen, origin))
 
 
+def with_token(config: SingleConfig, token: str) -> SingleConfig:
+    """Return the configuration of the same cluster for whoever holds a token."""
+    return config._replace(user=User(token=token))
+
+
 def _refuse_unsupported(path: Path, source: KubeConfig, context: str | None) -> None:
     """Refuse fields that lightkube silently ignores: it would connect another way, or as another user."""
     document = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -1,6 +1,7 @@
-"""The commands that show what the operator does, without a cluster: `demo`, `plan`."""
+"""The commands that show what the operator does: `demo`, `plan`."""
 
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -40,10 +41,22 @@ def demo(
     show: Annotated[
         bool, Parameter(name="--open", help="Open the page in a browser, and leave everything running.", negative="")
     ] = False,
+    kubeconfig: Annotated[
+        Path | None,
+        Parameter(help="Tell the main story on this cluster with its own Flux, and take everything away again."),
+    ] = None,
+    registry: Annotated[
+        str,
+        Parameter(help="With --kubeconfig: oci://HOST[/PATH], where the demo pushes a chart of its own."),
+    ] = "",
+    chart: Annotated[str, Parameter(help="With --kubeconfig: oci://HOST/PATH/NAME of a chart that is there.")] = "",
+    chart_version: Annotated[str, Parameter(help="The version of --chart.")] = "",
+    timeout: Annotated[float, Parameter(help="With --kubeconfig: seconds that each step is waited for.")] = 180.0,
 ) -> int:
     """Watch an intent travel from the control plane through the operator to Flux and back, over real HTTP.
 
-    Exit status 0 says that everything shown was also checked. Examples:
+    Exit status 0 says that everything shown was also checked. With --kubeconfig the demo runs in two namespaces of its
+    own with the roles that `manifests` prints; it needs Flux and the rights of an administrator. Examples:
 
         vworkspace-operator demo
         vworkspace-operator demo -v
@@ -51,10 +64,17 @@ def demo(
         vworkspace-operator demo --box
         vworkspace-operator demo --keep
         vworkspace-operator demo --open
+        vworkspace-operator demo --kubeconfig kc --registry oci://registry.example.com/scratch
+        vworkspace-operator demo --kubeconfig kc --chart oci://ghcr.io/stefanprodan/charts/podinfo --chart-version 6.7.0
     """
     from vworkspace_app.commands.demo import run_demo
+    from vworkspace_app.demo.cluster_world import ClusterOptions
 
-    return run_demo(keep=keep, plain=plain, payloads=payloads, operations=operations, box=box, listen=listen, show=show)
+    if kubeconfig is None and (registry or chart or chart_version):
+        raise CommandError("--registry and --chart are for a cluster: name it with --kubeconfig", status=USAGE)
+    cluster = None if kubeconfig is None else ClusterOptions(kubeconfig, registry, chart, chart_version, timeout)
+    told = {"keep": keep, "plain": plain, "payloads": payloads, "operations": operations, "box": box, "show": show}
+    return run_demo(**told, listen=listen, cluster=cluster)
 
 
 def plan(

@@ -3,6 +3,7 @@
 import webbrowser
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final
 
 import anyio
@@ -15,6 +16,8 @@ from vworkspace_app.demo import playground
 from vworkspace_app.demo.board import board, box_board, operations_board
 from vworkspace_app.demo.box_story import furnish, lines, tell_box
 from vworkspace_app.demo.box_world import open_box_scene
+from vworkspace_app.demo.cluster_story import tell_on_cluster
+from vworkspace_app.demo.cluster_world import ClusterOptions, open_cluster_world
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import ENGINES, FLUX
 from vworkspace_app.demo.operations_story import tell_operations
@@ -25,6 +28,7 @@ from vworkspace_app.demo.story import tell
 from vworkspace_app.demo.world import World, open_world
 from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.observability import serving_in_thread
+from vworkspace_app.overview.checking import before_installing
 from vworkspace_app.page.links import STREAMS
 from vworkspace_app.page.operator import OperatorPage
 from vworkspace_app.page.screens import Several, Source
@@ -32,11 +36,16 @@ from vworkspace_app.page.serving import PageTelemetry
 from vworkspace_app.page.site import Site
 from vworkspace_app.process import logs
 from vworkspace_app.process.clock import SystemClock
-from vworkspace_app.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError
+from vworkspace_app.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, unwrap_group
 from vworkspace_app.process.http import ConnectionLimits
-from vworkspace_app.process.signals import run_until_signal
+from vworkspace_app.process.signals import run_until_signal, run_until_stopped, unless
+from vworkspace_core.apimachinery.errors import OperatorError
+from vworkspace_core.overview.checkup import Verdict
+from vworkspace_kube import KubeApiClient
 
 _HERE: Final = "127.0.0.1:0"
+_GRACE: Final = 600.0
+"""Seconds in which everything of a demo that is interrupted is taken out of a cluster."""
 
 
 def run_demo(
@@ -48,8 +57,9 @@ def run_demo(
     box: bool = False,
     listen: str = "",
     show: bool = False,
+    cluster: ClusterOptions | None = None,
 ) -> int:
-    """Run the demo of the main job, of operations or of a box.
+    """Run the demo of the main job, of operations or of a box; the main job also on the user's own `cluster`.
 
     With `listen` or `keep`, a page shows what happens; `show` opens it in a browser, and keeps the process running. The
     exit status is 0 if everything shown was as expected. Raises CommandError if a signal ends it before everything was
@@ -57,14 +67,43 @@ def run_demo(
     """
     if box and operations:
         raise CommandError("--box and --operations tell different stories: give one of them", status=USAGE)
+    if cluster is not None and (box or operations or keep or show or listen):
+        message = (
+            "--kubeconfig tells the main story and leaves nothing: of the other options give --plain or --payloads"
+        )
+        raise CommandError(message, status=USAGE)
     logs.configure(level="error", operator_version=VERSION)
     stage = Stage(plain=plain, payloads=payloads)
     keep = keep or show
     play = _Play(stage, keep, operations, box, listen or (_HERE if keep else ""), show)
-    run_until_signal(play.run)
+    if cluster is not None:
+        cluster.named()
+        _run_on_cluster(partial(play.on_cluster, cluster))
+    else:
+        run_until_signal(play.run)
     if not play.is_told:
         raise CommandError("interrupted", status=INTERRUPTED)
     return FAILURE if stage.verdicts.failures else 0
+
+
+async def _require(api: KubeApiClient) -> None:
+    """Raise CommandError unless Flux is in the cluster and whoever asks may install."""
+    async for finding in before_installing(api):
+        if finding.verdict is Verdict.FAILED:
+            raise CommandError(f"{finding.point}: {finding.told}. To fix: {finding.remedy}")
+
+
+def _run_on_cluster(work: Callable[[anyio.Event], Awaitable[None]]) -> None:
+    """Run the demo until its end or a signal. Raises CommandError, also for what the cluster refuses."""
+    try:
+        run_until_stopped(work, grace=_GRACE)
+    except (OperatorError, BaseExceptionGroup) as group:
+        error = unwrap_group(group)
+        if isinstance(error, CommandError):
+            raise error from None
+        if isinstance(error, OperatorError):
+            raise CommandError(error.message) from error
+        raise
 
 
 @attrs.define
@@ -98,6 +137,15 @@ class _Play:
                 self._end()
                 if self.keep:
                     await self._linger(world)
+
+    async def on_cluster(self, options: ClusterOptions, stop: anyio.Event) -> None:
+        """Tell the story in the cluster, until its end or `stop`; everything is taken away before this returns."""
+        async with open_cluster_world(options, self.stage, _require) as world:
+            self.stage.say(f"control plane  {world.control_url}")
+            with self.stage.live(lambda waiting_for: board(world.spectator, world.control, waiting_for)):
+                await unless(stop, self._tell(lambda: tell_on_cluster(world, self.stage)))
+            if not stop.is_set():
+                self._end()
 
     async def _box(self) -> None:
         async with open_box_scene(lambda components: self.page.attach(components, SystemClock())) as scene:

@@ -6,11 +6,11 @@ from typing import Any, Generic, Protocol, TypeVar
 import anyio
 import attrs
 
-from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_app.demo.sightings import Wanted
-from vworkspace_app.demo.spectator import PATIENCE, Sighting, Spectator, TooSlow
+from vworkspace_app.demo.spectator import Sighting, Spectator, TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_core.ports import KubeApi
 from vworkspace_fake.controlplane.jobs import JobEntry
 
 
@@ -23,8 +23,8 @@ class Seen(Protocol):
         ...
 
     @property
-    def admin(self) -> InProcessKube:
-        """Somebody who may do anything in it."""
+    def admin(self) -> KubeApi:
+        """Return the connection of an administrator."""
         ...
 
 
@@ -50,8 +50,9 @@ class Narrator(Generic[SeenT]):
         result: Mapping[str, Any] = job.result
         return result
 
-    async def until(self, holds: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+    async def until(self, holds: Callable[[], object], what: str) -> None:
         """Wait until something holds. Raises TooSlow naming `what`."""
+        seconds = self.world.spectator.patience
         with anyio.move_on_after(seconds):
             while not holds():
                 await anyio.sleep(0.002)

@@ -8,9 +8,8 @@ from typing import Any
 import attrs
 
 from vworkspace_app.demo.platform import APPROVAL_SECRET, CLAIM, REPOSITORY, SNAPSHOT_CLASS
-from vworkspace_app.demo.scene import NAME
+from vworkspace_app.demo.scene import CLUSTER, NAME, NAMESPACE_NAME
 from vworkspace_app.demo.scene import QUICK as QUICK_FLUX
-from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME
 from vworkspace_core.api.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
@@ -85,9 +84,13 @@ class OperationRequest:
     @property
     def manifest(self) -> dict[str, Any]:
         """The Operation."""
+        return self.manifest_in(NAMESPACE_NAME)
+
+    def manifest_in(self, namespace: str) -> dict[str, Any]:
+        """Return the Operation in a namespace."""
         target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind, "name": NAME}
         spec = {"targetRef": target, "type": self.type, "engine": self.engine, "parameters": dict(self.parameters)}
-        meta = {"name": self.name, "namespace": NAMESPACE_NAME, "labels": {INSTANCE_LABEL: NAME}}
+        meta = {"name": self.name, "namespace": namespace, "labels": {INSTANCE_LABEL: NAME}}
         return {**OPERATION.manifest(self.name), "metadata": meta, "spec": {**spec, **self.more}}
 
 

@@ -8,10 +8,10 @@ import attrs
 
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, SLOW, OperationRequest, approval
-from vworkspace_app.demo.scene import FIRST, NAME, manifest
+from vworkspace_app.demo.scene import APPLICATION, CLUSTER, FIRST, NAME, NAMESPACE_NAME
 from vworkspace_app.demo.sightings import conditions, gone, made_for, operation_says, phase_is
 from vworkspace_app.demo.stage import Stage
-from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
+from vworkspace_app.demo.world import World
 from vworkspace_core.api.labels import CANCEL, CAPABILITY_PREFIX
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import JOB, OPERATION
@@ -33,10 +33,9 @@ class OperationsTeller(Narrator[World]):
         """Odoo wants the instance, prepared for these engines beside the usual ones."""
         self.generation += 1
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}
-        wanted = manifest(FIRST)
+        wanted = APPLICATION.manifest(FIRST)
         wanted["metadata"]["annotations"] = marks
-        key = f"ApplicationInstance/{NAMESPACE_NAME}/{NAME}@{self.generation}"
-        return self._enqueue("apply", wanted, key)
+        return self._enqueue("apply", wanted, APPLICATION.key(self.generation))
 
     def ask(self, request: OperationRequest, version: int = 1) -> JobEntry:
         """Odoo asks for an Operation, or again with more in its spec."""

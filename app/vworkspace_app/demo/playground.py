@@ -5,8 +5,8 @@ from typing import Any
 
 from vworkspace_app.demo.narrator import Narrator
 from vworkspace_app.demo.operations_scene import CAPABILITIES, OperationRequest
-from vworkspace_app.demo.scene import FIRST, NAME, WANTED, manifest
-from vworkspace_app.demo.world import ADMIN_TOKEN, CLUSTER, NAMESPACE_NAME, World
+from vworkspace_app.demo.scene import APPLICATION, CLUSTER, FIRST, NAME, NAMESPACE_NAME, WANTED
+from vworkspace_app.demo.world import ADMIN_TOKEN, World
 from vworkspace_app.process.yaml_documents import Format, dump
 from vworkspace_core.api.labels import CAPABILITY_PREFIX, CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 
@@ -15,7 +15,7 @@ _BACKUP = "backup.yaml"
 
 def application() -> dict[str, Any]:
     """The application as Odoo asks for it, prepared for the engines that are simulated."""
-    wanted = manifest(FIRST)
+    wanted = APPLICATION.manifest(FIRST)
     marks = {CAPABILITY_PREFIX + name: engine for name, engine in CAPABILITIES.items()}
     return {**wanted, "metadata": {**wanted["metadata"], "annotations": marks}}
 
@@ -27,7 +27,7 @@ async def furnish(narrator: Narrator[World]) -> None:
         CLUSTER,
         kind="apply",
         payload=application(),
-        idempotency_key=f"ApplicationInstance/{NAMESPACE_NAME}/{NAME}@100",
+        idempotency_key=APPLICATION.key(100),
         job_id="job-playground",
     )
     await narrator.result(job)

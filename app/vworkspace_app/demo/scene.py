@@ -1,18 +1,21 @@
-"""What the demo's first story is about: one instance, its versions, and a Flux that is quick."""
+"""What the demo's first story is about: one application, its versions, and a Flux that is quick."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME
-from vworkspace_core.apimachinery.manifest import ObjectRef
-from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
+import attrs
+
+from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_fake.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 
-NAME = "nextcloud-myteam"
-INSTANCE = ObjectRef(APPLICATION_INSTANCE, NAMESPACE_NAME, NAME)
-RELEASE = ObjectRef(HELM_RELEASE, NAMESPACE_NAME, NAME)
+CLUSTER: Final = "cluster-prod-1"
+NAMESPACE_NAME: Final = "org-myteam"
+NAME: Final = "nextcloud-myteam"
 FIRST, BROKEN, EDITED, WANTED = "6.6.0", "6.7.0", "6.7.1", "6.8.0"
-FAILURE = "post-upgrade hooks failed: job nextcloud-upgrade: BackoffLimitExceeded"
-QUICK = FluxBehaviour(
+FAILURE: Final = "post-upgrade hooks failed: job nextcloud-upgrade: BackoffLimitExceeded"
+QUICK: Final = FluxBehaviour(
     source_fetch_seconds=0.15,
     install_seconds=0.5,
     upgrade_seconds=0.4,
@@ -24,26 +27,49 @@ QUICK = FluxBehaviour(
 """A Flux that takes fractions of a second, and for which one version does not upgrade."""
 
 
-def manifest(version: str) -> dict[str, Any]:
-    """The ApplicationInstance of PULL-2, as Odoo sends it."""
-    return {
-        "apiVersion": APPLICATION_INSTANCE.api_version,
-        "kind": APPLICATION_INSTANCE.kind,
-        "metadata": {
-            "name": NAME,
-            "namespace": NAMESPACE_NAME,
-            "labels": {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER},
-        },
-        "spec": {
-            "appRef": {"catalogId": "nextcloud"},
-            "chart": {
-                "sourceType": "oci",
-                "url": "oci://registry.example.com/charts",
-                "name": "nextcloud",
-                "version": version,
+@attrs.frozen
+class Application:
+    """The application of PULL-2 as Odoo asks for it, and where. `broken` says why one version does not upgrade.
+
+    Without `broken` there is one version only.
+    """
+
+    cluster: str = CLUSTER
+    namespace: str = NAMESPACE_NAME
+    url: str = "oci://registry.example.com/charts"
+    chart: str = "nextcloud"
+    first: str = FIRST
+    values: Mapping[str, Any] = {"replicaCount": 1, "nextcloud": {"host": "cloud.example.com"}}
+    annotations: Mapping[str, str] = {}
+    broken: str = "its upgrade job does not get through"
+    failure: str = FAILURE
+    """What the error of that upgrade says, among more."""
+
+    def ref(self, kind: Kind = APPLICATION_INSTANCE) -> ObjectRef:
+        """Return the reference of the instance, or of another object with its name."""
+        return ObjectRef(kind, self.namespace, NAME)
+
+    def key(self, generation: int) -> str:
+        """Return the idempotency key of a job."""
+        return f"{APPLICATION_INSTANCE.kind}/{self.namespace}/{NAME}@{generation}"
+
+    def manifest(self, version: str) -> dict[str, Any]:
+        """Return the ApplicationInstance as Odoo sends it."""
+        labels = {MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: self.cluster}
+        marks = {"annotations": dict(self.annotations)} if self.annotations else {}
+        return {
+            "apiVersion": APPLICATION_INSTANCE.api_version,
+            "kind": APPLICATION_INSTANCE.kind,
+            "metadata": {"name": NAME, "namespace": self.namespace, "labels": labels, **marks},
+            "spec": {
+                "appRef": {"catalogId": self.chart},
+                "chart": {"sourceType": "oci", "url": self.url, "name": self.chart, "version": version},
+                "release": {"name": NAME, "namespace": self.namespace},
+                "values": {"source": "inline", "inline": dict(self.values)},
+                "integrations": {"ingress": {"enabled": True, "host": "cloud.example.com"}},
             },
-            "release": {"name": NAME, "namespace": NAMESPACE_NAME},
-            "values": {"source": "inline", "inline": {"replicaCount": 1, "nextcloud": {"host": "cloud.example.com"}}},
-            "integrations": {"ingress": {"enabled": True, "host": "cloud.example.com"}},
-        },
-    }
+        }
+
+
+APPLICATION: Final = Application()
+"""The one that is installed in the embedded cluster."""

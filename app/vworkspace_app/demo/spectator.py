@@ -38,10 +38,20 @@ class Sighting:
 class Spectator:
     """Keeps every change of the kinds that matter, in the order they arrived."""
 
-    def __init__(self, api: KubeApi, started: float, kinds: Iterable[Kind] = WATCHED) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        started: float,
+        kinds: Iterable[Kind] = WATCHED,
+        namespace: str | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        """Watch one namespace, or all."""
+        self.patience = patience
         self._api = api
         self._kinds = tuple(kinds)
         self._started = started
+        self._namespace = namespace
         self._changed = anyio.Event()
         self.sightings: list[Sighting] = []
 
@@ -52,20 +62,19 @@ class Spectator:
     async def run(self) -> None:
         """Watch until cancelled."""
         pause = partial(anyio.sleep, _RELIST_SECONDS)
+        follow = partial(reflect, namespace=self._namespace)
         async with anyio.create_task_group() as group:
             for kind in self._kinds:
-                group.start_soon(reflect, self._api, kind, _Notebook(self, kind), pause)
+                group.start_soon(follow, self._api, kind, _Notebook(self, kind), pause)
 
     def saw(self, sighting: Sighting) -> None:
         """Remember one change."""
         self.sightings.append(sighting)
         self._changed.set()
 
-    async def until(
-        self, wanted: Callable[[Sighting], bool], what: str, *, since: int = 0, seconds: float = PATIENCE
-    ) -> Sighting:
+    async def until(self, wanted: Callable[[Sighting], bool], what: str, *, since: int = 0) -> Sighting:
         """The first sighting from index `since` on that is `wanted`. Raises TooSlow naming `what`."""
-        with anyio.move_on_after(seconds):
+        with anyio.move_on_after(self.patience):
             position = since
             while True:
                 while position < len(self.sightings):
@@ -74,7 +83,7 @@ class Spectator:
                     position += 1
                 self._changed = anyio.Event()
                 await self._changed.wait()
-        raise TooSlow(f"{what}: not seen within {seconds:g} seconds")
+        raise TooSlow(f"{what}: not seen within {self.patience:g} seconds")
 
 
 @attrs.frozen

@@ -18,6 +18,7 @@ class Verdicts:
     """Every check that the demo made of what it showed."""
 
     passed: int = 0
+    passed_over: int = 0
     failures: list[str] = attrs.field(factory=list)
 
     def note(self, what: str, wanted: object, actual: object) -> bool:
@@ -94,12 +95,18 @@ class Stage:
             text = self._wrapped(self.verdicts.failures[-1], _MARGIN)
             self._console.print(f"        [bold red]WRONG[/bold red]  {escape(text)}")
 
+    def passed_over(self, what: str, why: str) -> None:
+        """Say that something is not shown here; it counts as no check."""
+        self.verdicts.passed_over += 1
+        self.say(self._wrapped(f"passed over: {what}: {why}", 0))
+
     def verdict(self) -> None:
         """What came of all checks."""
         passed, failures = self.verdicts.passed, self.verdicts.failures
         self.say("")
         if not failures:
-            self.say(f"all {passed} checks hold")
+            skipped = self.verdicts.passed_over
+            self.say(f"all {passed} checks hold" + (f"; {skipped} parts were passed over" if skipped else ""))
             return
         self.say(f"{len(failures)} of {passed + len(failures)} checks do not hold:")
         for failure in failures:

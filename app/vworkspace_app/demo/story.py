@@ -1,12 +1,13 @@
 """The story of the demo, act by act. Everything that is shown is also checked (PULL-2, PULL-3, REC-8, REC-10)."""
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, Protocol
 
 import attrs
 
-from vworkspace_app.demo.narrator import Narrator
-from vworkspace_app.demo.scene import BROKEN, EDITED, FAILURE, FIRST, INSTANCE, NAME, QUICK, RELEASE, WANTED, manifest
+from vworkspace_app.demo.narrator import Narrator, Seen
+from vworkspace_app.demo.scene import BROKEN, EDITED, NAME, WANTED, Application
 from vworkspace_app.demo.sightings import (
     appeared,
     condition,
@@ -19,26 +20,58 @@ from vworkspace_app.demo.sightings import (
 )
 from vworkspace_app.demo.spectator import Sighting
 from vworkspace_app.demo.stage import Stage
-from vworkspace_app.demo.world import CLUSTER, NAMESPACE_NAME, World
 from vworkspace_core.api.labels import RETRY
 from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_core.ports import PatchType
 from vworkspace_fake.controlplane.jobs import JobEntry
+from vworkspace_fake.controlplane.server import ControlPlaneServer
+
+
+class Played(Seen, Protocol):
+    """A world in which the story can be told: the embedded one, or anybody's cluster."""
+
+    @property
+    def control(self) -> ControlPlaneServer:
+        """Return the control plane."""
+        ...
+
+    @property
+    def application(self) -> Application:
+        """Return what is installed."""
+        ...
+
+    @property
+    def clocks_differ(self) -> timedelta:
+        """Return by how much the cluster's clock may be behind the control plane's."""
+        ...
+
+    async def running(self) -> list[str]:
+        """Return the chart versions that Helm has deployed, without the digest that Flux appends for OCI sources."""
+        ...
+
+    async def mend(self) -> None:
+        """Take away what breaks one version."""
+        ...
 
 
 @attrs.define
-class Teller(Narrator[World]):
+class Teller(Narrator[Played]):
     """Tells of one instance, from its first intent to its deletion."""
+
+    @property
+    def application(self) -> Application:
+        """Return what is installed."""
+        return self.world.application
 
     def enqueue(self, version: str, generation: int, job_id: str) -> JobEntry:
         """Odoo's side: offer the intent."""
         return self.world.control.enqueue(
-            CLUSTER,
+            self.application.cluster,
             kind="apply",
-            payload=manifest(version),
-            idempotency_key=f"ApplicationInstance/{NAMESPACE_NAME}/{NAME}@{generation}",
+            payload=self.application.manifest(version),
+            idempotency_key=self.application.key(generation),
             job_id=job_id,
         )
 
@@ -47,13 +80,13 @@ class Teller(Narrator[World]):
     async def eight_steps(self) -> None:
         """PULL-2: an intent becomes a running release."""
         stage = self.stage
-        stage.act(
-            "An intent becomes a running release", f'Odoo asks {CLUSTER} to ensure "{NAME}", chart nextcloud {FIRST}'
-        )
+        app = self.application
+        asks = f'Odoo asks {app.cluster} to ensure "{NAME}", chart {app.chart} {app.first}'
+        stage.act("An intent becomes a running release", asks)
         await self.until(lambda: self.world.control.waiting > 0, "a long poll")
-        stage.step(1, self.now, f"the agent's long poll is open: GET jobs?cluster={CLUSTER}&wait=30")
+        stage.step(1, self.now, f"the agent's long poll is open: GET jobs?cluster={app.cluster}&wait=30")
         asked = self.now
-        job = self.enqueue(FIRST, 7, "job-1")
+        job = self.enqueue(app.first, 7, "job-1")
         await self.until(lambda: job.offers > 0, "the offer")
         stage.step(2, self.now, "the job comes", {"job": job.raw})
         await self.until(lambda: job.acked_at is not None, "the ack")
@@ -91,7 +124,7 @@ class Teller(Narrator[World]):
         self, job: JobEntry, created: Manifest, release: Manifest, ready: Manifest, result: Mapping[str, Any]
     ) -> None:
         check = self.stage.check
-        check("the ack came before the apply", wanted=True, actual=_is_before(job, created))
+        check("the ack came before the apply", wanted=True, actual=_is_before(job, created, self.world.clocks_differ))
         check(
             "the chart goes by chartRef", wanted="OCIRepository", actual=get_path(release, "spec", "chartRef", "kind")
         )
@@ -102,7 +135,7 @@ class Teller(Narrator[World]):
         applied = {
             "apiVersion": APPLICATION_INSTANCE.api_version,
             "kind": APPLICATION_INSTANCE.kind,
-            "namespace": NAMESPACE_NAME,
+            "namespace": self.application.namespace,
             "name": NAME,
             "uid": get_path(created, "metadata", "uid"),
             "generation": 1,
@@ -112,31 +145,31 @@ class Teller(Narrator[World]):
     async def failing_upgrade(self) -> None:
         """Flux reports UpgradeFailed: the job fails with the underlying message."""
         stage, since = self.stage, self.mark
-        stage.act("An upgrade fails", f"chart {BROKEN}: its upgrade job does not get through")
+        stage.act("An upgrade fails", f"chart {BROKEN}: {self.application.broken}")
         job = self.enqueue(BROKEN, 8, "job-2")
         seen = await self.see(has_condition("Degraded", "True", "HelmReleaseFailed"), "Degraded=True", since)
         stage.step("·", seen.at, f"status: {said(seen.object)}", {"conditions": conditions(seen.object)})
         result = await self.result(job)
         self.posted("·", result)
         stage.check("the outcome is failed", wanted="failed", actual=result.get("outcome"))
-        stage.check("it tells the underlying message", wanted=True, actual=FAILURE in str(result.get("error")))
-        stage.check("Flux went back to what worked", wanted=[FIRST], actual=self._running())
-
-    def _running(self) -> list[str]:
-        """Chart versions that run, without the digest that Flux appends for OCI sources."""
-        return [load.version.partition("+")[0] for load in self.world.flux.workloads]
+        stage.check(
+            "it tells the underlying message", wanted=True, actual=self.application.failure in str(result.get("error"))
+        )
+        stage.check("Flux went back to what worked", wanted=[self.application.first], actual=await self.world.running())
 
     async def recovery(self) -> None:
         """What broke the upgrade is mended in the cluster: the recovery flows as a ConditionTransition event."""
         stage, since = self.stage, self.mark
         stage.act("It recovers", "the cause is mended in the cluster, and a retry asked for; no job is open any more")
-        self.world.flux.behaviour = attrs.evolve(QUICK, release_rules=())
+        await self.world.mend()
         patch = {"metadata": {"annotations": {RETRY: "after-mending"}}}
-        await self.world.admin.patch(INSTANCE, patch, patch_type=PatchType.MERGE, field_manager="kubectl-annotate")
+        await self.world.admin.patch(
+            self.application.ref(), patch, patch_type=PatchType.MERGE, field_manager="kubectl-annotate"
+        )
         stage.step("·", self.now, f"kubectl annotate appinst {NAME} {RETRY}=after-mending")
         seen = await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "Ready=True", since)
         stage.step("·", seen.at, f"status: {said(seen.object)}", {"conditions": conditions(seen.object)})
-        stage.check("the new version runs", wanted=[BROKEN], actual=self._running())
+        stage.check("the new version runs", wanted=[BROKEN], actual=await self.world.running())
         wanted = "/Degraded/False/Recovered@"
         await self.until(lambda: self._transition(wanted) is not None, "the ConditionTransition event")
         transition = self._transition(wanted)
@@ -146,18 +179,18 @@ class Teller(Narrator[World]):
         )
 
     def _transition(self, part: str) -> Mapping[str, Any] | None:
-        posted = self.world.control.events_of(CLUSTER)
+        posted = self.world.control.events_of(self.application.cluster)
         return next((entry for entry in posted if part in str(entry.get("eventKey"))), None)
 
-    async def replay(self) -> None:
+    async def replay(self, version: str = BROKEN, generation: int = 8) -> None:
         """The same key again: nothing happens, and the outcome says so."""
         stage = self.stage
         stage.act("A replay", "the key of the last job again, under another job id")
-        before = await self.live(INSTANCE)
-        result = await self.result(self.enqueue(BROKEN, 8, "job-3"))
+        before = await self.live(self.application.ref())
+        result = await self.result(self.enqueue(version, generation, "job-3"))
         self.posted("·", result)
         stage.check("the outcome is noop", wanted="noop", actual=result.get("outcome"))
-        after = await self.live(INSTANCE)
+        after = await self.live(self.application.ref())
         same_version = get_path(after, "metadata", "resourceVersion") == get_path(before, "metadata", "resourceVersion")
         stage.check("the instance was not touched", wanted=True, actual=same_version)
 
@@ -166,7 +199,9 @@ class Teller(Narrator[World]):
         stage, since = self.stage, self.mark
         stage.act("A human editor", "kubectl edit of the chart version, then Odoo wants another one")
         patch = {"spec": {"chart": {"version": EDITED}}}
-        await self.world.admin.patch(INSTANCE, patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit")
+        await self.world.admin.patch(
+            self.application.ref(), patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit"
+        )
         ready = has_condition("Ready", "True", "HelmReleaseReady")
         await self.see(
             lambda seen: ready(seen) and get_path(seen.object, "spec", "chart", "version") == EDITED,
@@ -179,24 +214,24 @@ class Teller(Narrator[World]):
         stage.check("the outcome is conflict", wanted="conflict", actual=result.get("outcome"))
         stage.check("it names the manager", wanted=True, actual="kubectl-edit" in error)
         stage.check("it names the path", wanted=True, actual=".spec.chart.version" in error)
-        live = await self.live(INSTANCE)
+        live = await self.live(self.application.ref())
         stage.check("nothing was forced", wanted=EDITED, actual=get_path(live, "spec", "chart", "version"))
 
     async def deletion(self) -> None:
         """Everything goes, in order, and only then the job succeeds."""
         stage, since = self.stage, self.mark
         stage.act("Deletion")
-        source = str(get_path(await self.live(RELEASE), "spec", "chartRef", "name"))
+        source = str(get_path(await self.live(self.application.ref(HELM_RELEASE)), "spec", "chartRef", "name"))
         job = self.world.control.enqueue(
-            CLUSTER,
+            self.application.cluster,
             kind="delete",
             payload={
                 "apiVersion": APPLICATION_INSTANCE.api_version,
                 "kind": APPLICATION_INSTANCE.kind,
-                "namespace": NAMESPACE_NAME,
+                "namespace": self.application.namespace,
                 "name": NAME,
             },
-            idempotency_key=f"ApplicationInstance/{NAMESPACE_NAME}/{NAME}@10",
+            idempotency_key=self.application.key(10),
             job_id="job-5",
         )
         asked = await self.see(_deleting, "Deleting=True", since)
@@ -204,13 +239,13 @@ class Teller(Narrator[World]):
         order = []
         for kind, name in ((HELM_RELEASE, NAME), (OCI_REPOSITORY, source), (APPLICATION_INSTANCE, NAME)):
             seen = await self.see(gone(kind, name), f"the {kind.kind} gone", since)
-            order.append(seen.at)
+            order.append(int(seen.object["metadata"]["resourceVersion"]))
             stage.step("·", seen.at, f"{kind.kind} {name} is gone")
         result = await self.result(job)
         self.posted("·", result)
         stage.check("release, source, instance went in this order", wanted=sorted(order), actual=order)
         stage.check("the outcome is succeeded", wanted="succeeded", actual=result.get("outcome"))
-        stage.check("nothing runs any more", wanted=[], actual=list(self.world.flux.workloads))
+        stage.check("nothing runs any more", wanted=[], actual=await self.world.running())
 
 
 def _meta(resource: Manifest) -> dict[str, Any]:
@@ -220,9 +255,9 @@ def _meta(resource: Manifest) -> dict[str, Any]:
     }
 
 
-def _is_before(job: JobEntry, created: Manifest) -> bool:
+def _is_before(job: JobEntry, created: Manifest, clocks_differ: timedelta) -> bool:
     """Times on the object are whole seconds: no later than the ack's second would prove nothing wrong."""
-    acked = format_time(job.acked_at) if job.acked_at else "never"
+    acked = format_time(job.acked_at - clocks_differ) if job.acked_at else "never"
     return acked <= str(get_path(created, "metadata", "creationTimestamp"))
 
 
@@ -230,7 +265,7 @@ def _deleting(sighting: Sighting) -> bool:
     return sighting.kind == APPLICATION_INSTANCE and condition(sighting.object, "Deleting").get("status") == "True"
 
 
-async def tell(world: World, stage: Stage) -> None:
+async def tell(world: Played, stage: Stage) -> None:
     """All acts in order. Raises TooSlow when something does not happen."""
     teller = Teller(world, stage)
     await teller.eight_steps()

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import anyio
@@ -19,6 +20,7 @@ from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.credentials.live import Live
 from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.demo.platform import platform
+from vworkspace_app.demo.scene import APPLICATION, CLUSTER, NAMESPACE_NAME, QUICK, Application
 from vworkspace_app.demo.spectator import WATCHED, Spectator
 from vworkspace_app.embedded.access import write_kubeconfig
 from vworkspace_app.embedded.cluster import EmbeddedCluster
@@ -30,14 +32,13 @@ from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.apimachinery.resources import NAMESPACE, OPERATION
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.ports import KubeApi
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 from vworkspace_fake.downstream import DownstreamBehaviour, DownstreamSimulator
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator
 from vworkspace_kube import KubeApiClient, load_config
 
-CLUSTER = "cluster-prod-1"
-NAMESPACE_NAME = "org-myteam"
 OWN_NAMESPACE = "vworkspace-system"
 ADMIN_TOKEN = "demo-admin-token"
 
@@ -53,6 +54,16 @@ class World:
     cluster_url: str
     control_url: str
     admin: InProcessKube
+    application: Application = APPLICATION
+    clocks_differ: timedelta = timedelta(0)
+
+    async def running(self) -> list[str]:
+        """Return the chart versions that the simulated Flux runs, without the digest that Flux appends."""
+        return [load.version.partition("+")[0] for load in self.flux.workloads]
+
+    async def mend(self) -> None:
+        """Let every version upgrade."""
+        self.flux.behaviour = attrs.evolve(QUICK, release_rules=())
 
     @property
     def engines(self) -> DownstreamSimulator:
@@ -91,33 +102,49 @@ async def open_world(
                 run_sync(admin.create(manifest, kind=kind, field_manager="platform"))
         up, urls = anyio.Event(), list[str]()
         servers.start_soon(cluster.run, "127.0.0.1", 0, up, urls)
-        control, token = ControlPlaneServer(), "demo-agent-token"
-        control.tokens.add(CLUSTER, token)
-        listening, control_urls = anyio.Event(), list[str]()
-        servers.start_soon(_serve_control, control, listening, control_urls)
         await up.wait()
-        await listening.wait()
-        kubeconfig, token_file = folder / "kubeconfig", folder / "token"
+        kubeconfig = folder / "kubeconfig"
         write_kubeconfig(kubeconfig, urls[0])
-        token_file.write_text(token, encoding="utf-8")
         api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
-        source = CredentialsSource(api, OWN_NAMESPACE, control_urls[0], CLUSTER, token_file)
+        watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
+        spectator = Spectator(watcher, started, WATCHED if engines is None else (*WATCHED, OPERATION, *engine_kinds()))
         settings = OperatorSettings(
             Settings(cluster_id=CLUSTER), identity="demo", namespace=OWN_NAMESPACE, version=VERSION
         )
-        manager = await stack.enter_async_context(
-            production_manager(
-                api, settings, source, Live(await source.read()), agent=AgentSettings(), telemetry=telemetry
-            )
-        )
-        watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
-        spectator = Spectator(watcher, started, WATCHED if engines is None else (*WATCHED, OPERATION, *engine_kinds()))
-        # A group of its own, which ends before the connections that it uses are closed.
-        working = await open_group(stack)
-        working.start_soon(spectator.run)
-        working.start_soon(manager.run)
-        await manager.ready.wait()
-        yield World(cluster, control, spectator, kubeconfig, urls[0], control_urls[0], admin)
+        control, control_url = await start_operator(stack, folder, api, spectator, settings, telemetry)
+        yield World(cluster, control, spectator, kubeconfig, urls[0], control_url, admin)
+
+
+async def start_operator(
+    stack: AsyncExitStack,
+    folder: Path,
+    api: KubeApi,
+    spectator: Spectator,
+    settings: OperatorSettings,
+    telemetry: Telemetry | None = None,
+) -> tuple[ControlPlaneServer, str]:
+    """Start a control plane and the operator on `api`, connected to it; both end with `stack`.
+
+    Return the control plane and its URL once the operator is ready and the spectator watches.
+    """
+    servers = await open_group(stack)
+    control, token, cluster_id = ControlPlaneServer(), "demo-agent-token", settings.decisions.cluster_id
+    control.tokens.add(cluster_id, token)
+    listening, urls = anyio.Event(), list[str]()
+    servers.start_soon(_serve_control, control, listening, urls)
+    await listening.wait()
+    token_file = folder / "token"
+    token_file.write_text(token, encoding="utf-8")
+    source = CredentialsSource(api, settings.namespace, urls[0], cluster_id, token_file)
+    credentials, agent = Live(await source.read()), AgentSettings()
+    production = production_manager(api, settings, source, credentials, agent=agent, telemetry=telemetry)
+    manager = await stack.enter_async_context(production)
+    # A group of its own, which ends before the connections that it uses are closed.
+    working = await open_group(stack)
+    working.start_soon(spectator.run)
+    working.start_soon(manager.run)
+    await manager.ready.wait()
+    return control, urls[0]
 
 
 async def open_group(stack: AsyncExitStack) -> TaskGroup:

@@ -27,6 +27,7 @@ async def reflect(
     pause: Callable[[], Awaitable[None]],
     *,
     label_selector: str = "",
+    namespace: str | None = None,
 ) -> Never:
     """Report every change to `target`, until cancelled.
 
@@ -35,7 +36,7 @@ async def reflect(
     """
     while True:
         try:
-            await _list_and_watch(api, kind, target, label_selector)
+            await _list_and_watch(api, kind, target, label_selector, namespace)
         except Expired:
             continue
         except OperatorError:
@@ -43,10 +44,12 @@ async def reflect(
         await pause()
 
 
-async def _list_and_watch(api: KubeApi, kind: Kind, target: ReflectorTarget, label_selector: str) -> None:
-    page = await api.list(kind, label_selector=label_selector)
+async def _list_and_watch(
+    api: KubeApi, kind: Kind, target: ReflectorTarget, label_selector: str, namespace: str | None
+) -> None:
+    page = await api.list(kind, namespace=namespace, label_selector=label_selector)
     target.replace(page.items)
-    stream = api.watch(kind, label_selector=label_selector, resource_version=page.resource_version)
+    stream = api.watch(kind, namespace=namespace, label_selector=label_selector, resource_version=page.resource_version)
     async for event in stream:
         if event.type is not WatchEventType.BOOKMARK:
             target.handle(event)

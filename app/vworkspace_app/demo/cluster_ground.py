@@ -1,0 +1,203 @@
+"""What the demo puts into a cluster of its user, as `manifests` prints it, and takes out of it again.
+
+Everything has a name of this run's own, except definitions of kinds: those that are there are used and left.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import anyio
+import attrs
+
+from vworkspace_app.controller.lookups import all_of, find
+from vworkspace_app.demo.stage import Stage
+from vworkspace_app.install import InstallOptions, rights, tenant
+from vworkspace_app.install.options import NAME
+from vworkspace_app.process.errors import CommandError
+from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.apimachinery.errors import NotFound, OperatorError
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path, metadata, ref_of
+from vworkspace_core.apimachinery.resources import (
+    APPLICATION_INSTANCE,
+    CLUSTER,
+    CUSTOM_RESOURCE_DEFINITION,
+    EVENT,
+    HELM_RELEASE,
+    NAMESPACE,
+    OPERATION,
+    OWN_KINDS,
+    SERVICE_ACCOUNT,
+)
+from vworkspace_core.ports import PatchType
+from vworkspace_kube import KubeApiClient
+
+RESOURCE_QUOTA: Final = Kind("", "v1", "ResourceQuota", "resourcequotas")
+_RBAC: Final = "rbac.authorization.k8s.io"
+_KINDS: Final = {
+    "ClusterRole": Kind(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
+    "ClusterRoleBinding": Kind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+    "Role": Kind(_RBAC, "v1", "Role", "roles"),
+    "RoleBinding": Kind(_RBAC, "v1", "RoleBinding", "rolebindings"),
+    "ServiceAccount": SERVICE_ACCOUNT,
+}
+_MANAGER: Final = "vworkspace-demo"
+_TOKEN_SECONDS: Final = 3600
+_LOOK: Final = 0.2
+_PATIENCE: Final = 120.0
+"""Seconds that one thing is given to come or to go."""
+
+
+@attrs.frozen
+class Ground:
+    """What one run has in the cluster, under its own name. `defined` are the definitions that were not there."""
+
+    api: KubeApiClient
+    name: str
+    defined: list[str] = attrs.field(factory=list)
+
+    @property
+    def namespace(self) -> str:
+        """Return the namespace that takes the place of the operator's own."""
+        return self.name
+
+    @property
+    def applications(self) -> str:
+        """Return the namespace that the operator acts in."""
+        return f"{self.name}-apps"
+
+    async def token(self) -> str:
+        """Return a token of the account that the operator runs as."""
+        return await self.api.token_of(ObjectRef(SERVICE_ACCOUNT, self.namespace, NAME), _TOKEN_SECONDS)
+
+    # --- making ------------------------------------------------------------------------------------------------------
+
+    async def make(self) -> None:
+        """Create everything."""
+        await self._define()
+        gate = {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}
+        for name, labels in ((self.namespace, {}), (self.applications, gate)):
+            manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": labels}}
+            await self.api.create(manifest, kind=NAMESPACE, field_manager=_MANAGER)
+        account = SERVICE_ACCOUNT.manifest(NAME, self.namespace)
+        await self.api.create(account, kind=SERVICE_ACCOUNT, field_manager=_MANAGER)
+        for manifest in self._printed():
+            await self.api.apply(manifest, kind=_KINDS[manifest["kind"]], field_manager=_MANAGER, force=False)
+
+    def _printed(self) -> Iterator[dict[str, Any]]:
+        """Return what `manifests` prints for an operator that runs as this account, beside others of the cluster."""
+        user = f"system:serviceaccount:{self.namespace}:{NAME}"
+        options = InstallOptions(namespace=self.namespace, user=user)
+        yield from rights(options)
+        yield from tenant(self.applications, options)
+
+    async def _define(self) -> None:
+        for crd in crd_manifests():
+            ref = ref_of(crd, CUSTOM_RESOURCE_DEFINITION)
+            if await find(self.api, ref) is None:
+                await self.api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager=_MANAGER)
+                self.defined.append(ref.name)
+        for kind in OWN_KINDS:
+            await self._until_served(kind)
+
+    async def _until_served(self, kind: Kind) -> None:
+        with anyio.fail_after(_PATIENCE):
+            while True:
+                with suppress(NotFound):  # KindMissing is one
+                    await self.api.list(kind, limit=1)
+                    return
+                await anyio.sleep(_LOOK)
+
+    async def leave_no_room(self) -> None:
+        """Have the namespace take no Service."""
+        ref = ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER)
+        manifest = {**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"services": "0"}}}
+        await self.api.create(manifest, kind=RESOURCE_QUOTA, field_manager=_MANAGER)
+        with anyio.fail_after(_PATIENCE):
+            while get_path(await self.api.get(ref), "status", "hard") is None:
+                await anyio.sleep(_LOOK)
+
+    async def make_room(self) -> None:
+        """Have the namespace take Services."""
+        await self.api.delete(ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER))
+
+    # --- taking away -------------------------------------------------------------------------------------------------
+
+    async def remove_applications(self) -> None:
+        """Delete what the operator looks after, and wait until it has gone, while the operator is there to do it."""
+        for kind in (OPERATION, APPLICATION_INSTANCE):
+            await self._remove_all(kind)
+
+    async def _remove_all(self, kind: Kind) -> bool:
+        with suppress(OperatorError), anyio.move_on_after(_PATIENCE):
+            while items := await all_of(self.api, kind, namespace=self.applications):
+                for item in items:
+                    if "deletionTimestamp" not in metadata(item):
+                        await self._delete(ref_of(item, kind))
+                await anyio.sleep(_LOOK)
+            return True
+        return False
+
+    async def remove(self) -> list[str]:
+        """Delete everything; return what stays in the cluster, for a person to delete."""
+        for kind in (OPERATION, APPLICATION_INSTANCE):  # the operator has ended: what is still there waits for nobody
+            await self._let_go(kind)
+        if not await self._remove_all(HELM_RELEASE):
+            await self._let_go(HELM_RELEASE)
+        for manifest in self._printed():
+            if not _KINDS[manifest["kind"]].namespaced:
+                await self._delete(ref_of(manifest, _KINDS[manifest["kind"]]))
+        await self._delete(ObjectRef(CLUSTER, None, self.name))
+        for event in await all_of(self.api, EVENT, namespace="default"):
+            if get_path(event, "regarding", "name") == self.name:
+                await self._delete(ref_of(event, EVENT))
+        refs = [ObjectRef(NAMESPACE, None, name) for name in (self.applications, self.namespace)]
+        refs += [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name) for name in self.defined]
+        for ref in refs:
+            if not await self._is_used(ref):
+                await self._delete(ref)
+        return [f"{ref.kind.kind} {ref.name}" for ref in refs if not await self._has_gone(ref)]
+
+    async def _let_go(self, kind: Kind) -> None:
+        """Take finalizers off what is still there."""
+        bare = {"metadata": {"finalizers": None}}
+        for item in await all_of(self.api, kind, namespace=self.applications):
+            ref = ref_of(item, kind)
+            await self._delete(ref)
+            with suppress(NotFound):
+                await self.api.patch(ref, bare, patch_type=PatchType.MERGE, field_manager=_MANAGER)
+
+    async def _is_used(self, ref: ObjectRef) -> bool:
+        """Return whether it is a definition of which there are objects meanwhile, of another user."""
+        kind = next((kind for kind in OWN_KINDS if kind.crd_name == ref.name), None)
+        if kind is None:
+            return False
+        others = (get_path(item, "metadata", "namespace") for item in await all_of(self.api, kind))
+        return any(namespace != self.applications for namespace in others)
+
+    async def _delete(self, ref: ObjectRef) -> None:
+        with suppress(NotFound):
+            await self.api.delete(ref)
+
+    async def _has_gone(self, ref: ObjectRef) -> bool:
+        with anyio.move_on_after(_PATIENCE):
+            while await find(self.api, ref) is not None:
+                await anyio.sleep(_LOOK)
+            return True
+        return False
+
+
+@asynccontextmanager
+async def prepared(ground: Ground, stage: Stage) -> AsyncIterator[None]:
+    """Have everything in the cluster while the block lasts, whatever ends it. Raises CommandError for what stays."""
+    try:
+        await ground.make()
+        yield
+    finally:
+        stage.say("")
+        stage.say("taking everything away again")
+        with anyio.CancelScope(shield=True):
+            left = await ground.remove()
+        if left:
+            raise CommandError(f"this stays in the cluster, delete it: {', '.join(left)}")

@@ -1,0 +1,143 @@
+"""The demo's world on a cluster of its user: real Flux, the operator with the printed roles, our control plane."""
+
+import base64
+import gzip
+import json
+import secrets
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from vworkspace_app import VERSION
+from vworkspace_app.controller.lookups import all_of, find
+from vworkspace_app.demo.cluster_chart import CHART, NamedChart, named_chart, pushed, registry_of
+from vworkspace_app.demo.cluster_ground import Ground, prepared
+from vworkspace_app.demo.scene import NAME, Application
+from vworkspace_app.demo.spectator import PATIENCE, WATCHED, Spectator
+from vworkspace_app.demo.stage import Stage
+from vworkspace_app.demo.world import start_operator
+from vworkspace_app.manager.settings import OperatorSettings
+from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_core.api.labels import CAPABILITY_PREFIX
+from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
+from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OPERATION, SECRET
+from vworkspace_core.instances.context import Settings
+from vworkspace_fake.controlplane.server import ControlPlaneServer
+from vworkspace_kube import KubeApiClient, load_config, with_token
+
+_MARKS: Final = {f"{CAPABILITY_PREFIX}upgrade": "helm", f"{CAPABILITY_PREFIX}runbook": "workflow"}
+_PUSHED: Final = Application(
+    chart=CHART,
+    values={},
+    annotations=_MARKS,
+    broken="it has a Service, and the namespace has no room for one",
+    failure="exceeded quota",
+)
+
+
+@attrs.frozen
+class ClusterWorld:
+    """What the story acts on and looks at."""
+
+    ground: Ground
+    control: ControlPlaneServer
+    spectator: Spectator
+    application: Application
+    control_url: str
+    clocks_differ: timedelta = timedelta(seconds=1)
+    """Whole seconds of two clocks that agree may differ by one."""
+
+    @property
+    def admin(self) -> KubeApiClient:
+        """Return the connection of the kubeconfig."""
+        return self.ground.api
+
+    async def running(self) -> list[str]:
+        """Return the chart versions that Helm's own records call deployed."""
+        selector = f"owner=helm,status=deployed,name={NAME}"
+        records = await all_of(self.admin, SECRET, selector=selector, namespace=self.application.namespace)
+        return [_chart_version(record["data"]["release"]).partition("+")[0] for record in records]
+
+    async def mend(self) -> None:
+        """Take away what breaks one version."""
+        await self.ground.make_room()
+
+    async def serves(self, kind: Kind) -> bool:
+        """Return whether the cluster has a controller's kind."""
+        return await find(self.admin, ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
+
+
+def _chart_version(record: str) -> str:
+    """Return the chart's version out of Helm's record of a release, as the API server has it."""
+    release = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(record))))
+    return str(release["chart"]["metadata"]["version"])
+
+
+@attrs.frozen
+class ClusterOptions:
+    """The cluster, and the chart: a registry to push one to, or one that is named."""
+
+    kubeconfig: Path
+    registry: str = ""
+    chart: str = ""
+    chart_version: str = ""
+    timeout: float = PATIENCE
+    """Seconds that each step is waited for."""
+
+    def named(self) -> NamedChart | None:
+        """Return the chart that is named, None for one to push. Raises CommandError."""
+        if bool(self.registry) == bool(self.chart):
+            message = "--kubeconfig needs a chart: give --registry to push one, or --chart and --chart-version"
+            raise CommandError(message, status=USAGE)
+        if self.chart:
+            return named_chart(self.chart, self.chart_version)
+        registry_of(self.registry, "")
+        return None
+
+
+@asynccontextmanager
+async def open_cluster_world(
+    options: ClusterOptions, stage: Stage, require: Callable[[KubeApiClient], Awaitable[None]]
+) -> AsyncIterator[ClusterWorld]:
+    """Prepare the cluster, start the operator, and take everything away at the end. Raises CommandError.
+
+    `require` raises it for a cluster that lacks something. The block must not be cancelled: the operator has to be
+    there while its application goes.
+    """
+    started, named = time.monotonic(), options.named()
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
+        config = load_config(options.kubeconfig)
+        api = await stack.enter_async_context(KubeApiClient(config))
+        await require(api)
+        ground = Ground(api, f"vworkspace-demo-{secrets.token_hex(3)}")
+        application = _application(stack, options, named, ground)
+        stage.say(f"namespaces     {ground.namespace}, {ground.applications}")
+        await stack.enter_async_context(prepared(ground, stage))
+        if named is None:
+            await ground.leave_no_room()
+        operator = await stack.enter_async_context(KubeApiClient(with_token(config, await ground.token())))
+        spectator = Spectator(api, started, (*WATCHED, OPERATION), ground.applications, options.timeout)
+        settings = OperatorSettings(
+            Settings(cluster_id=ground.name), identity="demo", namespace=ground.namespace, version=VERSION
+        )
+        control, control_url = await start_operator(stack, folder, operator, spectator, settings)
+        stack.push_async_callback(ground.remove_applications)
+        yield ClusterWorld(ground, control, spectator, application, control_url)
+
+
+def _application(
+    stack: AsyncExitStack, options: ClusterOptions, named: NamedChart | None, ground: Ground
+) -> Application:
+    here = attrs.evolve(_PUSHED, cluster=ground.name, namespace=ground.applications)
+    if named is not None:
+        return attrs.evolve(here, url=named.url, chart=named.name, first=named.version, broken="")
+    registry = registry_of(options.registry, ground.name)
+    stack.enter_context(pushed(registry))
+    return attrs.evolve(here, url=registry.oci)
