@@ -32,7 +32,7 @@ from vworkspace_apiserver.server import ApiServer
 from vworkspace_kit.kube_apiserver import OPERATOR_USER, RealServer, assets_of, audit_flags, started
 from vworkspace_kube import load_config
 
-__all__ = ["Reached", "is_existing", "reached", "real_cluster", "real_server", "stop_real_server"]
+__all__ = ["Reached", "is_existing", "reached", "real_cluster", "real_server", "stop_real_server", "taking_part"]
 
 _ADMIN_TOKEN: Final = "administrator-0123456789"
 _OPERATOR_TOKEN: Final = "operator-0123456789"
@@ -100,9 +100,17 @@ def _existing() -> Reached:
 
 
 @contextmanager
+def taking_part(*, alone: bool = False) -> Iterator[None]:
+    """Share the environment's cluster with other tests, or have it `alone` while the block lasts."""
+    with Path(tempfile.gettempdir(), f"vworkspace-cluster-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+
+
+@contextmanager
 def _alone() -> Iterator[None]:
     """Stories that share a cluster run one after the other: an operator looks at every namespace."""
-    with Path(tempfile.gettempdir(), f"vworkspace-e2e-{os.getuid()}.lock").open("w") as lock:
+    with taking_part(), Path(tempfile.gettempdir(), f"vworkspace-e2e-{os.getuid()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

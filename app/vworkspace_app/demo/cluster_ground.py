@@ -3,9 +3,10 @@
 Everything has a name of this run's own, except definitions of kinds: those that are there are used and left.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import anyio
 import attrs
@@ -17,7 +18,7 @@ from vworkspace_app.install.options import NAME
 from vworkspace_app.process.errors import CommandError
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.apimachinery.errors import NotFound, OperatorError
+from vworkspace_core.apimachinery.errors import NotFound, Unavailable
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
@@ -33,6 +34,7 @@ from vworkspace_core.apimachinery.resources import (
 from vworkspace_core.ports import PatchType
 from vworkspace_kube import KubeApiClient
 
+T = TypeVar("T")
 RESOURCE_QUOTA: Final = Kind("", "v1", "ResourceQuota", "resourcequotas")
 _RBAC: Final = "rbac.authorization.k8s.io"
 _KINDS: Final = {
@@ -130,17 +132,25 @@ class Ground:
             await self._remove_all(kind)
 
     async def _remove_all(self, kind: Kind) -> bool:
-        with suppress(OperatorError), anyio.move_on_after(_PATIENCE):
-            while items := await all_of(self.api, kind, namespace=self.applications):
-                for item in items:
-                    if "deletionTimestamp" not in metadata(item):
-                        await self._delete(ref_of(item, kind))
+        with anyio.move_on_after(_PATIENCE):
+            while await _again(partial(self._ask_to_go, kind)):
                 await anyio.sleep(_LOOK)
             return True
         return False
 
+    async def _ask_to_go(self, kind: Kind) -> int:
+        """Delete the objects of a kind; return how many are still there."""
+        items = await all_of(self.api, kind, namespace=self.applications)
+        for item in items:
+            if "deletionTimestamp" not in metadata(item):
+                await self._delete(ref_of(item, kind))
+        return len(items)
+
     async def remove(self) -> list[str]:
         """Delete everything; return what stays in the cluster, for a person to delete."""
+        return await _again(self._remove)
+
+    async def _remove(self) -> list[str]:
         for kind in (OPERATION, APPLICATION_INSTANCE):  # the operator has ended: what is still there waits for nobody
             await self._let_go(kind)
         if not await self._remove_all(HELM_RELEASE):
@@ -186,6 +196,18 @@ class Ground:
                 await anyio.sleep(_LOOK)
             return True
         return False
+
+
+async def _again(act: Callable[[], Awaitable[T]]) -> T:
+    """Return what `act` does; an API server that is away for a while is asked again."""
+    limit = anyio.current_time() + _PATIENCE
+    while True:
+        try:
+            return await act()
+        except Unavailable:
+            if anyio.current_time() > limit:
+                raise
+            await anyio.sleep(1)
 
 
 @asynccontextmanager

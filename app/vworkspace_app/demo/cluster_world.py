@@ -62,7 +62,7 @@ class ClusterWorld:
         """Return the chart versions that Helm's own records call deployed."""
         selector = f"owner=helm,status=deployed,name={NAME}"
         records = await all_of(self.admin, SECRET, selector=selector, namespace=self.application.namespace)
-        return [_chart_version(record["data"]["release"]).partition("+")[0] for record in records]
+        return [chart_version(record["data"]["release"]).partition("+")[0] for record in records]
 
     async def mend(self) -> None:
         """Take away what breaks one version."""
@@ -73,7 +73,7 @@ class ClusterWorld:
         return await find(self.admin, ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
 
 
-def _chart_version(record: str) -> str:
+def chart_version(record: str) -> str:
     """Return the chart's version out of Helm's record of a release, as the API server has it."""
     release = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(record))))
     return str(release["chart"]["metadata"]["version"])

@@ -1,0 +1,209 @@
+"""What an install through this operator adds to real Flux: its share of the time to Ready, and of the API requests.
+
+    python -m bench.flux [--cluster FOLDER] [--singles 5] [--burst 100]
+
+Without `--cluster` a cluster of `make cluster` is started with an audit log; helm-controller and source-controller run
+with the settings that Flux ships. An administrator creates instances and watches. Ours is the time from the creation of
+an instance to its HelmRelease, and from the HelmRelease Ready to the instance Ready, each as a watch here sees it; the
+whole is from creation to Ready. The chart is a ConfigMap: no release is quicker, so no chart makes our share larger.
+Budgets: 2 % for a single one, 5 % in a burst.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import attrs
+
+from bench.machine import describe
+from tests.support.real_site import RealSite, real_site
+from tools.cluster.up import Cluster, running
+from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.apimachinery.manifest import Manifest, get_path
+from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
+
+VERSION: Final = "1.0.0"
+BUDGETS: Final = {"single": 2.0, "burst": 5.0}
+AUDIT: Final = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: Metadata}]
+"""
+_AT_ONCE: Final = 4
+
+
+@attrs.frozen
+class Times:
+    """The way of one instance, in seconds of one clock."""
+
+    applied: float
+    released: float
+    flux_ready: float
+    ready: float
+
+    @property
+    def whole(self) -> float:
+        """Return the seconds from creation to Ready."""
+        return self.ready - self.applied
+
+    @property
+    def ours(self) -> float:
+        """Return the seconds before Flux has anything to do and after it is done."""
+        return self.released - self.applied + max(self.ready - self.flux_ready, 0.0)
+
+
+@attrs.frozen
+class Round:
+    """Some instances that were created together, and the requests meanwhile by who made them."""
+
+    times: Sequence[Times]
+    requests: Counter[str]
+
+    @property
+    def share(self) -> float:
+        """Return our part of all seconds, in percent."""
+        return 100 * sum(each.ours for each in self.times) / sum(each.whole for each in self.times)
+
+    @property
+    def request_share(self) -> float:
+        """Return our part of our requests and Flux's, in percent."""
+        flux = self.requests["flux"]
+        return 100 * self.requests["ours"] / max(self.requests["ours"] + flux, 1)
+
+
+def _is_ready(manifest: Manifest) -> bool:
+    if get_path(manifest, "status", "observedGeneration") != get_path(manifest, "metadata", "generation"):
+        return False
+    conditions = get_path(manifest, "status", "conditions") or ()
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+
+@attrs.define
+class Watch:
+    """When each instance was applied, and first seen to reach each stage."""
+
+    site: RealSite
+    applied: dict[str, float] = attrs.field(factory=dict)
+    stages: dict[str, dict[str, float]] = attrs.field(factory=dict)
+    _read: int = 0
+
+    def read(self) -> None:
+        """Take in what was seen since the last call."""
+        fresh = self.site.spectator.sightings[self._read :]
+        self._read += len(fresh)
+        for seen in fresh:
+            stages = self.stages.setdefault(seen.object["metadata"]["name"], {})
+            if seen.kind == HELM_RELEASE:
+                stages.setdefault("released", seen.at)
+            if seen.kind in (HELM_RELEASE, APPLICATION_INSTANCE) and _is_ready(seen.object):
+                stages.setdefault("flux_ready" if seen.kind == HELM_RELEASE else "ready", seen.at)
+
+    def times(self, name: str) -> Times | None:
+        """Return the way of one instance, None while it is not Ready."""
+        stages = self.stages.get(name, {})
+        return Times(self.applied[name], **stages) if len(stages) == 3 else None
+
+    async def round(self, names: Sequence[str]) -> Round:
+        """Create these together, wait until all are Ready."""
+        log = Audit(self.site.cluster.folder / "audit.log", self.site.ground.namespace)
+        async with anyio.create_task_group() as group:
+            for at in range(_AT_ONCE):
+                group.start_soon(self._create, names[at::_AT_ONCE])
+        while not all(self.times(name) for name in names):
+            self.read()
+            await anyio.sleep(0.01)
+        await anyio.sleep(2)  # the last Events, and what Flux does after its last status
+        return Round([times for name in names if (times := self.times(name))], log.requests())
+
+    async def _create(self, names: Sequence[str]) -> None:
+        labels = {MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: self.site.ground.name}
+        for name in names:
+            manifest = self.site.instance(name, VERSION)
+            manifest["metadata"] = {**manifest["metadata"], "labels": labels}
+            self.applied[name] = self.site.spectator.elapsed()
+            await self.site.ground.api.create(manifest, kind=APPLICATION_INSTANCE, field_manager="bench")
+
+
+class Audit:
+    """What is appended to an audit log from now on."""
+
+    def __init__(self, path: Path, namespace: str) -> None:
+        self._path, self._ours = path, f"system:serviceaccount:{namespace}:"
+        self._from = path.stat().st_size if path.exists() else 0
+
+    def requests(self) -> Counter[str]:
+        """Return how many requests there were, by who made them."""
+        if not self._path.exists():
+            return Counter()
+        with self._path.open("rb") as file:
+            file.seek(self._from)
+            return Counter(self._who(json.loads(line)) for line in file if line.endswith(b"\n"))
+
+    def _who(self, entry: dict[str, Any]) -> str:
+        agent = str(entry.get("userAgent", ""))
+        if str(entry["user"]["username"]).startswith(self._ours):
+            return "ours"
+        return "flux" if agent.startswith(("helm-controller", "source-controller", "Helm/")) else "others"
+
+
+def lines(title: str, measured: Round) -> Iterator[str]:
+    """Return what is printed of a round."""
+    whole = statistics.median(each.whole for each in measured.times)
+    before = statistics.median(each.released - each.applied for each in measured.times)
+    after = statistics.median(each.ready - each.flux_ready for each in measured.times)
+    yield f"{title}: creation to Ready {1000 * whole:.0f} ms (median); ours before Flux {1000 * before:.0f} ms, after"
+    budget = BUDGETS[title.split()[0]]
+    yield f"    {1000 * after:.0f} ms; our share of all seconds {measured.share:.1f} %, budget {budget:g} %"
+    if measured.requests:
+        ours, flux = measured.requests["ours"], measured.requests["flux"]
+        yield f"    requests: ours {ours}, Flux's {flux}; our share {measured.request_share:.0f} %"
+
+
+async def measure(cluster: Cluster, singles: int, burst: int) -> bool:
+    """Print both rounds; return whether they are within their budgets."""
+    async with real_site(cluster, (VERSION,)) as site:
+        await site.start_operator()
+        await site.until(lambda: site.control.waiting > 0, "a long poll")
+        watch = Watch(site)
+        await watch.round(["warm"])
+        alone = [await watch.round([f"single-{number}"]) for number in range(singles)]
+        single = Round([each.times[0] for each in alone], sum((each.requests for each in alone), Counter()))
+        together = await watch.round([f"burst-{number}" for number in range(burst)])
+    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(f"{describe()}, load {load}, {time.strftime('%Y-%m-%d')}")
+    for title, measured in ((f"single ({singles} one after the other)", single), (f"burst of {burst}", together)):
+        print("\n".join(lines(title, measured)))
+    return single.share <= BUDGETS["single"] and together.share <= BUDGETS["burst"]
+
+
+@contextmanager
+def _cluster(folder: str) -> Iterator[Cluster]:
+    if folder:
+        yield Cluster.load(Path(folder))
+        return
+    with running(["flux"], print, audit=AUDIT) as cluster:
+        yield cluster
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--cluster", default="", help="the folder of a cluster that runs (make cluster)")
+    parser.add_argument("--singles", type=int, default=5)
+    parser.add_argument("--burst", type=int, default=100)
+    options = parser.parse_args()
+    with _cluster(options.cluster) as cluster:
+        return 0 if anyio.run(measure, cluster, options.singles, options.burst) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
