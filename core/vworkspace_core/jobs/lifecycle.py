@@ -29,6 +29,11 @@ from vworkspace_core.jobs.state import JobStage, JobState, bare_job, record_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, close, retry, settle
 from vworkspace_core.jobs.work_slot import act, conflicted, record_effect, take_slot
 
+REFUSALS: Final = 7
+"""How often a right may be missing before the job fails, about half a minute in all.
+
+A kube-apiserver that has just started answers 403 until it knows its roles.
+"""
 _ASKS_AGAIN: Final = frozenset(
     {
         JobStage.RECORDING,
@@ -81,6 +86,8 @@ def advance(job: JobState, event: m.JobEvent, at: JobStepContext) -> JobStep:  #
         case m.EffectRefused(message=message), JobStage.ACTING if job.result_once_cancelled is not None:
             # An Operation that may still start has not failed: the job stays open until it can be cancelled.
             return retry(attrs.evolve(job, result_once_cancelled=None), message, at)
+        case m.EffectRefused(reason=Reason.FORBIDDEN, message=message), _ if job.refusals < REFUSALS - 1:
+            return retry(attrs.evolve(job, refusals=job.refusals + 1), message, at)
         case m.EffectRefused(reason=reason, message=message), JobStage.ACTING:
             return settle(job, JobResult.failed(reason, message), at)
         case m.EffectRefused(reason=reason, message=message), JobStage.INSPECTING:

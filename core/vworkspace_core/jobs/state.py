@@ -59,9 +59,9 @@ class AppliedRef:
 class JobState:
     """A job between offer and closed record. `retry` says when a failed step is tried again.
 
-    `missed_tombstones` were created during an inspection, which may not have seen them. `status_before` is the status
-    that the job found when it wrote. `result_once_cancelled` is how the job ends as soon as its Operation, which has
-    not started, is cancelled.
+    `refusals` counts how often a right was missing for it. `missed_tombstones` were created during an inspection, which
+    may not have seen them. `status_before` is the status that the job found when it wrote. `result_once_cancelled` is
+    how the job ends as soon as its Operation, which has not started, is cancelled.
     """
 
     id: str
@@ -81,6 +81,7 @@ class JobState:
     object_is_gone: bool = False
     posted: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
     retry: Retry = attrs.field(factory=Retry)
+    refusals: int = 0
     recheck_at: datetime | None = None
     writing: Manifest | None = attrs.field(default=None, repr=False)
     status_before: Any = attrs.field(default=None, repr=False)
