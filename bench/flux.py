@@ -1,4 +1,4 @@
-"""What an install through this operator adds to real Flux: its share of the time to Ready, and of the API requests.
+"""Measure what an install through this operator adds to real Flux: its share of the time and of the API requests.
 
     python -m bench.flux [--cluster FOLDER] [--singles 5] [--burst 100]
 
@@ -90,7 +90,7 @@ def _is_ready(manifest: Manifest) -> bool:
 
 @attrs.define
 class Watch:
-    """When each instance was applied, and first seen to reach each stage."""
+    """The moments at which each instance was applied, and first seen to reach each stage."""
 
     site: RealSite
     applied: dict[str, float] = attrs.field(factory=dict)
@@ -135,7 +135,7 @@ class Watch:
 
 
 class Audit:
-    """What is appended to an audit log from now on."""
+    """The entries that are appended to an audit log from now on."""
 
     def __init__(self, path: Path, namespace: str) -> None:
         self._path, self._ours = path, f"system:serviceaccount:{namespace}:"
