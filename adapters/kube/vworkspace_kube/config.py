@@ -55,7 +55,7 @@ def load_config(
 
 
 def with_token(config: SingleConfig, token: str) -> SingleConfig:
-    """Return the configuration of the same cluster for whoever holds a token."""
+    """Return the configuration of the same cluster for the holder of a token."""
     return config._replace(user=User(token=token))
 
 
