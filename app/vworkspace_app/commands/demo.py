@@ -87,7 +87,7 @@ def run_demo(
 
 
 async def _require(api: KubeApiClient) -> None:
-    """Raise CommandError unless Flux is in the cluster and whoever asks may install."""
+    """Raise CommandError unless Flux is in the cluster and the caller may install."""
     async for finding in before_installing(api):
         if finding.verdict is Verdict.FAILED:
             raise CommandError(f"{finding.point}: {finding.told}. To fix: {finding.remedy}")
