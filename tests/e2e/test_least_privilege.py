@@ -7,7 +7,7 @@ everything it can do in a cluster with RBAC; then what the API server's audit lo
 
 import base64
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,7 @@ from vworkspace_apiserver.http.serving import kubeconfig
 from vworkspace_app.install.webhooks import SERVICE
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import ObjectRef, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CONFIG_MAP, LEASE, OPERATION, SECRET
 from vworkspace_core.operations.spent_approvals import LEDGER_SECRET
@@ -109,13 +110,15 @@ async def folder() -> AsyncIterator[str]:
 
 
 def write_credentials(world: World, control_url: str) -> None:
-    """All of it, or without an agent the approval secret alone."""
+    """Write all of them, or without an agent the approval secret alone, in place of what an earlier story left."""
     connection = {"control-plane-base-url": control_url, "cluster-id": CLUSTER, "token": AGENT_TOKEN}
     fields = {"approval-secret": APPROVAL_SECRET}
     if control_url:
         fields |= {key: text.encode() for key, text in connection.items()}
     manifest = SECRET.manifest(CREDENTIALS.name, OWN_NS)
     data = {key: base64.b64encode(value).decode() for key, value in fields.items()}
+    with suppress(NotFound):
+        world.delete_object(CREDENTIALS)
     world.create_object({**manifest, "data": data}, SECRET)
 
 
