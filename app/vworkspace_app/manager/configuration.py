@@ -51,6 +51,7 @@ def operator_settings(
         identity=socket.gethostname(),
         namespace=settings.namespace,
         shard=shard_in(settings),
+        box_namespaces=settings.box_namespaces,
         version=VERSION,
         credentials_secret=CREDENTIALS_SECRET if settings.agent and not settings.token_file else "",
         disconnected_seconds=settings.disconnected_after,

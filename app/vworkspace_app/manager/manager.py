@@ -169,7 +169,14 @@ class Manager:
             WorkQueue(group_of=_namespace, exclusion_key=self._operations.exclusion_key),
         )
         self._subscribe()
-        options = CompositeOptions(random, settings.workers, self._run_id, self._telemetry.observer, settings.shard)
+        options = CompositeOptions(
+            random,
+            settings.workers,
+            self._run_id,
+            self._telemetry.observer,
+            settings.shard,
+            namespaces=settings.box_namespaces,
+        )
         self._composites = Composites(api, clock, composites, self.events, options, shared=self.informers)
         self._controllers = Controllers(
             api,

@@ -34,6 +34,8 @@ class OperatorSettings:
     """The operator's own namespace, which holds its own objects."""
     shard: Shard = WHOLE
     """The shard whose namespaces are reconciled here; the first shard does what is done once per cluster (RUN-13)."""
+    box_namespaces: tuple[str, ...] = ()
+    """The namespaces that boxes and pure reconcilers watch; empty: all of them."""
     version: str = ""
     credentials_secret: str = CREDENTIALS_SECRET
     """The Secret of the credential, for the Cluster's status; empty for a token file."""

@@ -119,6 +119,12 @@ class RunSettings:
     box: tuple[str, ...] = setting(
         FILES, (), "Files with boxes: operators of further kinds, which run beside the operator's own."
     )
+    box_namespaces: tuple[str, ...] = setting(
+        NAMES,
+        (),
+        "Namespaces that boxes and pure reconcilers watch and work in, as roles printed with --namespace allow; empty:"
+        " all of them.",
+    )
     controllers: tuple[str, ...] = setting(
         NAMES,
         (),

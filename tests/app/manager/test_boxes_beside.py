@@ -12,13 +12,15 @@ from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
     NAMESPACE,
 )
+from vworkspace_core.boxes.box import Box
+from vworkspace_core.boxes.child_kinds import child_kinds
 from vworkspace_core.boxes.decide import composite_of
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.clock import VirtualClock
@@ -26,18 +28,27 @@ from vworkspace_fake.downstream.kinds import DEPLOYMENT
 from vworkspace_fake.flux.crds import flux_crds
 
 
+async def cluster(clock: VirtualClock, box: Box) -> tuple[ApiServer, InProcessKube, InProcessKube]:
+    """A server with the kinds of the operator and of a box, and one namespace; who acts, and what the operator uses."""
+    server = ApiServer(now=clock.now)
+    admin = InProcessKube(server)
+    for crd in (*crd_manifests(), *flux_crds(), box.crd):
+        await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
+    gated = {**NAMESPACE.manifest("n"), "metadata": {"name": "n", "labels": {"managed-by": "vworkspace"}}}
+    await admin.create(gated, kind=NAMESPACE, field_manager="admin")
+    return server, admin, InProcessKube(server, caller=Caller("operator", agent="operator/1"), sleep=clock.sleep)
+
+
+def web(box: Box, namespace: str) -> Manifest:
+    return {**box.kind.manifest("web", namespace), "spec": {"image": "registry.example.com/shop:1", "replicas": 2}}
+
+
 def test_a_box_and_an_instance_are_reconciled_by_one_manager_PH_6() -> None:
     webapp = example("webapp")
 
     async def main() -> None:
         clock = VirtualClock()
-        server = ApiServer(now=clock.now)
-        admin = InProcessKube(server)
-        for crd in (*crd_manifests(), *flux_crds(), webapp.crd):
-            await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
-        gated = {**NAMESPACE.manifest("n"), "metadata": {"name": "n", "labels": {"managed-by": "vworkspace"}}}
-        await admin.create(gated, kind=NAMESPACE, field_manager="admin")
-        api = InProcessKube(server, caller=Caller("operator", agent="operator/1"), sleep=clock.sleep)
+        _, admin, api = await cluster(clock, webapp)
         settings = OperatorSettings(Settings(cluster_id=CLUSTER))
         latest = LatestStats(ProcessStats(clock.monotonic()))
         telemetry = MetricsTelemetry(clock, latest, Metrics(latest, clock.monotonic), names=1)
@@ -48,9 +59,7 @@ def test_a_box_and_an_instance_are_reconciled_by_one_manager_PH_6() -> None:
             group.start_soon(manager.run)
             await manager.wait_ready()
             await admin.create(instance("shop"), kind=APPLICATION_INSTANCE, field_manager="odoo")
-            spec = {"image": "registry.example.com/shop:1", "replicas": 2}
-            web = {**webapp.kind.manifest("web", "n"), "spec": spec}
-            await admin.create(web, kind=webapp.kind, field_manager="kubectl")
+            await admin.create(web(webapp, "n"), kind=webapp.kind, field_manager="kubectl")
             await anyio.sleep(5)
             assert await admin.get(ObjectRef(HELM_RELEASE, "n", "shop"))
             made = await admin.get(ObjectRef(DEPLOYMENT, "n", "web"))
@@ -70,5 +79,32 @@ def test_a_box_and_an_instance_are_reconciled_by_one_manager_PH_6() -> None:
                 ("web", "WebApp"),
             }
             group.cancel_scope.cancel()
+
+    run(main)
+
+
+def test_a_box_beside_the_operator_sees_the_namespaces_that_it_is_given_and_no_other_L25() -> None:
+    webapp = example("webapp")
+
+    async def main() -> None:
+        clock = VirtualClock()
+        server, admin, api = await cluster(clock, webapp)
+        await admin.create(NAMESPACE.manifest("other"), kind=NAMESPACE, field_manager="admin")
+        settings = OperatorSettings(Settings(cluster_id=CLUSTER), box_namespaces=("n",))
+        manager = Manager(api, clock, settings, random=lambda: 0.5, composites=[composite_of(webapp)])
+        async with anyio.create_task_group() as group:
+            group.start_soon(manager.run)
+            await manager.wait_ready()
+            for namespace in ("n", "other"):
+                await admin.create(web(webapp, namespace), kind=webapp.kind, field_manager="kubectl")
+            await anyio.sleep(120)
+            assert await admin.get(ObjectRef(DEPLOYMENT, "n", "web"))
+            assert get_path(await admin.get(ObjectRef(webapp.kind, "other", "web")), "status") is None
+            group.cancel_scope.cancel()
+        kinds = [f"/{kind.plural}" for kind in (webapp.kind, *child_kinds(webapp))]
+        asked = [one.path for one in server.audit if one.user == "operator"]
+        of_box = [path for path in asked if any(kind in path for kind in kinds)]
+        assert of_box
+        assert [path for path in of_box if "/namespaces/n/" not in path] == []
 
     run(main)
