@@ -103,6 +103,10 @@ class RealStage(Stage):
         """Sleep."""
         time.sleep(seconds)
 
+    def let_events_arrive(self) -> None:
+        """Give them two seconds."""
+        time.sleep(2)
+
     def seen(self) -> Sequence[tuple[Kind, WatchEvent]]:
         """Everything, in the order of the server."""
         self._seen += self._record.fresh()

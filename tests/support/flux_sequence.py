@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from tests.support.flux_stage import SHOWN, Stage
 from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.resources import CORE_EVENT
 
-__all__ = ["Sequences", "differences", "ends_of", "sequences_of"]
+__all__ = ["Sequences", "differences", "ends_of", "events_of", "sequences_of"]
 
 Sequences = dict[str, list[dict[str, Any]]]
 """What each object went through, by kind and name."""
@@ -37,6 +38,8 @@ _TIME_IS_UP: Final = re.compile(
     r"timeout waiting for: \[[^]]*\]|context deadline exceeded|client rate limiter Wait .* exceed context deadline"
 )
 """What Helm says when an action's time is up depends on what it was just doing."""
+_LOGS: Final = re.compile(r"\n\nLast Helm logs:.*", re.DOTALL)
+_SIZE: Final = re.compile(r"of size \S+")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -56,6 +59,21 @@ def sequences_of(stage: Stage) -> Sequences:
         if state not in states:
             sequences.setdefault(key, []).append(_changes(states[-1], state))
             states.append(state)
+    return sequences
+
+
+def events_of(stage: Stage) -> Sequences:
+    """Return the Events about each object in their order, without repeats and without Helm's logs."""
+    sequences: Sequences = {}
+    shown = {kind.kind for kind in SHOWN}
+    for kind, manifest in stage.states():
+        if kind != CORE_EVENT or manifest.get("gone") or manifest["involvedObject"]["kind"] not in shown:
+            continue
+        about, text = manifest["involvedObject"], _LOGS.sub("", manifest["message"])
+        told = {"event": _named(f"{manifest['type']} {manifest['reason']}: {text}", stage)}
+        known = sequences.setdefault(f"Events of {about['kind']}/{_named(about['name'], stage)}", [])
+        if told not in known:
+            known.append(told)
     return sequences
 
 
@@ -121,7 +139,7 @@ def _named(text: str, stage: Stage) -> str:
         text = text.replace(actual, meaning)
     text = _TIME_IS_UP.sub("<the time is up>", text)
     text = _ANSWER.sub(r"\1<what the registry says>", _DIGEST.sub("<digest>", text))
-    return _DURATION.sub("<duration>", text)
+    return _DURATION.sub("<duration>", _SIZE.sub("of <size>", text))
 
 
 def _replacements(stage: Stage) -> Iterator[tuple[str, str]]:

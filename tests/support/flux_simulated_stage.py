@@ -1,7 +1,7 @@
 """A stage with the simulated Flux on the embedded API server, under a clock set by hand."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import attrs
@@ -14,6 +14,7 @@ from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.resources import (
+    CORE_EVENT,
     CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
     NAMESPACE,
@@ -48,11 +49,16 @@ class SimulatedStage(Stage):
         run_sync(api.create(NAMESPACE.manifest(_PLACE), kind=NAMESPACE, field_manager="admin"))
         refused = f'Get "https://untrusted.example.com/v2/": tls: failed to verify certificate: {_UNKNOWN_AUTHORITY}'
         self._rules = [_unavailable(refused, url=f"{self.untrusted}/web")]
-        behaviour = FluxBehaviour(published=dict.fromkeys(NAMES, ()), source_rules=self._rules)
+        behaviour = FluxBehaviour(published=dict.fromkeys(NAMES, ()), source_rules=self._rules, events=True)
         self._flux = FluxSimulator(InProcessKube(server), behaviour)
-        self._record = InProcessRecord.of(api, SHOWN)
+        self._record = InProcessRecord.of(api, (*SHOWN, CORE_EVENT))
         self._seen: list[tuple[Kind, WatchEvent]] = []
         super().__init__(InProcessHands(api), _PLACE)
+
+    @property
+    def now(self) -> datetime:
+        """The time on this stage."""
+        return self._clock.now()
 
     @property
     def oci(self) -> str:
@@ -145,6 +151,9 @@ class SimulatedStage(Stage):
     def pause(self, seconds: float) -> None:
         """Let time pass."""
         go_on(self._clock, self._flux, seconds)
+
+    def let_events_arrive(self) -> None:
+        """Wait for nothing: they are posted within the pass."""
 
     def seen(self) -> Sequence[tuple[Kind, WatchEvent]]:
         """Everything, in the order of the server."""

@@ -35,13 +35,17 @@ Holds = Callable[[Manifest], bool]
 
 
 class Stage(ABC):
-    """A namespace, a registry for it, and Flux. `names` says what the names drawn on this stage stand for."""
+    """A namespace, a registry for it, and Flux.
+
+    `names` and `digests` say what those drawn on this stage stand for, `wanted` what was asked for last.
+    """
 
     def __init__(self, hands: Hands, namespace: str) -> None:
         self.hands = hands
         self.namespace = namespace
         self.names: dict[str, str] = {}
         self.digests: dict[str, str] = {}
+        self.wanted: DesiredObjects | None = None
 
     # --- charts ------------------------------------------------------------------------------------------------------
 
@@ -95,7 +99,8 @@ class Stage(ABC):
         The HelmRelease comes when its source has been looked at: which controller is faster is no part of a scenario.
         With another `name` it is another HelmRelease, of the same release where `patch` does not say otherwise.
         """
-        for apply in self.desired(chart, version, url=url, **spec).applies:
+        self.wanted = self.desired(chart, version, url=url, **spec)
+        for apply in self.wanted.applies:
             manifest = self._without_owner(apply.manifest)
             if apply.kind == HELM_RELEASE:
                 manifest["spec"] = merge_patch(manifest["spec"], patch)
@@ -239,6 +244,10 @@ class Stage(ABC):
     @abstractmethod
     def seen(self) -> Sequence[tuple[Kind, WatchEvent]]:
         """Return every version that objects of this stage have had, in order."""
+
+    @abstractmethod
+    def let_events_arrive(self) -> None:
+        """Wait until the Events of what has happened are there: controllers post them beside their work."""
 
     def states(self) -> list[tuple[Kind, Manifest]]:
         """Return every state of an object in order; None as status where it went."""

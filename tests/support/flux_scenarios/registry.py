@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from tests.support.flux_sequence import Sequences, ends_of, sequences_of
+from tests.support.flux_sequence import Sequences, ends_of, events_of, sequences_of
 from tests.support.flux_stage import Holds, Stage, is_ready
 
 __all__ = ["BY_THEIR_END", "SCENARIOS", "SLOW", "Scenario", "played", "ready", "scenario", "scenario_by_its_end"]
@@ -32,7 +32,11 @@ def scenario_by_its_end(play: Scenario) -> Scenario:
 def played(name: str, stage: Stage) -> Sequences:
     """Play a scenario and return what of it is compared."""
     SCENARIOS[name](stage)
-    return ends_of(stage) if name in BY_THEIR_END else sequences_of(stage)
+    if name in BY_THEIR_END:
+        return ends_of(stage)
+    states = sequences_of(stage)
+    stage.let_events_arrive()
+    return {**states, **events_of(stage)}
 
 
 def ready(version: str) -> Holds:

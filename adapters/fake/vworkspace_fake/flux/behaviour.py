@@ -187,7 +187,8 @@ class FluxBehaviour:
     `<namespace>/<HelmRelease>` to resources that were changed by hand, `<kind>/<namespace>/<name>`, with `#` and a JSON
     pointer where rules of `driftDetection.ignore` are to meet it. `missing_service_accounts` holds
     `<namespace>/<name>`: Flux cannot impersonate them and skips the uninstall. `ready_stuck_unknown` is
-    helm-controller#1409: after a success Released is lost and Ready stays Unknown for good.
+    helm-controller#1409: after a success Released is lost and Ready stays Unknown for good. With `events` the
+    controllers post Events, which nothing of ours reads.
     """
 
     source_fetch_seconds: float = 1.0
@@ -206,6 +207,7 @@ class FluxBehaviour:
     missing_service_accounts: frozenset[str] = frozenset()
     ready_stuck_unknown: bool = False
     release_secrets: bool = True
+    events: bool = False
     dependency_requeue_seconds: float = 30.0
     min_retry_seconds: float = 0.75
     max_retry_seconds: float = 900.0

@@ -10,21 +10,26 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get
 from vworkspace_core.apimachinery.timestamps import format_time
 from vworkspace_fake.flux.conditions import (
     DRIFTED,
+    FETCH_FAILED,
     READY,
     RECONCILING,
     STALLED,
     condition,
     conditions_of,
+    status_of,
     with_condition,
     without_condition,
 )
 from vworkspace_fake.flux.writes import write_difference
-from vworkspace_fake.simulation.effects import PassStep, Sleep
+from vworkspace_fake.simulation.effects import PassStep, PostEvent, Sleep
 
 FINALIZER = "finalizers.fluxcd.io"
 """The finalizer of both controllers, on HelmReleases and on sources alike."""
 
 REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
+
+_NORMAL = ("PendingRelease", "DependencyNotReady", "NewArtifact", "DriftCorrected", "HelmChartCreated")
+"""Reasons of Events that are no warnings, beside those of a success."""
 
 
 class Draft:
@@ -32,15 +37,18 @@ class Draft:
 
     The spec stays what it was when the pass began: a controller busy with an upgrade does not see later
     changes. `patch` writes what changed since the last patch. helm-controller does not own the condition Drifted as it
-    owns the others: the second change of it in one pass meets the first as a conflict, and the pass fails.
+    owns the others: the second change of it in one pass meets the first as a conflict, and the pass fails. Events are
+    posted where `events` says so.
     """
 
-    def __init__(self, manifest: Manifest, kind: Kind, now: datetime) -> None:
+    def __init__(self, manifest: Manifest, kind: Kind, now: datetime, *, events: bool = False) -> None:
         self.object: dict[str, Any] = copy.deepcopy(dict(manifest))
         self.ref: ObjectRef = ref_of(manifest, kind)
         self.now = now
         self._before: dict[str, Any] = copy.deepcopy(self.object)
         self._drift_written = False
+        self._events: list[PostEvent] | None = [] if events else None
+        self.had_failed = status_of(manifest, FETCH_FAILED) == "True"
 
     @property
     def generation(self) -> int:
@@ -93,6 +101,18 @@ class Draft:
             conditions_of(self.object), new, generation=self.generation, now=self.now
         )
 
+    def report(self, type_: str, status: str, reason: str, message: str) -> None:
+        """Set a condition for this pass's generation, and say the same in an Event."""
+        self.mark(type_, status, reason, message)
+        self.tell(reason, message)
+
+    def tell(self, reason: str, message: str) -> None:
+        """Say something in an Event, which goes out with the next patch; without `events` in none."""
+        if self._events is not None:
+            kind = "Normal" if reason.endswith("Succeeded") or reason in _NORMAL else "Warning"
+            uid = str(metadata(self.object).get("uid", ""))
+            self._events.append(PostEvent(self.ref, uid, kind, reason, message, self.timestamp()))
+
     def unmark(self, type_: str) -> None:
         """Remove a condition."""
         if condition(self.object, type_) is not None:
@@ -134,6 +154,8 @@ class Draft:
         """Write what changed since the last patch; `observed` also advances `status.observedGeneration`."""
         if observed:
             self.status["observedGeneration"] = self.generation
+        events, self._events = self._events or [], None if self._events is None else []
+        yield from events
         before, self._before = self._before, copy.deepcopy(self.object)
         if before == self._before:
             return

@@ -48,10 +48,15 @@ _RECOVERING: Final = "reconciliation in progress"
 
 
 def reconcile_helm_release(
-    manifest: Manifest, now: datetime, *, dependency_requeue: float = 30.0, ready_stuck_unknown: bool = False
+    manifest: Manifest,
+    now: datetime,
+    *,
+    dependency_requeue: float = 30.0,
+    ready_stuck_unknown: bool = False,
+    events: bool = False,
 ) -> PassStep[ControllerResult]:
     """One pass over a HelmRelease. `dependency_requeue`: seconds until a missing source is looked at again."""
-    draft = Draft(manifest, HELM_RELEASE, now)
+    draft = Draft(manifest, HELM_RELEASE, now, events=events)
     spec = HelmSpec.of(manifest)
     result = yield from _pass(draft, spec, dependency_requeue, ready_stuck_unknown)
     draft.handle_request()
@@ -87,7 +92,7 @@ def _pass(
 def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassStep[HelmRequest | ControllerResult]":
     problem = yield from unready_dependency(draft, spec)
     if problem:
-        draft.mark(READY, "False", "DependencyNotReady", problem)
+        draft.report(READY, "False", "DependencyNotReady", problem)
         return waiting(dependency_requeue)
     source = yield from find_source(draft, spec)
     if isinstance(source, Refused):
@@ -99,7 +104,7 @@ def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassSt
         return waiting(dependency_requeue)
     values = yield from compose_values(draft, spec)
     if isinstance(values, Refused):
-        draft.mark(READY, "False", "ValuesError", values.message)
+        draft.report(READY, "False", "ValuesError", values.message)
         return failed(values.message)
     _recover(draft)
     return HelmRequest(draft, spec, load_chart(source), values)
@@ -179,6 +184,10 @@ def _keep_chart_object(draft: Draft, spec: HelmSpec) -> PassStep[None]:
         yield from _drop_chart_object(draft)
     if not template:
         return
+    if not known:
+        source = f"{get_path(template, 'spec', 'sourceRef', 'kind')}/{namespace}"
+        source += f"/{get_path(template, 'spec', 'sourceRef', 'name')}"
+        draft.tell("HelmChartCreated", f"Created HelmChart/{wanted} with SourceRef '{source}'")
     yield SimulatedApply(HELM_CHART, _chart_manifest(draft, spec, namespace))
     draft.status["helmChart"] = wanted
 

@@ -116,14 +116,14 @@ def _conclude(request: HelmRequest, action: Action, outcome: ActionAnswer) -> No
     if not outcome.error:
         entry = request.history[0]
         text = f"Helm {action.value} succeeded for release {full_name(entry)} with chart {versioned_chart(entry)}"
-        draft.mark(RELEASED, "True", f"{name}Succeeded", text)
+        draft.report(RELEASED, "True", f"{name}Succeeded", text)
         _await_tests(request)
         return
     count_failure(request)
     place = f"{request.spec.release_namespace}/{request.spec.release_name}"
     chart = f"{request.chart.name}@{request.chart.version}"
     text = f"Helm {action.value} failed for release {place} with chart {chart}: {outcome.error}"
-    draft.mark(RELEASED, "False", f"{name}Failed", text)
+    draft.report(RELEASED, "False", f"{name}Failed", text)
     if outcome.stores_release:
         counter = remediation_for(request.spec, action).counter
         draft.status[counter] = int(draft.status.get(counter, 0)) + 1
@@ -149,10 +149,10 @@ def run_test(request: HelmRequest) -> PassStep[str]:
     request.set_history([{**entry, "testHooks": hooks}, *request.history[1:]])
     if outcome.error:
         count_failure(request)
-        draft.mark(TEST_SUCCESS, "False", "TestFailed", f"Helm test failed for {what}: {outcome.error}")
+        draft.report(TEST_SUCCESS, "False", "TestFailed", f"Helm test failed for {what}: {outcome.error}")
         _count_failed_test(request)
     else:
-        draft.mark(TEST_SUCCESS, "True", "TestSucceeded", f"Helm test succeeded for {what}: no test hooks")
+        draft.report(TEST_SUCCESS, "True", "TestSucceeded", f"Helm test succeeded for {what}: no test hooks")
     summarize_release(draft, request.spec)
     return ""
 
@@ -214,6 +214,6 @@ def _tell_rollback(request: HelmRequest, outcome: ActionAnswer, what: str) -> No
     text = f"Helm rollback to previous release {what}"
     if outcome.error:
         count_failure(request)
-        request.draft.mark(REMEDIATED, "False", "RollbackFailed", f"{text} failed: {outcome.error}")
+        request.draft.report(REMEDIATED, "False", "RollbackFailed", f"{text} failed: {outcome.error}")
     else:
-        request.draft.mark(REMEDIATED, "True", "RollbackSucceeded", f"{text} succeeded")
+        request.draft.report(REMEDIATED, "True", "RollbackSucceeded", f"{text} succeeded")

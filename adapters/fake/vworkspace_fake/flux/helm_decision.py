@@ -200,7 +200,7 @@ def _drifted(request: HelmRequest, drift: Sequence[str]) -> _Choice:
     lines = "\n".join(f"{name.partition('#')[0]} changed (0 additions, 1 changes, 0 removals)" for name in drift)
     release = full_name(request.history[0])
     text = f"Cluster state of release {release} has drifted from the desired state:\n{lines}"
-    request.draft.mark(DRIFTED, "True", "DriftDetected", text)
+    request.draft.report(DRIFTED, "True", "DriftDetected", text)
     return Next.CORRECT_DRIFT if request.spec.drift_mode == "enabled" else Nothing()
 
 

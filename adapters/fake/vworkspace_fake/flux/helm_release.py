@@ -13,7 +13,8 @@ from vworkspace_fake.flux.helm_decision import HelmReleaseState, Next, Nothing, 
 from vworkspace_fake.flux.helm_removal import uninstall_remediation, unlock
 from vworkspace_fake.flux.helm_request import HelmRequest, summarize_release
 from vworkspace_fake.flux.helm_spec import active_remediation, active_retry_interval
-from vworkspace_fake.flux.questions import correct_drift
+from vworkspace_fake.flux.history import full_name
+from vworkspace_fake.flux.questions import correct_drift, find_drift
 from vworkspace_fake.simulation.durations import go_duration
 from vworkspace_fake.simulation.effects import REQUEUE, ControllerResult, PassStep, done, failed, terminal
 
@@ -88,10 +89,18 @@ def _perform(request: HelmRequest, following: Next) -> PassStep[str]:
             return (yield from unlock(request))
         case Next.CORRECT_DRIFT:
             draft.mark(READY, "Unknown", "Progressing", "correcting cluster drift")
-            yield from correct_drift(draft.ref)
+            yield from _correct(request)
             return ""
         case _:
             assert_never(following)
+
+
+def _correct(request: HelmRequest) -> PassStep[None]:
+    drift = yield from find_drift(request.draft.ref)
+    yield from correct_drift(request.draft.ref)
+    lines = "\n".join(f"{name.partition('#')[0]} configured" for name in drift)
+    release = full_name(request.history[0])
+    request.draft.tell("DriftCorrected", f"Cluster state of release {release} has been corrected:\n{lines}")
 
 
 def _finish(request: HelmRequest) -> ControllerResult:

@@ -35,10 +35,10 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     what = f"for release {full_name(entry)} with chart {versioned_chart(entry)}"
     if answer.error:
         draft.status["failures"] = int(draft.status.get("failures", 0)) + 1
-        draft.mark(RELEASED, "False", "UninstallFailed", f"Helm uninstall failed {what}: {answer.error}")
+        draft.report(RELEASED, "False", "UninstallFailed", f"Helm uninstall failed {what}: {answer.error}")
     else:
         draft.status.pop("inventory", None)
-        draft.mark(RELEASED, "False", "UninstallSucceeded", f"Helm uninstall succeeded {what}")
+        draft.report(RELEASED, "False", "UninstallSucceeded", f"Helm uninstall succeeded {what}")
     summarize_release(draft, spec)
     return answer.error
 
@@ -51,9 +51,9 @@ def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
     what = f"Helm uninstall remediation for release {full_name(entry)} with chart {versioned_chart(entry)}"
     if answer.error:
         count_failure(request)
-        draft.mark(REMEDIATED, "False", "UninstallFailed", f"{what} failed: {answer.error}")
+        draft.report(REMEDIATED, "False", "UninstallFailed", f"{what} failed: {answer.error}")
     else:
-        draft.mark(REMEDIATED, "True", "UninstallSucceeded", f"{what} succeeded")
+        draft.report(REMEDIATED, "True", "UninstallSucceeded", f"{what} succeeded")
     return "" if answer.timed_out else answer.error
 
 
@@ -101,6 +101,6 @@ def unlock(request: HelmRequest) -> PassStep[str]:
         request.set_history(observe(request.history, freed, known[freed.version].get("action", "")))
     what = f"{freed.namespace}/{freed.name}.v{freed.version} with chart {freed.chart_name}@{freed.chart_version}"
     text = f"Unlocked Helm release {what} in {newest.status} state"
-    request.draft.mark(RELEASED, "False", "PendingRelease", text)
+    request.draft.report(RELEASED, "False", "PendingRelease", text)
     summarize_release(request.draft, request.spec)
     return ""

@@ -33,12 +33,13 @@ def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassSt
     if manifest is None:
         return ControllerResult()
     if ref.kind != HELM_RELEASE:
-        return (yield from _SOURCES[ref.kind](manifest, now))
+        return (yield from _SOURCES[ref.kind](manifest, now, events=behaviour.events))
     return (
         yield from reconcile_helm_release(
             manifest,
             now,
             dependency_requeue=behaviour.dependency_requeue_seconds,
             ready_stuck_unknown=behaviour.ready_stuck_unknown,
+            events=behaviour.events,
         )
     )

@@ -26,6 +26,7 @@ from vworkspace_fake.flux.questions import pull
 from vworkspace_fake.flux.source_pass import (
     FetchResult,
     SourceUnavailable,
+    announce,
     missing_secret,
     rebuild,
     reconcile_source,
@@ -38,14 +39,14 @@ SOURCE_CONTROLLER: Final = "source-controller"
 """Field manager of everything source-controller writes."""
 
 
-def reconcile_oci_repository(manifest: Manifest, now: datetime) -> PassStep[ControllerResult]:
+def reconcile_oci_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
     """One pass over an OCIRepository."""
-    return (yield from reconcile_source(Draft(manifest, OCI_REPOSITORY, now), _fetch_oci))
+    return (yield from reconcile_source(Draft(manifest, OCI_REPOSITORY, now, events=events), _fetch_oci))
 
 
-def reconcile_helm_repository(manifest: Manifest, now: datetime) -> PassStep[ControllerResult]:
+def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
     """One pass over a HelmRepository. One of type `oci` is a static object: its status is emptied, nothing else."""
-    draft = Draft(manifest, HELM_REPOSITORY, now)
+    draft = Draft(manifest, HELM_REPOSITORY, now, events=events)
     if draft.spec.get("type") != "oci":
         return (yield from reconcile_source(draft, _fetch_index))
     # A static data container, without status and artifact (facts 6.5): what is there is taken away.
@@ -56,9 +57,9 @@ def reconcile_helm_repository(manifest: Manifest, now: datetime) -> PassStep[Con
     return done()
 
 
-def reconcile_helm_chart(manifest: Manifest, now: datetime) -> PassStep[ControllerResult]:
+def reconcile_helm_chart(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
     """One pass over a HelmChart, the object helm-controller makes of `spec.chart`."""
-    return (yield from reconcile_source(Draft(manifest, HELM_CHART, now), _fetch_chart))
+    return (yield from reconcile_source(Draft(manifest, HELM_CHART, now, events=events), _fetch_chart))
 
 
 def _pull(draft: Draft, request: PullRequest) -> PassStep[PullAnswer]:
@@ -82,12 +83,14 @@ def _fetch_oci(draft: Draft) -> PassStep[FetchResult]:
         return trouble(draft, reason, message, stalls=answer.fault is SourceFault.INVALID_URL)
     draft.unmark(FETCH_FAILED)
     revision = answer.digest if wanted.get("digest") else f"{answer.version}@{answer.digest}"
-    if not has_revision(draft.object, revision):
+    new = not has_revision(draft.object, revision)
+    if new:
         reference = f"@{answer.digest}" if wanted.get("digest") else f":{answer.version}"
         place = url.partition("://")[2]
         yield from rebuild(draft, "NewRevision", f"new revision '{revision}' for '{place}{reference}'")
-    if not has_revision(draft.object, revision) or _content_config_changed(draft):
+    if new or _content_config_changed(draft):
         _store_oci(draft, revision, answer)
+    announce(draft, f"stored artifact with revision '{revision}' from '{url}'", new=new)
     return stored(draft, "Succeeded", f"stored artifact for digest '{revision}'")
 
 
@@ -124,11 +127,13 @@ def _fetch_index(draft: Draft) -> PassStep[FetchResult]:
         reason, message = index_failure(request, answer)
         return trouble(draft, reason, message, stalls=answer.fault is SourceFault.INVALID_URL)
     draft.unmark(FETCH_FAILED)
-    if not has_revision(draft.object, answer.digest):
+    new = not has_revision(draft.object, answer.digest)
+    if new:
         yield from rebuild(draft, "NewRevision", f"new index revision '{answer.digest}'")
         file_name = f"index-{answer.digest.rpartition(':')[2]}.yaml"
         draft.status["artifact"] = new_artifact(draft.ref, answer.digest, file_name, draft.now)
         draft.status["url"] = storage_url(draft.ref, "index.yaml")
+    announce(draft, f"stored fetched index of size {draft.status['artifact']['size']}B from '{url}'", new=new)
     return stored(draft, "Succeeded", f"stored artifact: revision '{answer.digest}'")
 
 
@@ -162,13 +167,15 @@ def _pull_chart(draft: Draft, url: str, source: str) -> PassStep[FetchResult]:
         draft.unmark(BUILD_FAILED)
         return trouble(draft, reason, message, stalls=stalls)
     summary = f"pulled '{chart}' chart with version '{answer.version}'"
-    if draft.status.get("observedChartName") != chart or not has_revision(draft.object, answer.version):
+    new = draft.status.get("observedChartName") != chart or not has_revision(draft.object, answer.version)
+    if new:
         yield from rebuild(draft, "NewChart", summary)
         file_name = f"{chart}-{answer.version}.tgz"
         draft.status["artifact"] = new_artifact(draft.ref, answer.version, file_name, draft.now)
         draft.status["observedChartName"] = chart
         draft.status["url"] = storage_url(draft.ref, "latest.tar.gz")
     draft.unmark(BUILD_FAILED)
+    announce(draft, summary, new=new, reason="ChartPullSucceeded", again="ChartPullSucceeded")
     return stored(draft, "ChartPullSucceeded", summary)
 
 

@@ -73,7 +73,8 @@ Fetch: TypeAlias = Callable[[Draft], PassStep[FetchResult]]
 def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
     """One pass: finalizer, suspension and deletion, then the fetch, then the conditions that follow from it."""
     if draft.deleting:
-        draft.status.pop("artifact", None)
+        if draft.status.pop("artifact", None):
+            draft.tell("GarbageCollectionSucceeded", "garbage collected artifacts for deleted resource")
         draft.remove_finalizer()
         return (yield from _conclude(draft, SourceIdle()))
     if not draft.has_finalizer:
@@ -142,7 +143,7 @@ def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
 
 def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> SourceFailure:
     """FetchFailed=True, and the result that goes with it."""
-    draft.mark(FETCH_FAILED, "True", reason, message)
+    draft.report(FETCH_FAILED, "True", reason, message)
     return SourceFailure(reason, message, stalls)
 
 
@@ -161,6 +162,12 @@ def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
         draft.mark(ARTIFACT_OUTDATED, "True", outdated, message)
     draft.progress(f"building artifact: {message}", drift=True)
     yield from draft.patch()
+
+
+def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifact", again: str = "Succeeded") -> None:
+    """Say in an Event that there is a new artifact, or that the same one could be fetched again after failures."""
+    if new or draft.had_failed:
+        draft.tell(reason if new else again, message)
 
 
 def stored(draft: Draft, reason: str, message: str) -> SourceFetched:
