@@ -11,11 +11,13 @@ from tests.support.flux_sequence import differences
 _RETRIES = "the simulated Argo knows no retryStrategy: it has one node where Argo has a Retry node and a pod a try"
 _LOST = "the simulated snapshotter leaves a ready snapshot alone; the real one cuts it again when its content is gone"
 _AT_ONCE = "the simulated snapshotter takes content and snapshot away in one pass, the real one after one another"
+_AT_EIGHT = "the real VolSync says that a mover failed after its eighth pod, some twenty minutes later, ours at once"
 DIFFERENT = {
     "workflow_retries": _RETRIES,
     "workflow_fails_after_a_retry": _RETRIES,
     "snapshot_content_is_deleted": _LOST,
     "snapshot_is_deleted": _AT_ONCE,
+    "sync_mover_fails": _AT_EIGHT,
 }
 """What differs, and why."""
 

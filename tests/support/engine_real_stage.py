@@ -22,11 +22,13 @@ from vworkspace_core.apimachinery.resources import (
     JOB,
     NAMESPACE,
     PERSISTENT_VOLUME_CLAIM,
+    REPLICATION_SOURCE,
+    SECRET,
     VELERO_BACKUP,
     VOLUME_SNAPSHOT_CLASS,
 )
 from vworkspace_core.ports import KubeApi
-from vworkspace_fake.downstream.kinds import PERSISTENT_VOLUME, SERVICE_ACCOUNT
+from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION, PERSISTENT_VOLUME, SERVICE_ACCOUNT
 from vworkspace_kube import KubeApiClient, load_config
 
 _LOOK: Final = 0.1
@@ -55,6 +57,8 @@ class RealEngineStage(EngineStage):
         """Label the pods."""
         if kind == JOB:
             body["spec"]["template"]["metadata"]["labels"][_FATE] = fate
+        if kind == REPLICATION_SOURCE:
+            body["spec"]["restic"]["moverPodLabels"] = {_FATE: fate}
 
     def workflow_template(self, *, pods: str = "ready", retries: int = 0, before: str = "") -> None:
         """Create it."""
@@ -75,17 +79,32 @@ class RealEngineStage(EngineStage):
         spec: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
         if bound:
             spec["volumeName"] = self.namespace
-            csi = {"driver": _DRIVER, "volumeHandle": self.namespace}
-            size = {"storage": "2Gi"}
-            volume = {"accessModes": ["ReadWriteOnce"], "capacity": size, "csi": csi, "storageClassName": ""}
-            manifest = PERSISTENT_VOLUME.manifest(self.namespace)
-            self.create({**manifest, "spec": volume}, PERSISTENT_VOLUME)
+            self._provision(self.namespace)
         claim = PERSISTENT_VOLUME_CLAIM.manifest("data", self.namespace)
         resources = {"requests": {"storage": "2Gi"}}
         self.create({**claim, "spec": {**spec, "resources": resources}}, PERSISTENT_VOLUME_CLAIM)
         if bound:
             ref = ObjectRef(PERSISTENT_VOLUME_CLAIM, self.namespace, "data")
             self.until(lambda: get_path(self.find(ref), "status", "phase") == "Bound", "the claim is bound")
+
+    def _provision(self, name: str) -> None:
+        csi, size = {"driver": _DRIVER, "volumeHandle": name}, {"storage": "2Gi"}
+        volume = {"accessModes": ["ReadWriteOnce"], "capacity": size, "csi": csi, "storageClassName": ""}
+        self.create({**PERSISTENT_VOLUME.manifest(name), "spec": volume}, PERSISTENT_VOLUME)
+
+    def repository(self) -> None:
+        """Create them."""
+        self._provision(f"{self.namespace}-cache")
+        held = {"RESTIC_REPOSITORY": "s3:http://example.com/shop", "RESTIC_PASSWORD": "correct-horse"}
+        self.create({**SECRET.manifest("restic", self.namespace), "stringData": held}, SECRET)
+
+    def storage_is_unavailable(self) -> None:
+        """Create it, of a provider without a plugin, unless another stage has."""
+        ref = ObjectRef(BACKUP_STORAGE_LOCATION, "velero", "away")
+        if self.find(ref) is None:
+            spec = {"provider": "example.com/none", "objectStorage": {"bucket": "shop"}}
+            self.create({**BACKUP_STORAGE_LOCATION.manifest("away", "velero"), "spec": spec}, BACKUP_STORAGE_LOCATION)
+        self.until(lambda: get_path(self.find(ref), "status", "phase") == "Unavailable", "the storage is unavailable")
 
     def snapshot_class(self) -> None:
         """Create it unless another stage has."""
@@ -141,6 +160,8 @@ class RealEngineStage(EngineStage):
     def _is_ours(self, item: Seen) -> bool:
         """Say whether an object is of this stage: some kinds lie in a namespace that stages share, or in none."""
         kind, event = item
+        if self._place(kind) == "velero":
+            return bool(event.object["metadata"]["name"] == self.ref.name)
         return kind.namespaced or self.namespace in str(event.object.get("spec"))
 
     def stop(self) -> None:

@@ -18,6 +18,7 @@ __all__ = ["SCENARIOS", "Scenario"]
 
 _JOB: Final = "runCommand.job"
 _RUNBOOK: Final = "runbook.workflow"
+_SYNC: Final = "backup.volsync"
 _SNAPSHOT: Final = "backup.snapshot"
 _IMAGE: Final = "registry.example.com/tool:1"
 
@@ -311,3 +312,62 @@ def snapshot_is_deleted(stage: EngineStage) -> None:
     stage.driver_deletes(content)
     stage.until_gone()
     stage.until_gone(content)
+
+
+@scenario("volsync")
+def sync_succeeds(stage: EngineStage) -> None:
+    """A ReplicationSource with a manual trigger, whose mover succeeds."""
+    stage.volume()
+    stage.repository()
+    stage.run(_SYNC, source="data", repository="restic", copyMethod="Direct")
+    stage.until_says("VolSyncCompleted")
+    stage.pause(5)
+
+
+@scenario("volsync")
+def sync_mover_fails(stage: EngineStage) -> None:
+    """A ReplicationSource whose mover fails twice in half a minute."""
+    stage.volume()
+    stage.repository()
+    stage.run(_SYNC, source="data", repository="restic", copyMethod="Direct", pods="fails")
+    stage.until_says("VolSyncSyncInProgress")
+    stage.pause(30)
+
+
+@scenario("volsync")
+def sync_by_schedule(stage: EngineStage) -> None:
+    """A ReplicationSource with a schedule: it waits for the next sync."""
+    stage.volume()
+    stage.repository()
+    stage.run(_SYNC, source="data", repository="restic", copyMethod="Direct", schedule="0 3 * * *")
+    stage.until_says("VolSyncWaitingForSchedule")
+
+
+@scenario("volsync")
+def sync_lacks_its_repository(stage: EngineStage) -> None:
+    """A ReplicationSource whose Secret is not there."""
+    stage.volume()
+    stage.run(_SYNC, source="data", repository="restic", copyMethod="Direct")
+    stage.until_says("VolSyncError")
+
+
+@scenario("velero")
+def backup_lacks_its_storage(stage: EngineStage) -> None:
+    """A Backup without any storage location."""
+    stage.run("backup.velero")
+    stage.until_says("VeleroBackupFailedValidation")
+
+
+@scenario("velero")
+def backup_names_a_missing_storage(stage: EngineStage) -> None:
+    """A Backup into a storage location that is not there."""
+    stage.run("backup.velero", storageLocation="nothing")
+    stage.until_says("VeleroBackupFailedValidation")
+
+
+@scenario("velero")
+def backup_storage_is_unavailable(stage: EngineStage) -> None:
+    """A Backup into a storage location that cannot be reached."""
+    stage.storage_is_unavailable()
+    stage.run("backup.velero", storageLocation="away")
+    stage.until_says("VeleroBackupFailedValidation")

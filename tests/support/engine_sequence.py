@@ -15,8 +15,8 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get
 from vworkspace_core.apimachinery.resources import (
     CORE_EVENT,
     JOB,
-    PERSISTENT_VOLUME_CLAIM,
     POD,
+    REPLICATION_SOURCE,
     VOLUME_SNAPSHOT_CONTENT,
     WORKFLOW,
 )
@@ -25,9 +25,9 @@ from vworkspace_core.ports import WatchEventType
 
 __all__ = ["sequences_of"]
 
-_NOT_SHOWN: Final = (POD, CORE_EVENT, PERSISTENT_VOLUME_CLAIM)
 _LEFT_OUT: Final[Mapping[Kind, tuple[str, ...]]] = {
     JOB: ("uncountedTerminatedPods", "ready", "terminating"),
+    REPLICATION_SOURCE: ("lastSyncDuration", "latestMoverStatus"),
     VOLUME_SNAPSHOT_CONTENT: ("snapshotHandle",),
     WORKFLOW: (
         "artifactGCStatus",
@@ -45,6 +45,9 @@ _POD_RUNNING: Final = "PodRunning"
 _OF_NODES: Final = re.compile(r"WorkflowNode\w+|WorkflowRunning")
 """Events of Argo that say nothing of the end. Of other kinds than Job and Workflow the operator reads no Events."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\b1[0-9]{18}\b")
+_DURATION: Final = re.compile(r"\b\d+(?:\.\d+)?s\b")
+_CONFLICT: Final = "the object has been modified"
+"""VolSync says so of a conflict with the Job controller, and goes on: whether it meets one is chance."""
 _NODE_ID: Final = re.compile(r"(<object>)-\d{6,10}\b")
 
 
@@ -62,7 +65,7 @@ def sequences_of(stage: EngineStage) -> Sequences:
             del objects[ref]
         else:
             objects[ref] = event.object
-        if kind not in _NOT_SHOWN:
+        if kind in (stage.ref.kind, VOLUME_SNAPSHOT_CONTENT):
             _add(sequences, known, f"{kind.kind}/{_named(ref.name, stage)}", _state(kind, event.object, gone, stage))
         if stage.ref in objects or "Operation" in known:
             _add_said(sequences, known, stage, objects)
@@ -96,7 +99,7 @@ def _add_said(sequences: Sequences, known: dict[str, list[Any]], stage: EngineSt
 def _add(sequences: Sequences, known: dict[str, list[dict[str, Any]]], key: str, state: dict[str, Any]) -> None:
     """Add a state to a sequence unless the object was in it before: how often is not compared."""
     states = known.setdefault(key, [{}])
-    if state in states:
+    if state in states or _CONFLICT in str(state):
         return
     before = states[-1]
     changed = {field: value for field, value in state.items() if before.get(field) != value}
@@ -166,6 +169,7 @@ def _named(text: str, stage: EngineStage) -> str:
     uid = stage.operation.status.engine_ref.uid if stage.operation.status.engine_ref else "?"
     name = stage.ref.name
     text = re.sub(rf"{name}-[a-z0-9]{{5}}\b", "<pod>", text)
-    for actual, meaning in ((name, "<object>"), (uid, "<uid>"), (stage.namespace, "<namespace>")):
+    drawn = ((name, "<object>"), (uid, "<uid>"), (stage.uid, "<operation>"), (stage.namespace, "<namespace>"))
+    for actual, meaning in drawn:
         text = text.replace(actual, meaning)
-    return _NODE_ID.sub(r"<node>", _TIME.sub("<time>", text))
+    return _DURATION.sub("<duration>", _NODE_ID.sub(r"<node>", _TIME.sub("<time>", text)))

@@ -18,6 +18,7 @@ from vworkspace_core.apimachinery.resources import (
     JOB,
     NAMESPACE,
     PERSISTENT_VOLUME_CLAIM,
+    SECRET,
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,
     WORKFLOW,
@@ -30,11 +31,12 @@ from vworkspace_fake.downstream import (
     DownstreamRule,
     DownstreamSimulator,
     Ending,
+    VeleroBehaviour,
     WorkflowBehaviour,
     WorkflowStep,
 )
 from vworkspace_fake.downstream.crds import downstream_crds
-from vworkspace_fake.downstream.kinds import SERVICE_ACCOUNT, STORAGE_CLASS
+from vworkspace_fake.downstream.kinds import BACKUP_STORAGE_LOCATION, SERVICE_ACCOUNT, STORAGE_CLASS
 
 _PLACE: Final = "stage-000000"
 _UID: Final = "0badcafe-1111-4222-8333-444444444444"
@@ -67,7 +69,9 @@ class SimulatedEngineStage(EngineStage):
         account = SERVICE_ACCOUNT.manifest(RUNNER, _PLACE)
         run_sync(api.create(account, kind=SERVICE_ACCOUNT, field_manager="admin"))
         missing = WorkflowBehaviour(missing_templates=frozenset({f"{_PLACE}/nothing"}))
-        self._simulator = DownstreamSimulator(InProcessKube(server), DownstreamBehaviour(workflow=missing))
+        velero = VeleroBehaviour(storage_locations=frozenset())
+        behaviour = DownstreamBehaviour(workflow=missing, velero=velero)
+        self._simulator = DownstreamSimulator(InProcessKube(server), behaviour)
         self._record = InProcessRecord.of(api, SEEN)
         self._seen: list[Seen] = []
         super().__init__(InProcessHands(api), _PLACE, _UID)
@@ -105,6 +109,19 @@ class SimulatedEngineStage(EngineStage):
         if bound:
             ref = ObjectRef(PERSISTENT_VOLUME_CLAIM, self.namespace, "data")
             self.until(lambda: get_path(self.find(ref), "status", "phase") == "Bound", "the claim is bound")
+
+    def repository(self) -> None:
+        """Create the Secret."""
+        self.create(SECRET.manifest("restic", self.namespace), SECRET)
+
+    def storage_is_unavailable(self) -> None:
+        """Create it, and tell the simulator."""
+        self._rule(DownstreamOutcome(Ending.FAIL), BACKUP_STORAGE_LOCATION)
+        spec = {"provider": "example.com/none", "objectStorage": {"bucket": "shop"}}
+        manifest = BACKUP_STORAGE_LOCATION.manifest("away", "velero")
+        self.create({**manifest, "spec": spec}, BACKUP_STORAGE_LOCATION)
+        away = ObjectRef(BACKUP_STORAGE_LOCATION, "velero", "away")
+        self.until(lambda: get_path(self.find(away), "status", "phase") == "Unavailable", "the storage is unavailable")
 
     def snapshot_class(self) -> None:
         """Create it; until the driver cuts, nothing is cut."""

@@ -125,6 +125,14 @@ class EngineStage(ABC):
         """Have the CSI driver's side let go of a content that is being deleted."""
 
     @abstractmethod
+    def repository(self) -> None:
+        """Have the Secret `restic`, and a volume for the mover's cache."""
+
+    @abstractmethod
+    def storage_is_unavailable(self) -> None:
+        """Have the storage location `away` of Velero, which cannot be reached."""
+
+    @abstractmethod
     def quota(self, pods: int | None) -> None:
         """Let the namespace hold no more than so many pods; None ends that."""
 

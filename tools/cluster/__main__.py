@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from tools.cluster.build import WITHOUT_GO, CannotBuild, build, has_go
-from tools.cluster.components import CHOICE
+from tools.cluster.components import CHOICE, USUAL
 from tools.cluster.processes import CannotStart
 from tools.cluster.up import VARIABLE, pins_of, running
 
@@ -39,8 +39,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.cluster", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, run, wanted, told in (
-        ("build", _build, ",".join(CHOICE), "build what the cache lacks, and print the folder of the programs"),
-        ("up", _up, ",".join(CHOICE), "bring a cluster up, print its kubeconfig, wait for Ctrl-C"),
+        ("build", _build, ",".join(USUAL), "build what the cache lacks, and print the folder of the programs"),
+        ("up", _up, ",".join(USUAL), "bring a cluster up, print its kubeconfig, wait for Ctrl-C"),
         ("test", _test, "flux", "run the tests that want real servers and controllers, on such a cluster"),
     ):
         command = commands.add_parser(name, help=told)

@@ -166,12 +166,58 @@ def _snapshots(site: Site) -> Iterator[Command]:
     )
 
 
+def _volsync(site: Site) -> Iterator[Command]:
+    health, metrics = site.port(), site.port()
+    yield Command(
+        "volsync",
+        [
+            str(site.programs / "volsync"),
+            f"--kubeconfig={site.kubeconfig}",
+            f"--health-probe-bind-address={LOOPBACK}:{health}",
+            f"--metrics-bind-address={LOOPBACK}:{metrics}",
+        ],
+        lambda: answers(f"http://{LOOPBACK}:{health}/readyz"),
+    )
+
+
+def _velero(site: Site) -> Iterator[Command]:
+    """Run the server without plugins: it validates, and can store nothing."""
+    metrics, profiler = site.port(), site.port()
+    yield Command(
+        "velero",
+        [
+            str(site.programs / "velero"),
+            "server",
+            f"--kubeconfig={site.kubeconfig}",
+            f"--plugin-dir={_made(site.folder / 'velero-plugins')}",
+            f"--metrics-address={LOOPBACK}:{metrics}",
+            f"--profiler-address={LOOPBACK}:{profiler}",
+        ],
+        lambda: answers(f"http://{LOOPBACK}:{metrics}/metrics"),
+        {"HOME": str(_made(site.folder / "velero"))},
+    )
+
+
+def _kro(site: Site) -> Iterator[Command]:
+    health, metrics = site.port(), site.port()
+    yield Command(
+        "kro",
+        [
+            str(site.programs / "kro"),
+            f"--kubeconfig={site.kubeconfig}",
+            f"--health-probe-bind-address={LOOPBACK}:{health}",
+            f"--metrics-bind-address={LOOPBACK}:{metrics}",
+        ],
+        lambda: answers(f"http://{LOOPBACK}:{health}/readyz"),
+    )
+
+
 def _made(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     return folder
 
 
-_FLUX_CRDS: Final = "config/crd/bases/*.yaml"
+_BASES: Final = "config/crd/bases/*.yaml"
 COMPONENTS: Final[Mapping[str, Component]] = {
     component.name: component
     for component in (
@@ -182,8 +228,8 @@ COMPONENTS: Final[Mapping[str, Component]] = {
             ("source-controller", "helm-controller", "registry"),
             _flux,
             (
-                ("source-controller", "github.com/fluxcd/source-controller", _FLUX_CRDS),
-                ("helm-controller", "github.com/fluxcd/helm-controller", _FLUX_CRDS),
+                ("source-controller", "github.com/fluxcd/source-controller", _BASES),
+                ("helm-controller", "github.com/fluxcd/helm-controller", _BASES),
             ),
             ("flux-system",),
         ),
@@ -219,7 +265,18 @@ COMPONENTS: Final[Mapping[str, Component]] = {
                 ),
             ),
         ),
+        Component("volsync", ("volsync",), _volsync, (("volsync", "github.com/backube/volsync", _BASES),)),
+        Component(
+            "velero",
+            ("velero",),
+            _velero,
+            (("velero", "github.com/vmware-tanzu/velero", "config/crd/*/bases/*.yaml"),),
+            ("velero",),
+        ),
+        Component("kro", ("kro",), _kro, (("kro", "github.com/kubernetes-sigs/kro", "helm/crds/*.yaml"),)),
     )
 }
 ALWAYS: Final = ("kubernetes", "kwok")
 CHOICE: Final = tuple(name for name in COMPONENTS if name not in ALWAYS)
+USUAL: Final = ("flux", "argo", "snapshots")
+"""What `make cluster` runs unless something else is wanted: the others take long to build."""

@@ -121,7 +121,7 @@ def test_a_ttl_that_is_no_go_duration_makes_the_object_unreadable() -> None:
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        ({"storageLocation": "moon"}, 'backupstoragelocations.velero.io "moon" not found'),
+        ({"storageLocation": "moon"}, 'BackupStorageLocation.velero.io "moon" not found'),
         ({"excludedNamespaces": [NS]}, "excludes list cannot contain an item in the includes list: org"),
         ({"includedResources": ["pods"], "excludedResources": ["pods"]}, "resource lists"),
     ],

@@ -78,7 +78,7 @@ def test_the_states_of_a_manual_sync() -> None:
     assert status["lastSyncDuration"] == "3s"
     assert status["latestMoverStatus"]["result"] == "Successful"
     assert "lastSyncStartTime" not in status
-    assert status["restic"]["lastPruned"]
+    assert status["restic"] == {}, "seven days after its creation it is pruned for the first time"
     world.settle()
     assert synchronizing(world) == "False/WaitingForManual"
     assert "observedGeneration" not in world.status(REPLICATION_SOURCE, "s")
@@ -150,7 +150,7 @@ def test_what_a_sync_needs_has_to_exist(kind: Any, name: str) -> None:
     world.run(60)
     assert synchronizing(world) == "False/Error"
     told = world.status(REPLICATION_SOURCE, "s")["conditions"][0]["message"]
-    assert told == f'{kind.plural} "{name}" not found'
+    assert told == f'{kind.kind} "{name}" not found'
     world.create(dict(others)[kind], kind)
     world.settle()
     assert synchronizing(world) == "False/WaitingForManual"

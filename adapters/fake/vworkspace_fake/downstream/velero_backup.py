@@ -172,8 +172,13 @@ def _location_problems(view: ObjectView, name: str) -> list[str]:
     if location is None:
         if name in view.behaviour.velero.storage_locations:
             return []
-        missing = f'backupstoragelocations.velero.io "{name}" not found'
-        return [f"an existing backup storage location was not specified at backup creation time: {missing}"]
+        was_named = "storageLocation" in view.spec
+        missing = f"the default {name} was not found" if was_named else f"the server default {name} does not exist"
+        advice = "Please address this issue (see `velero backup-location -h` for options) and create a new backup."
+        return [
+            f"an existing backup storage location was not specified at backup creation time and {missing}. {advice} "
+            f'Error: BackupStorageLocation.velero.io "{name}" not found'
+        ]
     if get_path(location, "status", "phase") == "Unavailable":
         return [f"backup can't be created because BackupStorageLocation {name} is in Unavailable status."]
     if get_path(location, "spec", "accessMode") == "ReadOnly":

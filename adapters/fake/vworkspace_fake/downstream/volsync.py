@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
+from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import (
     PERSISTENT_VOLUME_CLAIM,
     REPLICATION_DESTINATION,
@@ -132,7 +132,12 @@ def _write_status(
 def _synchronize(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     """Continue a sync, or begin one."""
     status = dict(view.status)
+    if "restic" in view.spec:
+        status.setdefault("restic", {})
     problem = _problem(view)
+    if problem and memory.attempt is None and "lastSyncStartTime" not in status:
+        status["lastSyncStartTime"] = view.timestamp()
+        return (yield from _in_progress(view, status, attrs.evolve(memory, wait=view.now)))
     if problem:
         retry = view.at(view.behaviour.volsync.retry_seconds)
         return (
@@ -176,7 +181,7 @@ def _problem(view: ObjectView) -> str:
     claim, secret = view.spec.get("sourcePVC") or get_path(mover, "destinationPVC"), get_path(mover, "repository")
     for kind, name in ((PERSISTENT_VOLUME_CLAIM, claim), (SECRET, secret)):
         if name and ObjectRef(kind, view.ref.namespace, name) not in view.world:
-            return f'{kind.plural} "{name}" not found'
+            return f'{kind.kind} "{name}" not found'
     return ""
 
 
@@ -208,6 +213,8 @@ def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> Pas
     status.pop("lastManualSync", None)
     if manual := get_path(view.spec, "trigger", "manual"):
         status["lastManualSync"] = manual
+    if _is_scheduled(view):
+        status["nextSyncTime"] = format_time(next_run(view.spec["trigger"]["schedule"], view.now))
     status |= _restic(view) if view.ref.kind == REPLICATION_SOURCE else _image(view)
     shortest = 0.0 if view.spec.get("trigger") else _SHORTEST_PAUSE
     wait = view.at(max(view.behaviour.volsync.cleanup_seconds, shortest))
@@ -222,9 +229,10 @@ def _restic(view: ObjectView) -> dict[str, Any]:
     if "restic" not in view.spec:
         return {}
     restic = dict(view.status.get("restic") or {})
-    pruned = moment_of(restic.get("lastPruned"))
+    created = metadata(view.live or {}).get("creationTimestamp")
+    pruned = moment_of(restic.get("lastPruned") or created) or view.now
     days = get_path(view.spec, "restic", "pruneIntervalDays") or _PRUNE_DAYS
-    if pruned is None or view.now >= pruned + timedelta(days=days):
+    if view.now >= pruned + timedelta(days=days):
         restic["lastPruned"] = view.timestamp()
     if unlock := get_path(view.spec, "restic", "unlock"):
         restic["lastUnlocked"] = unlock
