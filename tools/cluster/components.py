@@ -279,4 +279,4 @@ COMPONENTS: Final[Mapping[str, Component]] = {
 ALWAYS: Final = ("kubernetes", "kwok")
 CHOICE: Final = tuple(name for name in COMPONENTS if name not in ALWAYS)
 USUAL: Final = ("flux", "argo", "snapshots")
-"""What `make cluster` runs unless something else is wanted: the others take long to build."""
+"""Components that `make cluster` runs unless others are wanted: those take long to build."""
