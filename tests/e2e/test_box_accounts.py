@@ -1,13 +1,19 @@
 """RUN-12: a box that acts as the ServiceAccount of each object makes nothing that this account may not make."""
 
+import shutil
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from tests.e2e.test_box_rights import ROLES, compare, fought_over, grant_all, set_up
+from tests.e2e.test_box_run import SHOP
 from tests.support.audited_story import Remembered
-from tests.support.box_site import NS, QUICK, RIGHTS, BoxSite, Limited, in_process
+from tests.support.box_site import EXAMPLES, NS, QUICK, RIGHTS, BoxSite, Limited, in_process
 from tests.support.boxes import SPEC, TEXT, box_of, config, crd, examined, told
+from tests.support.commands import run
+from vworkspace_app.boxes.load import load_boxes, runnable
 from vworkspace_app.install.boxes import account_rbac, box_rbac
 from vworkspace_app.install.roles import RoleOptions
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
@@ -82,6 +88,35 @@ def test_a_tenant_whose_account_may_not_write_config_maps_gets_none_although_the
             assert await site.get(child("poor")) is not None
 
     rights(story, QUICK)
+
+
+@pytest.mark.slow
+def test_the_command_that_a_status_prints_gives_the_account_what_it_lacks_and_nobody_else_RUN_12(
+    tmp_path: Path,
+) -> None:
+    """Pasted as it stands, beside the file of the box: roles of the account come about, and nothing else changes."""
+    text = (EXAMPLES / "webapp.yaml").read_text().replace("\nspec:\n", "\nspec:\n  serviceAccountName: apps\n", 1)
+    (tmp_path / "webapp.yaml").write_text(text)
+    shutil.copy(EXAMPLES / "webapp-crd.yaml", tmp_path)
+    (box,) = runnable(load_boxes([str(tmp_path / "webapp.yaml")]))
+
+    async def story(site: BoxSite) -> None:
+        await set_up(site, box)
+        async with site.running(box, namespaces=(NS,)):
+            shop = await site.create(box.kind, "shop", spec=SHOP)
+            message = await site.until_reason(shop, "Forbidden", "Stalled")
+            _, _, command = message.partition("To fix: vworkspace-operator ")
+            words, _, _ = command.partition(" | kubectl apply --server-side -f -")
+            printed = run(*words.replace("webapp.yaml", str(tmp_path / "webapp.yaml")).split(" "))
+            assert printed.status == 0, printed.err
+            manifests = list(yaml.safe_load_all(printed.out))
+            subjects = [subject for one in manifests for subject in one.get("subjects", ())]
+            assert subjects == [{"kind": "ServiceAccount", "name": "apps", "namespace": NS}]
+            assert {one["metadata"]["namespace"] for one in manifests} == {NS}
+            await grant_all(site, manifests)
+            await site.until_ready(shop)
+
+    in_process(story, QUICK, rbac=True)
 
 
 @on_both

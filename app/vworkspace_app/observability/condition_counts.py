@@ -20,7 +20,7 @@ from vworkspace_core.api.reasons import (
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.timestamps import parse_time
 from vworkspace_core.composites.blocked_pass import RETRYING
-from vworkspace_core.composites.decisions import NOT_SELECTED
+from vworkspace_core.composites.decisions import NO_ACCOUNT, NOT_SELECTED
 from vworkspace_core.composites.parent import STANDARD
 from vworkspace_core.controller.blocked_pass import BlockedCause
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
@@ -48,7 +48,7 @@ _IN_THE_WAY: Final = frozenset(
 )
 """Conditions whose end people wait for."""
 
-_PARENT_REASONS: Final = frozenset([*GraphReason, *BlockedCause, RETRYING, NOT_SELECTED])
+_PARENT_REASONS: Final = frozenset([*GraphReason, *BlockedCause, RETRYING, NOT_SELECTED, NO_ACCOUNT])
 
 _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
 """The start time, then name and namespace, which break ties."""
