@@ -17,7 +17,7 @@ from vworkspace_app.boxes.load import load_boxes, runnable
 from vworkspace_app.install.boxes import account_rbac, box_rbac
 from vworkspace_app.install.roles import RoleOptions
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
-from vworkspace_core.apimachinery.resources import CONFIG_MAP
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
 from vworkspace_core.boxes.box import Box
 from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
@@ -47,12 +47,12 @@ async def order(site: BoxSite, box: Box, name: str, account: str | None) -> Obje
     return await site.create(box.kind, name, spec={"image": "i", "parts": [], **named})
 
 
-async def let_the_operator_do_everything(site: BoxSite) -> None:
-    """Give it every right on ConfigMaps: whatever does not come about is not for the lack of a right of its own."""
+async def let_the_operator_do_everything(site: BoxSite, *resources: str) -> None:
+    """Give it every right on ConfigMaps, or on these: no right of its own is missing for what does not come about."""
     role = ROLES["ClusterRole"]
     rule = {
         "apiGroups": [""],
-        "resources": ["configmaps"],
+        "resources": [*resources] or ["configmaps"],
         "verbs": ["get", "list", "watch", "create", "patch", "delete"],
     }
     _, namespace, name = OPERATOR_USER.rsplit(":", 2)
@@ -211,6 +211,75 @@ def test_an_object_that_names_no_account_is_left_alone_until_it_does() -> None:
             await site.edit(shop, {"spec": {"account": None}})
             await site.until_reason(shop, "NoServiceAccount")
             assert await site.get(child("shop")) is not None, "what is not known never removes"
+
+    in_process(story, QUICK, rbac=True)
+
+
+def test_an_external_is_read_as_the_account_and_wakes_its_reader_without_a_resync() -> None:
+    reads = {"id": "given", "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "given"}}
+    box = acting(config("own", "own-${self.metadata.name}", {"p": "${given.data.p}"}), externals=[reads])
+
+    async def story(site: BoxSite) -> None:
+        await set_up(site, box)
+        await grant_account(site, box, "apps")
+        given = await site.create(CONFIG_MAP, "given", data={"p": "one"})
+        async with site.running(box, resync=NEVER, namespaces=(NS,)):
+            await site.until_ready(await order(site, box, "shop", "apps"))
+            await site.edit(given, {"data": {"p": "two"}})
+
+            async def has_followed() -> bool:
+                return bool(get_path(await site.get(child("shop")), "data", "p") == "two")
+
+            await site.until(has_followed)
+        assert site.server is not None
+        of_configs = [one for one in Remembered(site.server.audit).requests() if "configmaps" in one.path]
+        assert {one.impersonated for one in of_configs if one.user == OPERATOR_USER} == {
+            f"system:serviceaccount:{NS}:apps"
+        }
+
+    in_process(story, QUICK, rbac=True)
+
+
+def test_a_secret_that_the_account_may_not_read_is_read_for_nobody_RUN_12() -> None:
+    """The operator could: it holds every right on Secrets here."""
+    reads = {"id": "tls", "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${self.metadata.name}-tls"}}
+    box = acting(config("own", "own-${self.metadata.name}", {"p": "${tls.metadata.name}"}), externals=[reads])
+
+    async def story(site: BoxSite) -> None:
+        await set_up(site, box)
+        await let_the_operator_do_everything(site, "configmaps", "secrets")
+        for role in account_rbac(box, RoleOptions(NS, "apps", (NS,))):
+            rules = [rule for rule in role.get("rules", ()) if rule["resources"] != ["secrets"]]
+            await grant_all(site, ({**role, "rules": rules} if "rules" in role else role,))
+        await site.create(SECRET, "shop-tls", type="Opaque", data={"p": "YQ=="})
+        async with site.running(box, namespaces=(NS,)):
+            message = await site.until_reason(await order(site, box, "shop", "apps"), "Forbidden", "Stalled")
+            assert "ServiceAccount team/apps may not get secrets in namespace team" in message
+            assert await site.get(child("shop")) is None
+
+    in_process(story, QUICK, rbac=True)
+
+
+def test_an_object_goes_once_its_account_may_remove_what_it_made_and_not_before() -> None:
+    box = acting()
+
+    async def story(site: BoxSite) -> None:
+        await set_up(site, box)
+        await grant_account(site, box, "apps")
+        (role,) = [one for one in account_rbac(box, RoleOptions(NS, "apps", (NS,))) if one["kind"] == "Role"]
+        where = ObjectRef(ROLES["Role"], NS, role["metadata"]["name"])
+        async with site.running(box, namespaces=(NS,)):
+            shop = await order(site, box, "shop", "apps")
+            await site.until_ready(shop)
+            await site.edit(where, {"rules": []})
+            await site.admin.delete(shop)
+            message = await site.until_reason(shop, "Forbidden", "Stalled")
+            assert "ServiceAccount team/apps may not list configmaps" in message
+            await site.clock.sleep(300.0)
+            assert await site.get(child("shop")) is not None
+            assert await site.get(shop) is not None
+            await site.edit(where, {"rules": role["rules"]})
+            await site.until_gone(shop, child("shop"))
 
     in_process(story, QUICK, rbac=True)
 
