@@ -1,7 +1,7 @@
-"""How a simulated Flux behaves: delays, outcomes, what exists. All of it data, all of it changeable at run time.
+"""The behaviour of a simulated Flux: delays, outcomes, what exists; data that can be changed at run time.
 
-The first rule that matches and is not used up decides; without one everything succeeds. A rule counts
-its uses per release (or per source), so that `FluxOutcome(OutcomeKind.FAIL, times=2)` fails twice for each.
+The first rule that matches and is not used up decides; without one everything succeeds. A rule counts its uses per
+release (or per source), so that `FluxOutcome(OutcomeKind.FAIL, times=2)` fails twice for each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ import attrs
 
 
 class Action(StrEnum):
-    """A Helm action, by the name it has in Flux's messages."""
+    """A Helm action, by its name in Flux's messages."""
 
     INSTALL = "install"
     UPGRADE = "upgrade"
@@ -21,23 +21,23 @@ class Action(StrEnum):
 
 
 class OutcomeKind(StrEnum):
-    """How a Helm action ends."""
+    """The end of a Helm action."""
 
     SUCCEED = "succeed"
     FAIL = "fail"
-    """The action ran and failed: Helm stored a failed release, the failure counts against the retries.
+    """The action ran and failed: Helm stored a failed release, and the failure counts against the retries.
 
-    An uninstall fails before it took anything away.
+    An uninstall fails before it removes anything.
     """
     HANG = "hang"
-    """Resources never become ready: busy until the action's timeout, then as FAIL.
+    """Resources never become ready: the action takes until its timeout, then ends as FAIL.
 
-    An uninstall has taken everything away by then, and fails nevertheless.
+    An uninstall has removed everything by then, and fails nevertheless.
     """
     RENDER_ERROR = "render-error"
-    """Templates do not render: nothing is stored, nothing is counted, retried with backoff for ever."""
+    """Templates do not render: no release is stored, no failure counted, retried with backoff for ever."""
     VALUES_ERROR = "values-error"
-    """The values do not meet the chart's schema: as RENDER_ERROR."""
+    """The values violate the chart's schema: otherwise as RENDER_ERROR."""
 
 
 @attrs.frozen
@@ -52,7 +52,7 @@ class FluxOutcome:
 
 @attrs.frozen
 class HelmTarget:
-    """What a Helm action works on. `version` is the chart's own, without the digest Flux adds."""
+    """The release of a Helm action. `version` is the chart's own, without the digest that Flux adds."""
 
     namespace: str
     release: str
@@ -62,7 +62,7 @@ class HelmTarget:
 
 @attrs.frozen
 class ReleaseRule:
-    """An outcome for the actions it matches; a field that is None matches everything."""
+    """An outcome for matching actions; None in a field matches everything."""
 
     outcome: FluxOutcome
     action: Action | None = None
@@ -72,14 +72,14 @@ class ReleaseRule:
     version: str | None = None
 
     def matches(self, action: Action, target: HelmTarget) -> bool:
-        """Whether this rule speaks about that action on that target."""
+        """Report whether the rule applies to an action on a target."""
         wanted = (self.action, self.namespace, self.release, self.chart, self.version)
         actual = (action, target.namespace, target.release, target.chart, target.version)
         return all(want is None or want == have for want, have in zip(wanted, actual, strict=True))
 
 
 class PullStage(StrEnum):
-    """Which request to a registry or repository is meant."""
+    """The kinds of requests to a registry or repository."""
 
     OCI = "oci"
     INDEX = "index"
@@ -87,7 +87,7 @@ class PullStage(StrEnum):
 
 
 class SourceFault(StrEnum):
-    """What is wrong with a registry or repository."""
+    """The faults of a registry or repository."""
 
     NONE = "none"
     NOT_FOUND = "not-found"
@@ -95,13 +95,13 @@ class SourceFault(StrEnum):
     UNAUTHORIZED = "unauthorized"
     """The registry answers 401. On an OCIRepository this shows as OCIArtifactPullFailed."""
     CREDENTIALS = "credentials"
-    """The credentials cannot even be read: AuthenticationFailed."""
+    """The credentials cannot be read: AuthenticationFailed."""
     UNAVAILABLE = "unavailable"
     """The registry cannot be reached."""
     INVALID_URL = "invalid-url"
     """The URL cannot be parsed: stalls with URLInvalid."""
     CORRUPT = "corrupt"
-    """What came back is not an index, or has no chart layer."""
+    """The answer is no index, or has no chart layer."""
 
 
 @attrs.frozen
@@ -116,7 +116,7 @@ class SourceOutcome:
 
 @attrs.frozen
 class PullAnswer:
-    """What a registry or repository answers. `digest` is `sha256:…`, `version` the chart version found."""
+    """The answer of a registry or repository. `digest` is `sha256:…`, `version` the chart version found."""
 
     fault: SourceFault
     message: str
@@ -139,7 +139,7 @@ class PullRequest:
 
 @attrs.frozen
 class SourceRule:
-    """An outcome for the requests it matches; a field that is None matches everything."""
+    """An outcome for matching requests; None in a field matches everything."""
 
     outcome: SourceOutcome
     stage: PullStage | None = None
@@ -150,7 +150,7 @@ class SourceRule:
     version: str | None = None
 
     def matches(self, request: PullRequest) -> bool:
-        """Whether this rule speaks about that request."""
+        """Report whether the rule applies to a request."""
         wanted = (self.stage, self.namespace, self.source, self.url, self.chart, self.version)
         actual = (request.stage, request.namespace, request.source, request.url, request.chart, request.version)
         return all(want is None or want == have for want, have in zip(wanted, actual, strict=True))
@@ -168,7 +168,7 @@ class ChartHook:
 
 @attrs.frozen
 class ActionAnswer:
-    """How one Helm action is going to end, everything decided. An empty `error` is success."""
+    """The decided end of one Helm action. An empty `error` is success."""
 
     error: str
     seconds: float
@@ -213,7 +213,7 @@ class FluxBehaviour:
     max_retry_seconds: float = 900.0
 
     def seconds_for(self, action: Action) -> float:
-        """How long a Helm action takes when its outcome does not say."""
+        """Return the duration of a Helm action whose outcome has none."""
         return {
             Action.INSTALL: self.install_seconds,
             Action.UPGRADE: self.upgrade_seconds,

@@ -24,7 +24,7 @@ from vworkspace_fake.flux.writes import write_difference
 from vworkspace_fake.simulation.effects import PassStep, PostEvent, Sleep
 
 FINALIZER = "finalizers.fluxcd.io"
-"""The finalizer of both controllers, on HelmReleases and on sources alike."""
+"""The finalizer of both controllers, on HelmReleases and on sources."""
 
 REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
 
@@ -33,7 +33,7 @@ _NORMAL = ("PendingRelease", "DependencyNotReady", "NewArtifact", "DriftCorrecte
 
 
 class Draft:
-    """One object as a pass changes it; owns the pass's clock.
+    """The working copy of one object, and the pass's clock.
 
     The spec stays what it was when the pass began: a controller busy with an upgrade does not see later
     changes. `patch` writes what changed since the last patch. helm-controller does not own the condition Drifted as it
@@ -52,12 +52,12 @@ class Draft:
 
     @property
     def generation(self) -> int:
-        """Generation of the spec this pass works on."""
+        """The generation of the spec that this pass works on."""
         return int(get_path(self.object, "metadata", "generation") or 0)
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """The spec this pass works on."""
+        """The spec that this pass works on."""
         spec = self.object.get("spec")
         return spec if isinstance(spec, Mapping) else {}
 
@@ -75,21 +75,21 @@ class Draft:
 
     @property
     def deleting(self) -> bool:
-        """Whether the object has a deletion timestamp."""
+        """True if the object has a deletion timestamp."""
         return bool(metadata(self.object).get("deletionTimestamp"))
 
     @property
     def has_finalizer(self) -> bool:
-        """Whether Flux's finalizer is on the object."""
+        """True if the object has Flux's finalizer."""
         return FINALIZER in (metadata(self.object).get("finalizers") or ())
 
     def add_finalizer(self) -> None:
-        """Put Flux's finalizer on."""
+        """Add Flux's finalizer."""
         meta = self.object["metadata"]
         meta["finalizers"] = [*(meta.get("finalizers") or ()), FINALIZER]
 
     def remove_finalizer(self) -> None:
-        """Take Flux's finalizer off, if it is on."""
+        """Remove Flux's finalizer, if the object has it."""
         if self.has_finalizer:
             meta = self.object["metadata"]
             meta["finalizers"] = [item for item in meta["finalizers"] if item != FINALIZER]
@@ -119,17 +119,17 @@ class Draft:
             self.status["conditions"] = without_condition(conditions_of(self.object), type_)
 
     def mark_reconciling(self, reason: str, message: str) -> None:
-        """Reconciling=True, which takes Stalled away."""
+        """Set Reconciling=True, which removes Stalled."""
         self.unmark(STALLED)
         self.mark(RECONCILING, "True", reason, message)
 
     def mark_stalled(self, reason: str, message: str) -> None:
-        """Stalled=True, which takes Reconciling away."""
+        """Set Stalled=True, which removes Reconciling."""
         self.unmark(RECONCILING)
         self.mark(STALLED, "True", reason, message)
 
     def progress(self, message: str, *, drift: bool) -> None:
-        """Reconciling=True; Ready=Unknown too when the artifact is out of date or was never ready."""
+        """Set Reconciling=True, and Ready=Unknown if the artifact is out of date or was never ready."""
         self.mark_reconciling("Progressing", message)
         ready = condition(self.object, READY)
         if drift or ready is None or ready["status"] == "Unknown":
@@ -142,11 +142,11 @@ class Draft:
             self.status["lastHandledReconcileAt"] = token
 
     def timestamp(self) -> str:
-        """Now, as it goes into a status."""
+        """Return the current time in the format of a status."""
         return format_time(self.now)
 
     def sleep(self, seconds: float) -> PassStep[None]:
-        """Be busy for a while."""
+        """Be busy for `seconds`."""
         if seconds > 0:
             self.now = yield Sleep(seconds)
 

@@ -1,9 +1,10 @@
 """helm-controller: one pass over a HelmRelease.
 
-What misleads naive readers of its status is kept with care (facts 6.3, 6.4, 7.7): Reconciling=True at the
-start of every pass while Ready stays True; `observedGeneration` that does not advance while waiting or
-retrying; conditions written before the rest of the status; a new chart of an OCI source without a new
-generation; failures of the previous request that stay until the next attempt begins.
+Behaviour that misleads naive readers of its status is imitated with care
+(`internal/controller/helmrelease_controller.go`): Reconciling=True at the start of every pass while Ready stays True;
+`observedGeneration` that does not advance while waiting or retrying; conditions written before the rest of the status;
+a new chart of an OCI source without a new generation; failures of the previous request that stay until the next attempt
+begins.
 """
 
 from datetime import datetime
@@ -38,7 +39,7 @@ from vworkspace_fake.simulation.effects import (
 )
 
 HELM_CONTROLLER: Final = "helm-controller"
-"""Field manager of everything helm-controller writes."""
+"""The field manager of all writes of helm-controller."""
 
 FORCE_AT: Final = "reconcile.fluxcd.io/forceAt"
 RESET_AT: Final = "reconcile.fluxcd.io/resetAt"
@@ -60,7 +61,7 @@ def reconcile_helm_release(
     spec = HelmSpec.of(manifest)
     result = yield from _pass(draft, spec, dependency_requeue, ready_stuck_unknown)
     draft.handle_request()
-    # Neither waiting nor an error nor an immediate requeue counts as having observed the generation.
+    # Waiting, an error or an immediate requeue does not count as having observed the generation.
     yield from draft.patch(observed=not result.retries)
     return result
 
@@ -74,10 +75,10 @@ def _pass(
         draft.add_finalizer()
         return REQUEUE
     if draft.spec.get("suspend"):
-        # Ends without an error, so observedGeneration advances while Ready stays what it was (facts 6.4).
+        # A suspended pass ends without an error, so observedGeneration advances while Ready stays as it was.
         return done()
     yield from _keep_chart_object(draft, spec)
-    # At every interval, too: Reconciling=True says nothing about a change, and Ready stays True (facts 7.7).
+    # helm-controller does this at every interval, too: Reconciling=True does not mean a change, and Ready stays True.
     draft.mark_reconciling("Progressing", "Fulfilling prerequisites")
     yield from draft.patch()
     prepared = yield from _prepare(draft, spec, dependency_requeue)
@@ -111,7 +112,7 @@ def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassSt
 
 
 def _recover(draft: Draft) -> None:
-    """Everything needed is there: a failure that said otherwise is over."""
+    """Clear a failure of prerequisites, as all are present now."""
     reason = (condition(draft.object, READY) or {}).get("reason")
     if reason in ("DependencyNotReady", "ArtifactFailed", "SourceNotReady", "ValuesError"):
         draft.mark(READY, "Unknown", "Progressing", _RECOVERING)
@@ -139,7 +140,7 @@ def _reinstall(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
 
 
 def _begin_attempt(request: HelmRequest) -> bool:
-    """Record what is attempted; whether a forced release was asked for."""
+    """Record what is attempted; return whether a forced release was requested."""
     draft, chart, values = request.draft, request.chart, request.values
     draft.status["storageNamespace"] = request.spec.storage_namespace
     reset = _token(draft, RESET_AT, "lastHandledResetAt")
@@ -164,18 +165,18 @@ def _asks_for_something_new(draft: Draft, chart: Chart, values: HelmValues) -> b
 
 
 def _token(draft: Draft, annotation: str, handled: str) -> bool:
-    """Whether that annotation asks for something now: its token must be the one of requestedAt, and new."""
+    """Report whether the annotation requests something now: its token must be that of requestedAt, and new."""
     token = draft.annotations.get(annotation)
     if token is None:
         return False
     seen, draft.status[handled] = draft.status.get(handled), token
     requested = draft.annotations.get(REQUESTED_AT)
-    # forceAt and resetAt count only where they equal the token of requestedAt (facts 6.4).
+    # forceAt and resetAt count only if they equal the token of requestedAt.
     return token == requested and token not in (seen, draft.status.get("lastHandledReconcileAt"))
 
 
 def _keep_chart_object(draft: Draft, spec: HelmSpec) -> PassStep[None]:
-    """Make, move or remove the HelmChart that `spec.chart` stands for."""
+    """Create, move or remove the HelmChart that `spec.chart` describes."""
     template = get_path(draft.spec, "chart")
     namespace = str(get_path(template, "spec", "sourceRef", "namespace") or spec.namespace)
     wanted = f"{namespace}/{spec.chart_object}" if template else ""
@@ -216,8 +217,11 @@ def _drop_chart_object(draft: Draft) -> PassStep[None]:
 
 
 def _delete(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
-    """Uninstall and let go. A suspended HelmRelease lets go without the uninstall: its workload stays."""
-    if not draft.spec.get("suspend"):  # a suspended one is let go without the uninstall (facts 7.7)
+    """Uninstall and remove the finalizer.
+
+    A suspended HelmRelease is released without the uninstall, so its workload stays (`reconcileDelete`).
+    """
+    if not draft.spec.get("suspend"):  # no uninstall of a suspended one
         error = yield from _uninstall_for_good(draft, spec)
         if error:
             return failed(error)

@@ -1,7 +1,7 @@
-"""The Helm actions of helm-controller: what each leaves in Helm's storage, in the history and in the conditions.
+"""The Helm actions of helm-controller: their effects on Helm's storage, the history and the conditions.
 
-Every action returns the error that makes the pass be retried at once, or an empty text: a failure that
-Helm stored is no such error, it is counted and dealt with by the next decision of the same pass.
+Every action returns the error that makes the pass be retried at once, or an empty text. A failure that Helm stored is
+no such error: it is counted, and handled by the next decision of the same pass.
 """
 
 from datetime import datetime
@@ -23,13 +23,13 @@ _HOOKS_FAILED: Final = "hooks failed: "
 
 
 def install(request: HelmRequest) -> PassStep[str]:
-    """Install the chart. Forgets the history of any release before."""
+    """Install the chart. Clears the history of any earlier release."""
     request.set_history([])
     return (yield from _release(request, Action.INSTALL, None))
 
 
 def upgrade(request: HelmRequest) -> PassStep[str]:
-    """Upgrade the release to the wanted chart and values."""
+    """Upgrade the release to the desired chart and values."""
     releases = yield from request.load()
     return (yield from _release(request, Action.UPGRADE, _base(releases)))
 
@@ -93,7 +93,7 @@ def _ended(
     if outcome.error:
         text = f'Release "{release.name}" failed: {outcome.error}'
         failed = release.with_status(HelmReleaseStatus.FAILED, text)
-        # Helm writes the former release again when objects were not taken or not ready, and not when a hook failed.
+        # Helm writes the former release again if objects were refused or not ready, but not if a hook failed.
         return (failed,) if base is None or _HOOKS_FAILED in outcome.error else (failed, base)
     done = release.with_status(HelmReleaseStatus.DEPLOYED, f"{action.value.capitalize()} complete")
     return (done,) if base is None else (done, base.with_status(HelmReleaseStatus.SUPERSEDED))
@@ -107,7 +107,7 @@ def _take_inventory(request: HelmRequest) -> None:
 
 
 def count_failure(request: HelmRequest) -> None:
-    """One more failed action of any kind."""
+    """Count a failed action of any kind."""
     request.draft.status["failures"] = int(request.draft.status.get("failures", 0)) + 1
 
 
@@ -165,7 +165,7 @@ def _count_failed_test(request: HelmRequest) -> None:
 
 
 def rollback(request: HelmRequest) -> PassStep[str]:
-    """Go back to the previous success as a new revision. Success is Remediated=True, and Ready=False."""
+    """Roll back to the previous success as a new revision. Success means Remediated=True and Ready=False."""
     draft, spec = request.draft, request.spec
     target = previous(request.history, ignore_tests=remediation_for(spec, Action.UPGRADE).ignore_test_failures)
     if target is None:

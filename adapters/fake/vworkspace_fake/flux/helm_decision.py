@@ -1,4 +1,4 @@
-"""What state a release is in, and which action follows from it."""
+"""The state of a release, and the action that follows from it."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, StrEnum, auto
@@ -17,7 +17,7 @@ from vworkspace_fake.simulation.effects import PassStep
 
 
 class HelmReleaseState(Enum):
-    """A release compared with what its HelmRelease asks for."""
+    """The state of a release compared with its HelmRelease."""
 
     ABSENT = auto()
     UNMANAGED = auto()
@@ -32,7 +32,7 @@ class HelmReleaseState(Enum):
 
 @attrs.frozen
 class HelmObservation:
-    """A state, with the resources that drifted, and what to say if it is unknown."""
+    """A state, with drifted resources, and a message if it is unknown."""
 
     state: HelmReleaseState
     drift: Sequence[str] = ()
@@ -40,7 +40,7 @@ class HelmObservation:
 
 
 class Next(StrEnum):
-    """The next action, by the name it has in Flux's messages."""
+    """The next action, by its name in Flux's messages."""
 
     INSTALL = "install"
     UPGRADE = "upgrade"
@@ -53,12 +53,12 @@ class Next(StrEnum):
 
 @attrs.frozen
 class Nothing:
-    """Everything is as asked for."""
+    """The decision that nothing is left to do."""
 
 
 @attrs.frozen
 class Stop:
-    """No action is left that may be tried: the HelmRelease stalls, or in an unknown state errs."""
+    """The decision that no action may be tried: the HelmRelease stalls, or fails if the state is unknown."""
 
     reason: str
     message: str
@@ -88,7 +88,7 @@ def _stored_state(request: HelmRequest, newest: StoredRelease) -> HelmReleaseSta
         case HelmReleaseStatus.FAILED:
             return HelmReleaseState.FAILED
         case HelmReleaseStatus.DEPLOYED:
-            # The values' digest is compared, not the generation: a new one alone releases nothing (facts 6.4).
+            # helm-controller compares the values' digest, not the generation: a new generation alone releases nothing.
             return HelmReleaseState.OUT_OF_SYNC if _differs(request, newest) else HelmReleaseState.IN_SYNC
         case _:
             return HelmReleaseState.UNKNOWN
@@ -119,7 +119,7 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
 
 
 def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
-    """The next action; changes conditions and history only where Flux does so while it decides."""
+    """Choose the next action; change conditions and history only where Flux does so while it decides."""
     match observed.state:
         case HelmReleaseState.IN_SYNC:
             return _in_sync(request, forced)
@@ -174,7 +174,7 @@ def _in_sync(request: HelmRequest, forced: bool) -> _Choice:
 
 
 def _forget_remediation(request: HelmRequest) -> None:
-    """The rolled-back release is the wanted one by now: Remediated turns into a success."""
+    """Turn Remediated into a success, because the rolled-back release has become the desired one."""
     draft = request.draft
     if status_of(draft.object, REMEDIATED) == "True":
         draft.unmark(REMEDIATED)
@@ -182,7 +182,7 @@ def _forget_remediation(request: HelmRequest) -> None:
 
 
 def _confirm_release(request: HelmRequest) -> None:
-    """A failure that something else cured: the release is in sync although the last action failed."""
+    """Clear a failure that was cured otherwise: the release is in sync although the last action failed."""
     draft = request.draft
     reason = (condition(draft.object, RELEASED) or {}).get("reason")
     for action in ("install", "upgrade"):

@@ -1,7 +1,7 @@
-"""One reconciliation of a release: actions follow each other until nothing is left, or one must wait.
+"""One reconciliation of a release: actions follow each other until nothing is left to do, or one must wait.
 
-A pass runs each type of action once at most and ends after a remediation. That is why a failed upgrade
-with `retries: 0` and `remediateLastFailure: true` shows failure, rollback and Stalled in one pass.
+A pass runs each type of action at most once, and ends after a remediation. Therefore a failed upgrade with `retries: 0`
+and `remediateLastFailure: true` shows failure, rollback and Stalled in one pass.
 """
 
 from typing import Final, assert_never
@@ -20,7 +20,7 @@ from vworkspace_fake.simulation.effects import REQUEUE, ControllerResult, PassSt
 
 _RELEASING: Final = (Next.INSTALL, Next.UPGRADE)
 _REMEDIATING: Final = (Next.ROLLBACK, Next.UNINSTALL)
-# A pass performs one action of each of these groups at most.
+# A pass performs at most one action of each of these groups.
 _GROUP: Final = {
     Next.INSTALL: "release",
     Next.UPGRADE: "release",
@@ -40,7 +40,7 @@ _TIMEOUT_OF: Final = {
 
 
 def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) -> PassStep[ControllerResult]:
-    """Bring the Helm release to what `request` asks for, as far as this pass may go."""
+    """Change the Helm release as `request` demands, as far as this pass may."""
     performed: set[str] = set()
     while True:
         observed = yield from determine(request)
@@ -141,7 +141,7 @@ def _go_on(request: HelmRequest) -> ControllerResult:
 
 
 def _pause(request: HelmRequest) -> ControllerResult:
-    """The same type of action would follow again: not in this pass."""
+    """End the pass when the same type of action would follow again."""
     later = _retry_later(request)
     if later is not None:
         return later
@@ -169,7 +169,7 @@ def _after_remediation(request: HelmRequest) -> ControllerResult:
 
 
 def _lose_released(request: HelmRequest) -> None:
-    """helm-controller#1409: the success is in the history and nowhere else."""
+    """Imitate helm-controller#1409: the success is in the history and nowhere else."""
     draft = request.draft
     if (condition(draft.object, RELEASED) or {}).get("status") == "True":
         draft.unmark(RELEASED)

@@ -1,4 +1,4 @@
-"""Taking a release away, and freeing one that a crash left locked."""
+"""The removal of a release, and the unlocking of one that a crash left locked."""
 
 import attrs
 
@@ -15,10 +15,10 @@ from vworkspace_fake.simulation.effects import PassStep
 
 
 def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
-    """Uninstall what `status.history` says is installed; the error when that failed, else empty.
+    """Uninstall what `status.history` says is installed; return the error if that failed, else empty.
 
-    Works on the status alone: the spec may name another release by now. A release that is gone already
-    counts as uninstalled. A HelmRelease that never installed anything has nothing to do.
+    This uses the status alone, since the spec may name another release by now. A release that is gone already counts as
+    uninstalled; without a history there is nothing to uninstall.
     """
     history: list[Snapshot] = list(draft.status.get("history") or ())
     if not history:
@@ -44,7 +44,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
 
 
 def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
-    """Uninstall a failed release so that the next attempt starts afresh. Ready keeps the failure."""
+    """Uninstall a failed release, so that the next attempt installs it again. Ready keeps the failure."""
     draft = request.draft
     answer = yield from _remove(draft, request.spec, (yield from request.load()), "uninstall-remediation")
     entry = request.history[0]
@@ -71,7 +71,7 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
     yield from draft.sleep(answer.seconds)
     left: tuple[StoredRelease, ...] = ()
     if spec.keep_history:
-        # Only a kept record ever reads `uninstalled`; a purged one was last seen `uninstalling`.
+        # Only a kept record ever has the status `uninstalled`; the last status of a purged one is `uninstalling`.
         gone = leaving.with_status(HelmReleaseStatus.UNINSTALLED, "Uninstallation complete")
         left = replace(releases, gone)
         draft.status["history"] = update(draft.status["history"], gone, action)
@@ -83,14 +83,14 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
 
 
 def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) -> ActionAnswer:
-    """Return the answer where Helm took away a release that another HelmRelease had made since."""
+    """Return the answer for a removed release that another HelmRelease had made meanwhile."""
     taken = f"{newest.namespace}/{newest.name}.v{newest.version}"
     text = f"release mismatch: uninstalled release {taken} != current release {full_name(current)}"
     return attrs.evolve(answer, error=text)
 
 
 def unlock(request: HelmRequest) -> PassStep[str]:
-    """Declare a release failed that a crash left pending."""
+    """Mark a release as failed that a crash left pending."""
     newest = last_release((yield from request.load()))
     if newest is None or not newest.status.pending:
         return ""

@@ -1,4 +1,4 @@
-"""Which controller reconciles which kind."""
+"""The assignment of kinds to controllers."""
 
 from datetime import datetime
 from typing import Final
@@ -23,12 +23,12 @@ _SOURCES: Final = {
 
 
 def field_manager_of(ref: ObjectRef) -> str:
-    """The controller of an object, by the name under which it writes."""
+    """Return the field manager of the controller of an object."""
     return HELM_CONTROLLER if ref.kind == HELM_RELEASE else SOURCE_CONTROLLER
 
 
 def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassStep[ControllerResult]:
-    """A pass over one object. Raises KeyError for a kind that Flux does not reconcile."""
+    """Run a pass over one object. Raises KeyError for a kind that Flux does not reconcile."""
     manifest = yield from get_object(ref)
     if manifest is None:
         return ControllerResult()

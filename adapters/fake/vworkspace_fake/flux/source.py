@@ -1,7 +1,7 @@
-"""source-controller: what an OCIRepository, a HelmRepository and a HelmChart go through.
+"""source-controller: the passes over OCIRepository, HelmRepository and HelmChart.
 
-`reconcile_oci_repository`, `reconcile_helm_repository` and `reconcile_helm_chart` are one pass each over
-one object (see `vworkspace_fake.simulation.effects` for what a pass is). Facts: downstream-status 6.5, 7.6, 7.7.
+`reconcile_oci_repository`, `reconcile_helm_repository` and `reconcile_helm_chart` are one pass each over one object
+(see `vworkspace_fake.simulation.effects` for passes). Statuses follow source-controller's `api/v1` and `docs/spec/v1`.
 """
 
 from datetime import datetime
@@ -36,7 +36,7 @@ from vworkspace_fake.flux.source_pass import (
 from vworkspace_fake.simulation.effects import ControllerResult, PassStep, done, get_object
 
 SOURCE_CONTROLLER: Final = "source-controller"
-"""Field manager of everything source-controller writes."""
+"""The field manager of all writes of source-controller."""
 
 
 def reconcile_oci_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
@@ -49,7 +49,7 @@ def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool
     draft = Draft(manifest, HELM_REPOSITORY, now, events=events)
     if draft.spec.get("type") != "oci":
         return (yield from reconcile_source(draft, _fetch_index))
-    # A static data container, without status and artifact (facts 6.5): what is there is taken away.
+    # A static data container without status and artifact (source-controller's docs): existing ones are removed.
     if not draft.spec.get("suspend") or draft.deleting:
         draft.remove_finalizer()
         draft.object["status"] = {}
@@ -162,7 +162,7 @@ def _pull_chart(draft: Draft, url: str, source: str) -> PassStep[FetchResult]:
     answer = yield from _pull(draft, request)
     if answer.fault is not SourceFault.NONE:
         reason, message = chart_failure(request, answer)
-        # A missing version stalls the HelmChart; its HelmRelease shows it as SourceNotReady only (facts 7.7).
+        # A missing version stalls the HelmChart; on its HelmRelease it shows as SourceNotReady only.
         stalls = answer.fault in (SourceFault.NOT_FOUND, SourceFault.INVALID_URL)
         draft.unmark(BUILD_FAILED)
         return trouble(draft, reason, message, stalls=stalls)
@@ -180,5 +180,5 @@ def _pull_chart(draft: Draft, url: str, source: str) -> PassStep[FetchResult]:
 
 
 def _foreign(kind: str) -> Kind:
-    """A kind of source that is not simulated; an object of it is never found."""
+    """Return a kind of source that is not simulated, so that its objects are never found."""
     return Kind(HELM_REPOSITORY.group, HELM_REPOSITORY.version, kind, f"{kind.lower()}s")

@@ -1,4 +1,4 @@
-"""One pass over any source: what comes before and after the fetch, and how its result becomes the Ready condition."""
+"""The pass over any source: the steps around the fetch, and the Ready condition from its result."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias, assert_never
@@ -28,7 +28,7 @@ from vworkspace_fake.simulation.effects import REQUEUE, ControllerResult, PassSt
 
 _DEFAULT_INTERVAL: Final = 60.0
 
-# In the order in which source-controller looks for Ready's reason.
+# The order in which source-controller searches the reason of Ready.
 _SCOPE: Final = (
     STORAGE_OPERATION_FAILED,
     FETCH_FAILED,
@@ -44,17 +44,17 @@ _NEGATIVE: Final = frozenset(_SCOPE) - {ARTIFACT_IN_STORAGE, SOURCE_VERIFIED}
 
 @attrs.frozen
 class SourceFetched:
-    """The artifact is what the spec asks for."""
+    """The result of a fetch whose artifact matches the spec."""
 
 
 @attrs.frozen
 class SourceUnavailable:
-    """Something to wait for, with backoff but without an error."""
+    """The result of a fetch that has to wait, with backoff but without an error."""
 
 
 @attrs.frozen
 class SourceFailure:
-    """An error; `stalls` when only a change of the spec (or a new index) can help."""
+    """The result of a failed fetch; it `stalls` if only a change of the spec (or a new index) can help."""
 
     reason: str
     message: str
@@ -63,7 +63,7 @@ class SourceFailure:
 
 @attrs.frozen
 class SourceIdle:
-    """Nothing was looked at: suspended, or being deleted."""
+    """The result without a fetch: the source is suspended or being deleted."""
 
 
 FetchResult: TypeAlias = SourceFetched | SourceUnavailable | SourceFailure | SourceIdle
@@ -71,7 +71,7 @@ Fetch: TypeAlias = Callable[[Draft], PassStep[FetchResult]]
 
 
 def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
-    """One pass: finalizer, suspension and deletion, then the fetch, then the conditions that follow from it."""
+    """Run one pass: finalizer, suspension and deletion, then the fetch, then the conditions that follow from it."""
     if draft.deleting:
         if draft.status.pop("artifact", None):
             draft.tell("GarbageCollectionSucceeded", "garbage collected artifacts for deleted resource")
@@ -148,7 +148,7 @@ def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) ->
 
 
 def missing_secret(draft: Draft) -> PassStep[str]:
-    """Name of a referenced Secret that does not exist; empty when all do."""
+    """Return the name of a referenced Secret that does not exist; empty if all exist."""
     for field in ("secretRef", "certSecretRef", "proxySecretRef"):
         name = get_path(draft.spec, field, "name")
         if name and (yield from get_object(ObjectRef(SECRET, draft.ref.namespace, name))) is None:
@@ -157,7 +157,7 @@ def missing_secret(draft: Draft) -> PassStep[str]:
 
 
 def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
-    """Say that a new artifact is on its way: from here on Ready is Unknown."""
+    """Report that a new artifact is being built: from now on Ready is Unknown."""
     if "artifact" in draft.status:
         draft.mark(ARTIFACT_OUTDATED, "True", outdated, message)
     draft.progress(f"building artifact: {message}", drift=True)
@@ -171,7 +171,7 @@ def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifac
 
 
 def stored(draft: Draft, reason: str, message: str) -> SourceFetched:
-    """ArtifactInStorage=True, and the result that goes with it."""
+    """Set ArtifactInStorage=True, and return the result that belongs to it."""
     draft.unmark(FETCH_FAILED)
     draft.unmark(ARTIFACT_OUTDATED)
     draft.mark(ARTIFACT_IN_STORAGE, "True", reason, message)
