@@ -45,7 +45,10 @@ _UNTOLD: Final = (EVENT, CORE_EVENT, LEASE)
 
 
 class NotHere(unittest.SkipTest):
-    """A test asks for what this cluster cannot give; pytest and unittest skip it, with the reason."""
+    """The error for a test that needs something that this cluster lacks.
+
+    pytest and unittest skip such a test, with the reason.
+    """
 
 
 class RealCluster(Cluster):

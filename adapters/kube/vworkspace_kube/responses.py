@@ -124,7 +124,7 @@ def why_foreign(info: RequestInfo, manifest: Any, *, versioned: bool = True) -> 
 
 
 def not_the_server(info: RequestInfo, problem: str) -> Unavailable:
-    """Build the error of a 200 with an unusable answer; its `status` tells it from a broken connection."""
+    """Build the error of a 200 with an unusable answer; its `status` distinguishes it from a broken connection."""
     message = (
         f"{info}: something other than the API server answered ({problem}); is a proxy or a login page in between?"
     )

@@ -80,7 +80,7 @@ def _refused(info: RequestInfo, line: _Line) -> OperatorError:
 
 
 def _unreadable(info: RequestInfo, what: str) -> Unavailable:
-    """Build the error of a 200 with an unusable answer; its `status` tells it from a broken connection."""
+    """Build the error of a 200 with an unusable answer; its `status` distinguishes it from a broken connection."""
     return Unavailable(f"{info}: {what}", status=200)
 
 

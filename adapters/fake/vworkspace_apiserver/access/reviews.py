@@ -14,7 +14,7 @@ from vworkspace_core.apimachinery.manifest import get_path
 
 
 class Reviewer:
-    """The answers to reviews: about themselves for all callers, about others for callers with the right to ask."""
+    """The answers to reviews. A caller may review itself; to review other users it needs a right."""
 
     def __init__(self, rbac: Rbac, gate: AccessGate) -> None:
         self._rbac = rbac
