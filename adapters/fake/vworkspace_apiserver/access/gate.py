@@ -122,6 +122,7 @@ def _check_served(verb: RequestVerb, target: RequestTarget) -> None:
         raise not_served()
     if resource.namespaced and not scoped and (target.name or verb is RequestVerb.CREATE):
         raise not_served()
+    # For example `/status` of a kind without the status subresource (S-73).
     if target.subresource and target.subresource not in resource.subresources:
         raise not_found(resource.group, resource.plural, target.name)
 

@@ -114,6 +114,7 @@ def _listed(values: Sequence[str] | None, wanted: str) -> bool:
 def _has_resource(resources: Sequence[str], asked: Attributes) -> bool:
     if "*" in resources:
         return True
+    # A resource does not include its subresources: `pods` permits nothing on `pods/log`, which `*` does.
     if not asked.subresource:
         return asked.resource in resources
     return f"{asked.resource}/{asked.subresource}" in resources or f"*/{asked.subresource}" in resources

@@ -157,7 +157,10 @@ def watch_version(options: ListOptions) -> int | None:
 
 
 def check_watch_options(options: ListOptions) -> None:
-    """Refuse combinations of watch options that kube-apiserver refuses (W-12)."""
+    """Refuse combinations of watch options that kube-apiserver refuses (W-12).
+
+    The rules, and those for lists, are in apimachinery's `pkg/apis/meta/internalversion/validation`.
+    """
     match = options.resource_version_match
     if options.send_initial_events is None:
         if match:

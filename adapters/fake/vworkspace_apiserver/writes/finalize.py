@@ -1,4 +1,8 @@
-"""The last steps of every write: fields that the server sets, immutable fields, validation, no-ops."""
+"""The last steps of every write: fields that the server sets, immutable fields, validation, no-ops.
+
+For custom resources they follow apiextensions-apiserver's `pkg/registry/customresource/strategy.go` and
+`status_strategy.go`.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -176,7 +180,10 @@ def _warned(definition: Definition, new: Mapping[str, Any], old: Mapping[str, An
 
 
 def _with_old_times(live: Manifest, manifest: Manifest) -> Manifest:
-    """Keep the old times if nothing else in managedFields differs, so that a no-op stays one (S-65)."""
+    """Keep the old times if nothing else in managedFields differs, so that a no-op stays one (S-65).
+
+    kube-apiserver does so in `pkg/endpoints/handlers/fieldmanager/equality.go`.
+    """
     old, new = live["metadata"].get("managedFields"), manifest["metadata"].get("managedFields")
     if not old or not new or len(old) != len(new) or old == new:
         return manifest
