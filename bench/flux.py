@@ -44,7 +44,7 @@ _AT_ONCE: Final = 4
 
 @attrs.frozen
 class Times:
-    """The way of one instance, in seconds of one clock."""
+    """The moments at which one instance reached each stage, in seconds of one clock."""
 
     applied: float
     released: float
@@ -53,30 +53,30 @@ class Times:
 
     @property
     def whole(self) -> float:
-        """Return the seconds from creation to Ready."""
+        """The seconds from creation to Ready."""
         return self.ready - self.applied
 
     @property
     def ours(self) -> float:
-        """Return the seconds before Flux has anything to do and after it is done."""
+        """The seconds before Flux has anything to do, and after it is done."""
         return self.released - self.applied + max(self.ready - self.flux_ready, 0.0)
 
 
 @attrs.frozen
 class Round:
-    """Some instances that were created together, and the requests meanwhile by who made them."""
+    """Instances that were created together, and the number of requests meanwhile, by client."""
 
     times: Sequence[Times]
     requests: Counter[str]
 
     @property
     def share(self) -> float:
-        """Return our part of all seconds, in percent."""
+        """This operator's share of all seconds, in percent."""
         return 100 * sum(each.ours for each in self.times) / sum(each.whole for each in self.times)
 
     @property
     def request_share(self) -> float:
-        """Return our part of our requests and Flux's, in percent."""
+        """This operator's share of its own and Flux's requests, in percent."""
         flux = self.requests["flux"]
         return 100 * self.requests["ours"] / max(self.requests["ours"] + flux, 1)
 
@@ -90,7 +90,7 @@ def _is_ready(manifest: Manifest) -> bool:
 
 @attrs.define
 class Watch:
-    """The moments at which each instance was applied, and first seen to reach each stage."""
+    """The moments at which each instance was created, and first observed to reach each stage."""
 
     site: RealSite
     applied: dict[str, float] = attrs.field(factory=dict)
@@ -98,7 +98,7 @@ class Watch:
     _read: int = 0
 
     def read(self) -> None:
-        """Take in what was seen since the last call."""
+        """Read the observations since the last call."""
         fresh = self.site.spectator.sightings[self._read :]
         self._read += len(fresh)
         for seen in fresh:
@@ -109,12 +109,12 @@ class Watch:
                 stages.setdefault("flux_ready" if seen.kind == HELM_RELEASE else "ready", seen.at)
 
     def times(self, name: str) -> Times | None:
-        """Return the way of one instance, None while it is not Ready."""
+        """Return the moments of one instance; None while it is not Ready."""
         stages = self.stages.get(name, {})
         return Times(self.applied[name], **stages) if len(stages) == 3 else None
 
     async def round(self, names: Sequence[str]) -> Round:
-        """Create these together, wait until all are Ready."""
+        """Create these instances together, and wait until all are Ready."""
         log = Audit(self.site.cluster.folder / "audit.log", self.site.ground.namespace)
         async with anyio.create_task_group() as group:
             for at in range(_AT_ONCE):
@@ -122,7 +122,7 @@ class Watch:
         while not all(self.times(name) for name in names):
             self.read()
             await anyio.sleep(0.01)
-        await anyio.sleep(2)  # the last Events, and what Flux does after its last status
+        await anyio.sleep(2)  # the last Events, and Flux's work after its last status
         return Round([times for name in names if (times := self.times(name))], log.requests())
 
     async def _create(self, names: Sequence[str]) -> None:
@@ -142,7 +142,7 @@ class Audit:
         self._from = path.stat().st_size if path.exists() else 0
 
     def requests(self) -> Counter[str]:
-        """Return how many requests there were, by who made them."""
+        """Return the number of requests by client: this operator, Flux, others."""
         if not self._path.exists():
             return Counter()
         with self._path.open("rb") as file:
@@ -157,7 +157,7 @@ class Audit:
 
 
 def lines(title: str, measured: Round) -> Iterator[str]:
-    """Return what is printed of a round."""
+    """Yield the printed lines of a round."""
     whole = statistics.median(each.whole for each in measured.times)
     before = statistics.median(each.released - each.applied for each in measured.times)
     after = statistics.median(each.ready - each.flux_ready for each in measured.times)

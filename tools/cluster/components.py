@@ -181,7 +181,7 @@ def _volsync(site: Site) -> Iterator[Command]:
 
 
 def _velero(site: Site) -> Iterator[Command]:
-    """Run the server without plugins: it validates, and can store nothing."""
+    """Run the server without plugins: it validates objects, and cannot store any backup."""
     metrics, profiler = site.port(), site.port()
     yield Command(
         "velero",
@@ -279,4 +279,4 @@ COMPONENTS: Final[Mapping[str, Component]] = {
 ALWAYS: Final = ("kubernetes", "kwok")
 CHOICE: Final = tuple(name for name in COMPONENTS if name not in ALWAYS)
 USUAL: Final = ("flux", "argo", "snapshots")
-"""Components that `make cluster` runs unless others are wanted: those take long to build."""
+"""The components that `make cluster` runs by default; building the others takes long."""

@@ -194,7 +194,7 @@ class KubeApiClient:
         return review_of(info, await self._send(KubeRequest("POST", info, body=manifest)))
 
     async def token_of(self, account: ObjectRef, seconds: int) -> str:
-        """Return a token of a service account (TokenRequest). Not part of the port: people ask.
+        """Return a new token of a service account, valid for `seconds` (TokenRequest). Not part of the port.
 
         Raises NotFound, Forbidden, Unavailable.
         """

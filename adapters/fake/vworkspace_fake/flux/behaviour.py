@@ -179,16 +179,16 @@ class ActionAnswer:
 
 @attrs.frozen
 class FluxBehaviour:
-    """Everything settable about the simulated controllers. Times are seconds.
+    """All settings of the simulated controllers. Times are seconds.
 
-    `published` names the versions that exist of a chart; a chart that is not named exists in every
-    version. `digest_salts` maps `<url>:<tag>` to a text that changes its digest: the same tag pushed again.
-    `index_revision` moves every Helm repository's index, as publishing any chart does. `drifted` maps
-    `<namespace>/<HelmRelease>` to resources that were changed by hand, `<kind>/<namespace>/<name>`, with `#` and a JSON
-    pointer where rules of `driftDetection.ignore` are to meet it. `missing_service_accounts` holds
-    `<namespace>/<name>`: Flux cannot impersonate them and skips the uninstall. `ready_stuck_unknown` is
-    helm-controller#1409: after a success Released is lost and Ready stays Unknown for good. With `events` the
-    controllers post Events, which nothing of ours reads.
+    `published` has the existing versions of charts; a chart without an entry exists in every version. `digest_salts`
+    maps `<url>:<tag>` to a text that changes its digest, as if the tag was pushed again. `index_revision` changes every
+    Helm repository's index, as publishing any chart does. `drifted` maps `<namespace>/<HelmRelease>` to resources that
+    were changed by hand, as `<kind>/<namespace>/<name>`, with `#` and a JSON pointer for rules of
+    `driftDetection.ignore`. `missing_service_accounts` has the `<namespace>/<name>` of accounts that Flux cannot
+    impersonate, so that it skips the uninstall. `ready_stuck_unknown` is helm-controller#1409: after a success Released
+    is lost and Ready stays Unknown for good. With `events` the controllers post Events, which the operator does not
+    read.
     """
 
     source_fetch_seconds: float = 1.0

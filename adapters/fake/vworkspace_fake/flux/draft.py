@@ -29,16 +29,16 @@ FINALIZER = "finalizers.fluxcd.io"
 REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
 
 _NORMAL = ("PendingRelease", "DependencyNotReady", "NewArtifact", "DriftCorrected", "HelmChartCreated")
-"""Reasons of Events that are no warnings, beside those of a success."""
+"""The reasons of Events of type Normal, in addition to those that end with `Succeeded`."""
 
 
 class Draft:
     """The working copy of one object, and the pass's clock.
 
-    The spec stays what it was when the pass began: a controller busy with an upgrade does not see later
-    changes. `patch` writes what changed since the last patch. helm-controller does not own the condition Drifted as it
-    owns the others: the second change of it in one pass meets the first as a conflict, and the pass fails. Events are
-    posted where `events` says so.
+    The spec remains as it was when the pass began: a controller busy with an upgrade does not see later changes.
+    `patch` writes what changed since the last patch. helm-controller does not own the condition Drifted like the
+    others: its second change in one pass conflicts with the first, and the pass fails. Without `events` no Events are
+    posted.
     """
 
     def __init__(self, manifest: Manifest, kind: Kind, now: datetime, *, events: bool = False) -> None:
@@ -102,12 +102,12 @@ class Draft:
         )
 
     def report(self, type_: str, status: str, reason: str, message: str) -> None:
-        """Set a condition for this pass's generation, and say the same in an Event."""
+        """Set a condition for this pass's generation, and post an Event with its message."""
         self.mark(type_, status, reason, message)
         self.tell(reason, message)
 
     def tell(self, reason: str, message: str) -> None:
-        """Say something in an Event, which goes out with the next patch; without `events` in none."""
+        """Post an Event with the next patch, if Events are posted at all."""
         if self._events is not None:
             kind = "Normal" if reason.endswith("Succeeded") or reason in _NORMAL else "Warning"
             uid = str(metadata(self.object).get("uid", ""))

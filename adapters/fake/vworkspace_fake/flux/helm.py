@@ -56,7 +56,7 @@ def reconcile_helm_release(
     ready_stuck_unknown: bool = False,
     events: bool = False,
 ) -> PassStep[ControllerResult]:
-    """One pass over a HelmRelease. `dependency_requeue`: seconds until a missing source is looked at again."""
+    """Reconcile a HelmRelease. `dependency_requeue` is the seconds until a missing source is checked again."""
     draft = Draft(manifest, HELM_RELEASE, now, events=events)
     spec = HelmSpec.of(manifest)
     result = yield from _pass(draft, spec, dependency_requeue, ready_stuck_unknown)

@@ -40,12 +40,15 @@ SOURCE_CONTROLLER: Final = "source-controller"
 
 
 def reconcile_oci_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
-    """One pass over an OCIRepository."""
+    """Reconcile an OCIRepository."""
     return (yield from reconcile_source(Draft(manifest, OCI_REPOSITORY, now, events=events), _fetch_oci))
 
 
 def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
-    """One pass over a HelmRepository. One of type `oci` is a static object: its status is emptied, nothing else."""
+    """Reconcile a HelmRepository.
+
+    One of type `oci` is a static object: its status is emptied, and nothing else happens.
+    """
     draft = Draft(manifest, HELM_REPOSITORY, now, events=events)
     if draft.spec.get("type") != "oci":
         return (yield from reconcile_source(draft, _fetch_index))
@@ -58,7 +61,7 @@ def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool
 
 
 def reconcile_helm_chart(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
-    """One pass over a HelmChart, the object helm-controller makes of `spec.chart`."""
+    """Reconcile a HelmChart, the object that helm-controller makes from `spec.chart`."""
     return (yield from reconcile_source(Draft(manifest, HELM_CHART, now, events=events), _fetch_chart))
 
 

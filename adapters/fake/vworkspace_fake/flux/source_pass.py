@@ -142,7 +142,7 @@ def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
 
 
 def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> SourceFailure:
-    """FetchFailed=True, and the result that goes with it."""
+    """Set FetchFailed=True, and return the result that belongs to it."""
     draft.report(FETCH_FAILED, "True", reason, message)
     return SourceFailure(reason, message, stalls)
 
@@ -165,7 +165,7 @@ def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
 
 
 def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifact", again: str = "Succeeded") -> None:
-    """Say in an Event that there is a new artifact, or that the same one could be fetched again after failures."""
+    """Post an Event about a new artifact, or about an old one that could be fetched again after failures."""
     if new or draft.had_failed:
         draft.tell(reason if new else again, message)
 
