@@ -15,8 +15,6 @@ from typing import Final
 
 ROOMS: Final = ("core", "adapters", "app", "kit", "tools", "bench")
 UNREAD: Final = (
-    "adapters/fake/vworkspace_fake/downstream",
-    "adapters/fake/vworkspace_fake/flux",
     "app/vworkspace_app/boxes",
     "app/vworkspace_app/cli/boxes.py",
     "app/vworkspace_app/cli/controllers.py",
