@@ -1,7 +1,7 @@
-"""What a box does to which kind, and where: the verbs that its roles grant, and no other (RUN-7, L25).
+"""The rights of a box's controller, by kind and namespace: the verbs that its roles grant, and no other (RUN-7).
 
-Every verb stands here because the controller of a box uses it; a test with roles switched on compares them with what
-an audit log saw.
+Every verb is listed here because the controller of a box uses it; a test with roles switched on compares them with
+those in an audit log.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from vworkspace_core.composites.access import (
 
 
 def access_of(boxes: Iterable[Box]) -> CompositeAccess:
-    """The verbs that the boxes use together."""
+    """Return the rights that the boxes need together."""
     boxes = tuple(boxes)
     everywhere = [*shared_access(map(composite_of, boxes))]
     tenant: list[Access] = []
@@ -39,7 +39,7 @@ def access_of(boxes: Iterable[Box]) -> CompositeAccess:
 
 
 def access_of_account(box: Box) -> CompositeAccess:
-    """Return the verbs that the ServiceAccount of a parent needs for its children, where the box acts as that."""
+    """Return the rights that a parent's ServiceAccount needs for the children, if the box acts as that account."""
     composite = composite_of(box)
     changed = [(composite.is_near(node.kind), Access(node.kind, _changed(node))) for node in _nodes(box)]
     everywhere = [*looked_at_below(composite, near=False), *(access for near, access in changed if not near)]
@@ -52,7 +52,7 @@ def _nodes(box: Box) -> tuple[BoxNode, ...]:
 
 
 def _changed(node: BoxNode) -> tuple[str, ...]:
-    """Server-side apply of what is not there yet needs create beside patch; what was refused is looked at."""
+    """Return the verbs to change a node's objects. Server-side apply of a new object needs create as well as patch."""
     verbs = ["get", "create"]
     if node.apply is not ApplyMode.IF_ABSENT or node.on_delete is OnDelete.ORPHAN:
         verbs.append("patch")
@@ -62,5 +62,5 @@ def _changed(node: BoxNode) -> tuple[str, ...]:
 
 
 def owners(boxes: Iterable[Box]) -> Iterator[Access]:
-    """What the admission plugin OwnerReferencesPermissionEnforcement asks of who sets `blockOwnerDeletion`."""
+    """Yield the rights that OwnerReferencesPermissionEnforcement requires for `blockOwnerDeletion`."""
     return owner_access(map(composite_of, boxes))

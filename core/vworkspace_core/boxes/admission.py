@@ -1,9 +1,9 @@
-"""What a box asks of the objects of its kind and no CRD can say: rules that read more than a CRD shows them, and fields
-whose values are computed (PH-8). The webhooks of admission carry it out.
+"""The checks of a box's objects that no CRD can make: rules that read more than a CRD shows them, and computed fields
+(PH-8). The admission webhooks carry them out.
 
 Guarantees
-    Pure. An object that is going is let through. A rule with `oldSelf` is asked of updates only. What cannot be
-    evaluated refuses the object and is named: nothing is stored half filled in.
+    Pure. An object that is being deleted is let through. A rule with `oldSelf` is evaluated on updates only. An
+    expression that cannot be evaluated refuses the object and is named: no half-filled object is stored.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,12 +22,12 @@ from vworkspace_core.cel.values import ABSENT
 Patch = list[dict[str, Any]]
 
 _WHOLE: Final = "object"
-"""What a rule without a field is about."""
+"""The subject of a rule without a field."""
 
 
 @attrs.frozen(eq=False)
 class AdmissionRule:
-    """A rule of the webhook's. `of_change`: it compares with the object before."""
+    """A rule of the webhook. `of_change`: it compares with the old object."""
 
     program: Program
     message: str
@@ -37,7 +37,7 @@ class AdmissionRule:
 
 @attrs.frozen(eq=False)
 class BoxAdmission:
-    """What the webhooks do for a box."""
+    """The work of the webhooks for a box."""
 
     name: str
     kind: Kind
@@ -46,7 +46,7 @@ class BoxAdmission:
 
     @classmethod
     def of(cls, box: Box) -> "BoxAdmission":
-        """Empty where the CRD can do all."""
+        """Collect the work for a box; empty if the CRD can do all of it."""
         plain = (KnownKind(box.kind) if not box.crd else CrdVersions.of(box.crd).stored).type
         environment = Environment({"self": plain, "oldSelf": plain})
         compiled = ((one, compile_expression(one.rule, environment)) for one in box.rules if not one.in_crd)
@@ -59,7 +59,7 @@ class BoxAdmission:
         return cls(box.name, box.kind, rules, tuple(one for one in box.mutations if not one.is_default))
 
     def problems(self, new: Manifest, old: Manifest | None) -> tuple[Problem, ...]:
-        """What is wrong with an object that is to be stored; `old` is the one before it."""
+        """Return what is wrong with an object that is to be stored; `old` is the object that it replaces."""
         return () if _is_going(new) else tuple(self._broken(new, old))
 
     def _broken(self, new: Manifest, old: Manifest | None) -> Iterator[Problem]:
@@ -75,7 +75,7 @@ class BoxAdmission:
                 yield Problem(rule.field or _WHOLE, rule.message)
 
     def patch(self, new: Manifest) -> tuple[Patch, tuple[Problem, ...]]:
-        """What fills in the fields that are absent (RFC 6902), and those that cannot be filled in."""
+        """Return the patch (RFC 6902) that fills in absent fields, and the fields that cannot be filled in."""
         patch: Patch = []
         problems: list[Problem] = []
         made: dict[str, Any] = {}
@@ -97,7 +97,7 @@ def _is_going(manifest: Manifest) -> bool:
 
 
 def _added(manifest: Manifest, made: dict[str, Any], path: Sequence[str], value: Any) -> Patch:
-    """The operations that put a value at a path; nothing where something else than an object is in the way."""
+    """Return the operations that add a value at a path; none if a value on the way is no object."""
     there: Any = manifest
     patch: Patch = []
     for depth, step in enumerate(path[:-1], 1):
@@ -117,7 +117,7 @@ def _pointer(path: Sequence[str]) -> str:
 
 @attrs.frozen
 class WebhookDuties:
-    """What a box needs webhooks for: versions to convert, how many rules, fields to fill in."""
+    """The reasons for which a box needs webhooks: versions to convert, number of rules, fields to fill in."""
 
     versions: tuple[str, ...] = ()
     rules: int = 0
@@ -125,7 +125,7 @@ class WebhookDuties:
 
     @classmethod
     def of(cls, box: Box) -> "WebhookDuties":
-        """Nothing where the CRD can do all."""
+        """Collect the reasons for a box; empty if the CRD can do all of it."""
         return cls(
             tuple(version.name for version in box.versions if not version.is_storage),
             sum(not rule.in_crd for rule in box.rules),

@@ -1,7 +1,7 @@
-"""Agreement before a box acts for a parent: of other namespaces, and of Secrets that a parent names (RUN-12).
+"""Consent before a box acts for a parent: of other namespaces, and of Secrets that a parent names (RUN-12).
 
-Agreement stands on what is at stake, where no tenant but its own may write: as of Velero's peers. Until it is there the
-resource is held as it is, and its message says what to write.
+Consent is an annotation on the affected object, which only its own tenant may write, as for Velero's peers. Until it is
+there the resource stays unchanged, and its message says what to write.
 """
 
 import shlex
@@ -19,7 +19,7 @@ from vworkspace_core.graph import Hold, HoldCause, Scope
 
 
 def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None, place: Place) -> Hold | None:
-    """Return why nothing may be done in a namespace that was worked out; None where it is the parent's, or agrees."""
+    """Return why nothing may be done in a computed namespace; None if it is the parent's, or has consented."""
     own = get_path(evaluation.parent, "metadata", "namespace")
     if own is None or namespace is None or namespace in (own, *evaluation.observed.peers, *_made(evaluation, scope)):
         return None
@@ -30,7 +30,7 @@ def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None
 
 
 def closed_secret(evaluation: Evaluation, external: ExternalNode, ref: ObjectRef) -> Hold | None:
-    """Return why a Secret that a parent names may not be used; None where it is not there, or names the kind."""
+    """Return why a Secret that a parent names may not be used; None if it does not exist, or names the kind."""
     live, kind = evaluation.observed.objects.get(ref), evaluation.box.kind
     if not external.must_agree or live is None or kind.crd_name in names_in(live, READERS):
         return None
@@ -46,7 +46,7 @@ def _made(evaluation: Evaluation, scope: Scope) -> set[str]:
 
 
 def _annotate(ref: ObjectRef, live: Manifest | None, annotation: str, name: str) -> str:
-    """Return the command by which it agrees, beside what it agrees to already."""
+    """Return the command that gives consent, keeping the consent that it has given already."""
     names = ",".join(sorted({*names_in(live, annotation), name}))
     return f"kubectl annotate --overwrite {_quoted(ref)} {shlex.quote(f'{annotation}={names}')}"
 

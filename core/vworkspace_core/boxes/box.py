@@ -1,8 +1,8 @@
-"""A compiled box: what `compile` makes of a file, and everything else reads (PH-6).
+"""A compiled box: the result of `compile`, which all other modules read (PH-6).
 
-Scopes hold `self`, the parent; every external and resource by its id, as far as it is there: an object, or for a
-resource with `forEach` the list of its objects; and for every `children.<kind>[*]` that is read a list under that name.
-A variable that is not in the scope is missing: its readers wait.
+Scopes hold `self`, the parent; every external and resource by its id, as far as it exists: an object, or for a resource
+with `forEach` the list of its objects; and for every `children.<kind>[*]` that is read a list under that name. A
+variable that is not in the scope is missing: its readers wait.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from vworkspace_core.schema import Schema
 
 @attrs.frozen(eq=False)
 class TimeGate:
-    """It opens so many seconds after the time that `time` gives, a text, maybe an optional one."""
+    """A time after which a gate opens: so many seconds after the result of `time`, a text, maybe an optional one."""
 
     time: BoxExpression
     seconds: float
@@ -40,9 +40,9 @@ class TimeGate:
 
 @attrs.frozen(eq=False)
 class BoxGate:
-    """A gate of a phase or a resource: open where `expression`, a bool, holds, or one of `times` has come.
+    """A gate of a phase or a resource: open if `expression`, a bool, holds, or one of `times` has come.
 
-    `phase` is empty for one of the resource itself.
+    `phase` is empty for a gate of the resource itself.
     """
 
     place: Place
@@ -50,15 +50,17 @@ class BoxGate:
     times: tuple[TimeGate, ...] = ()
     phase: str = ""
     shown: str = ""
-    """As the file says it: `children.deployment.status.readyReplicas equals ${self.spec.replicas}`."""
+    """The gate as the file has it: `children.deployment.status.readyReplicas equals ${self.spec.replicas}`."""
     is_choice: bool = False
-    """It looks at the parent only, or is said to be optional: closed, it leaves Ready alone (D13). What opens by itself
-    in time is waited for."""
+    """True if it reads the parent only, or is declared optional: closed, it does not affect Ready (PH-4).
+
+    A gate that opens with time is waited for.
+    """
 
 
 @attrs.frozen(eq=False)
 class Iteration:
-    """`forEach`: the variable of an item, the list, and what tells its items apart."""
+    """The parts of `forEach`: the variable of an item, the list, and the key that identifies an item."""
 
     variable: str
     items: BoxExpression
@@ -74,10 +76,10 @@ class BoxNode:
     place: Place
     template: Template
     asks_namespace: bool = False
-    """Its namespace is worked out: another than the parent's has to agree (RUN-12)."""
+    """True if its namespace is computed: another than the parent's has to consent (RUN-12)."""
     phase: str = ""
     schema: Schema | None = None
-    """Of its kind; None where no schema is known."""
+    """The schema of its kind; None if it is unknown."""
     iteration: Iteration | None = None
     include: tuple[BoxExpression, ...] = ()
     gates: tuple[BoxGate, ...] = ()
@@ -102,16 +104,16 @@ class ExternalNode:
     kind: Kind
     place: Place
     name: Template
-    """Gives `name`, and `namespace` where one is said."""
+    """The template of `name`, and of `namespace` if one is given."""
     asks_namespace: bool = False
     elsewhere: bool = False
-    """It may be in another namespace than the parent."""
+    """True if it may be in another namespace than the parent."""
     must_agree: bool = False
-    """A Secret that a parent names: it has to name the kind (RUN-12)."""
+    """True for a Secret that a parent names: it has to name the kind (RUN-12)."""
     schema: Schema | None = None
     ready: tuple[BoxExpression, ...] = ()
     fields: tuple[tuple[str, ...], ...] = ()
-    """What expressions read of it; the empty path is all of it."""
+    """The paths of it that expressions read; the empty path means all of it."""
     selector: Mapping[str, Any] = attrs.field(factory=dict)
     watch: bool = True
 
@@ -128,7 +130,7 @@ class StatusCondition:
 
 @attrs.frozen
 class BoxRule:
-    """A rule that every parent keeps. `in_crd`: a CRD's rules can see all that it reads."""
+    """A rule that every parent must satisfy. `in_crd`: a CRD's rule can see all that it reads."""
 
     rule: str
     message: str
@@ -138,7 +140,7 @@ class BoxRule:
 
 @attrs.frozen(eq=False)
 class CompiledMutation:
-    """A field of the parent that is filled in where it is absent. `is_default`: the CRD can do it."""
+    """A field of the parent that is filled in if absent. `is_default`: the CRD can do it."""
 
     path: tuple[str, ...]
     value: Template
@@ -147,7 +149,7 @@ class CompiledMutation:
 
 @attrs.frozen(eq=False)
 class CompiledVersion:
-    """A version with what its fields are made of, by their paths: `up` reads `old`, `down` reads `self`."""
+    """A version with the templates of its fields, by their paths: `up` reads `old`, `down` reads `self`."""
 
     name: str
     up: Mapping[tuple[str, ...], Template]
@@ -158,13 +160,13 @@ class CompiledVersion:
 
 @attrs.frozen(eq=False)
 class Box:
-    """An operator of one kind. `nodes` stand in topological order; `drains` run first when the parent goes."""
+    """An operator of one kind. `nodes` are in topological order; `drains` run first when the parent is deleted."""
 
     name: str
     kind: Kind
     model: OperatorBox
     crd: Manifest
-    """Empty where the kind is installed already and no file tells about it."""
+    """Empty if the kind is installed already and no file describes it."""
     schema: Schema | None
     resync: float
     namespaces: Mapping[str, Any] | None
@@ -173,22 +175,22 @@ class Box:
     externals: tuple[ExternalNode, ...]
     strict_order: bool
     account: Template | None
-    """Gives the name of the ServiceAccount as which children are read and written; None: as the operator's own."""
+    """The template of the ServiceAccount's name as which children are read and written; None: the operator's own."""
     status_fields: Mapping[str, Template]
-    """By the name of the field below `status`; each fails for itself."""
+    """The templates of fields below `status`, by name; a failure of one does not affect the others."""
     conditions: tuple[StatusCondition, ...]
     lists: Mapping[str, tuple[str, ...]]
-    """The ids that `children.<kind>[*]` stands for, by that name."""
+    """The ids that `children.<kind>[*]` means, by that name."""
     rules: tuple[BoxRule, ...] = ()
     mutations: tuple[CompiledMutation, ...] = ()
     versions: tuple[CompiledVersion, ...] = ()
 
     secrets: SecretUse = SecretUse.CONTENT
-    """What is read of the Secrets that it makes, by an expression or to detect changes."""
+    """The part of the Secrets that it makes that is read, by an expression or to detect changes."""
 
     @property
     def asks_namespaces(self) -> bool:
-        """Whether a namespace other than the parent's is worked out somewhere."""
+        """Report whether a namespace other than the parent's is computed somewhere."""
         drains = (node for phase in self.drains for node in phase)
         asked = [node.asks_namespace for node in (*self.nodes, *drains)] + [
             one.asks_namespace for one in self.externals
@@ -197,11 +199,11 @@ class Box:
 
     @property
     def field_manager(self) -> str:
-        """Who writes its objects."""
+        """The field manager of its objects."""
         return f"vworkspace-box.{self.name}"
 
     def node(self, identifier: str) -> BoxNode | None:
-        """The resource of an id, drains included."""
+        """Return the resource with an id, including drains."""
         return self._by_id.get(identifier)
 
     _by_id: Mapping[str, BoxNode] = attrs.field(init=False, repr=False)

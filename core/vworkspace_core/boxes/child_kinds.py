@@ -1,4 +1,4 @@
-"""Which kinds a box makes objects of (PH-3)."""
+"""The kinds of objects that a box makes (PH-3)."""
 
 from functools import lru_cache
 
@@ -9,7 +9,7 @@ from vworkspace_core.boxes.model import DeclaredKind
 
 @lru_cache(maxsize=256)
 def child_kinds(box: Box) -> tuple[Kind, ...]:
-    """The kinds that a box makes objects of, and those that it declares: an earlier file may have made some."""
+    """Return the kinds that a box makes objects of, and those that it declares: an earlier file may have made some."""
     nodes = (*box.nodes, *(node for phase in box.drains for node in phase))
     read = {external.kind for external in box.externals}
     declared = (kind for kind in map(_declared, box.model.spec.kinds) if kind not in read)

@@ -1,7 +1,7 @@
-"""`children.<kind>`, `children.<kind>.<id>` and `children.<kind>[*]`, resolved to resources when a box is read (PH-5).
+"""The names `children.<kind>`, `children.<kind>.<id>` and `children.<kind>[*]`, resolved to resources (PH-5).
 
-In the tree of an expression they become the ids that they stand for, so that everything behind knows ids only. Which
-child is meant by a kind that several resources have is an error, not a choice.
+They are replaced by ids in the tree of an expression when a box is read, so that all later steps know ids only. A kind
+that several resources have is ambiguous, which is an error, not a choice.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 ROOT: Final = "children"
 _ANY: Final = "_"
-"""What stands for `*` between brackets, which the language has no word for; no variable is called so."""
+"""The stand-in for `*` between brackets, which CEL does not know; no variable has this name."""
 
 
 @attrs.frozen
@@ -29,7 +29,7 @@ class ChildNames:
 
     @classmethod
     def of(cls, resources: Iterable[tuple[str, str]]) -> "ChildNames":
-        """From ids and their kinds."""
+        """Make the table from ids and their kinds."""
         found: dict[str, tuple[str, ...]] = {}
         for identifier, kind in resources:
             found[kind.lower()] = (*found.get(kind.lower(), ()), identifier)
@@ -41,7 +41,7 @@ class ChildNames:
         return {list_name(kind): ids for kind, ids in self.by_kind.items()}
 
     def ids_of(self, kind: str) -> tuple[str, ...]:
-        """The resources of a kind. Raises LookupError with what to write for a kind that no resource has."""
+        """Return the resources of a kind. Raises LookupError with what to write for a kind that no resource has."""
         ids = self.by_kind.get(kind.lower(), ())
         if not ids:
             near = get_close_matches(kind.lower(), self.by_kind, 1)
@@ -50,11 +50,11 @@ class ChildNames:
         return ids
 
     def has(self, kind: str, identifier: str) -> bool:
-        """Whether a resource of that id is of that kind."""
+        """Report whether a resource of that id is of that kind."""
         return identifier in self.by_kind.get(kind.lower(), ())
 
     def only(self, kind: str) -> str:
-        """The one resource of a kind. Raises LookupError where there are several."""
+        """Return the one resource of a kind. Raises LookupError if there are several."""
         ids = self.ids_of(kind)
         if len(ids) > 1:
             named = " or ".join(f"{ROOT}.{kind}.{identifier}" for identifier in ids)
@@ -62,7 +62,7 @@ class ChildNames:
         return ids[0]
 
     def resolve_path(self, steps: Sequence[str | int]) -> list[str | int]:
-        """The path of a gate below an id, where it began with `children`. Raises LookupError."""
+        """Return a gate's path with an id in place of `children` and the kind. Raises LookupError."""
         if not steps or steps[0] != ROOT:
             return list(steps)
         if len(steps) < 2 or not isinstance(steps[1], str):
@@ -73,17 +73,17 @@ class ChildNames:
         return [self.only(kind), *steps[2:]]
 
     def resolve(self, tree: Expression, source: str) -> Expression:
-        """The tree with ids in it. Raises CelSyntaxError with the place."""
+        """Return the tree with ids in it. Raises CelSyntaxError with the place."""
         return _Resolver(self, source).visit(tree)
 
 
 def list_name(kind: str) -> str:
-    """Under which a scope has all children of a kind."""
+    """Return the name under which a scope has all children of a kind."""
     return f"{ROOT}.{kind.lower()}[*]"
 
 
 def readable(source: str) -> str:
-    """`[*]` as the grammar takes it; every character keeps its place. Raises CelSyntaxError."""
+    """Return the source with `[*]` as the grammar takes it; every character keeps its place. Raises CelSyntaxError."""
     if "*" not in source or ROOT not in source:
         return source
     found: list[Token] = list(tokens(source))

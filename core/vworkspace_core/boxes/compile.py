@@ -1,7 +1,7 @@
-"""From the classes of a file and the schemas of its kinds to a compiled box, or to everything that is wrong (PH-6).
+"""The compilation of a file's classes and the schemas of its kinds to a box, or to everything that is wrong (PH-6).
 
-`examine` never raises for a box, whatever it says: it tells problems, warnings and what could not be checked.
-`compile_box` is for whoever wants to run it.
+`examine` never raises for a box, whatever it contains: it returns problems, warnings and what could not be checked.
+`compile_box` is for running it.
 """
 
 from collections.abc import Sequence, Set
@@ -22,9 +22,9 @@ from vworkspace_core.cel import ITEM, VariablePath
 
 @attrs.frozen(eq=False)
 class Examination:
-    """What was found. `box` is there where nothing is wrong.
+    """The result of an examination. `box` is set if nothing is wrong.
 
-    `unchecked` are places whose types no schema tells; `untyped` are kinds without a schema.
+    `unchecked` are places whose types no schema gives; `untyped` are kinds without a schema.
     """
 
     box: Box | None
@@ -36,7 +36,7 @@ class Examination:
 
 
 def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Box:
-    """The box, ready to be run. Raises BoxProblems with everything that is wrong."""
+    """Return the box, ready to be run. Raises BoxProblems with everything that is wrong."""
     found = examine(model, crd, schemas, places)
     if found.box is None:
         raise BoxProblems(found.problems)
@@ -44,7 +44,7 @@ def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, p
 
 
 def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Examination:
-    """Everything about a box. `crd` is that of its own kind, None where it could not be read."""
+    """Examine a box. `crd` is that of its own kind, None if it could not be read."""
     findings = Findings(NoPlaces() if places is None else places)
     if crd is None:
         findings.problem("spec.crd", "the CRD of the box's kind is not known: name its file, or give it with --crds")
@@ -88,7 +88,7 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
 
 
 def _islands(paths: Set[VariablePath]) -> tuple[str, ...]:
-    """The places where nothing is known of types any more; what is below them is not said again."""
+    """Return the places at which types become unknown, without the places below these."""
     first = (path for path in paths if not any(path[:length] in paths for length in range(1, len(path))))
     return tuple(sorted(".".join(path).replace(f".{ITEM}", ITEM) for path in first))
 

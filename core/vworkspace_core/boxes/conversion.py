@@ -1,7 +1,7 @@
-"""The versions of a box's kind, converted by the box's expressions (PH-6, PH-8).
+"""The conversion between the versions of a box's kind by the box's expressions (PH-6, PH-8).
 
-A field that both versions have under one name keeps its value unless the box says otherwise; what the other version
-does not declare is left out.
+A field that both versions have under one name keeps its value unless the box says otherwise; a field that the other
+version does not declare is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from vworkspace_core.versions import Conversion, Convert, Converter
 
 
 def converter_of(box: Box, crd: CrdVersions | None = None) -> Converter | None:
-    """What converts the objects of a box's kind; None where the box tells of no other version. `crd` is the box's."""
+    """Return the converter of a box's kind; None if the box declares no other version. `crd` is the box's."""
     spokes = [version for version in box.versions if not version.is_storage]
     if not spokes:
         return None
@@ -33,7 +33,10 @@ def _conversion(version: CompiledVersion) -> Conversion:
 
 
 def _filling(variable: str, fields: Mapping[tuple[str, ...], Template]) -> Convert:
-    """Sets the fields of an object that is then read by the schema of the other version. Raises ExpressionFailure."""
+    """Return a function that sets fields of an object; the other version's schema then prunes it.
+
+    Raises ExpressionFailure.
+    """
 
     def convert(manifest: Manifest) -> dict[str, Any]:
         found: dict[str, Any] = dict(manifest)
@@ -46,7 +49,7 @@ def _filling(variable: str, fields: Mapping[tuple[str, ...], Template]) -> Conve
 
 
 def _put(target: dict[str, Any], steps: Sequence[str], value: Any) -> None:
-    """Set a field, or take it away where it has no value."""
+    """Set a field, or remove it if it has no value."""
     for step in steps[:-1]:
         below = target.get(step)
         if not isinstance(below, dict):

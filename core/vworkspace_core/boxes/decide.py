@@ -1,12 +1,12 @@
-"""What is done for one object of a box's kind: the decision, whole (PH-1 to PH-6).
+"""The decision for one object of a box's kind (PH-1 to PH-6).
 
 Expected flow
-    in a namespace that the box does not look after → told; being deleted → its drains, then wave by wave, then the
+    in a namespace that the box does not select → say so; being deleted → its drains, then wave by wave, then the
     finalizer; otherwise the finalizer, what the graph wants now, and the status that says how far it has come.
 Guarantees
-    Pure: the same input gives the same output, byte for byte. Carried out and decided again on what came of it, the
-    decision is empty. Prune and teardown read labels and annotations only: what an expression has no value for is held.
-    What is taken down was recorded before it was made: the kinds of the children stand on the parent.
+    Pure: the same input gives the same output, byte for byte. Carried out and decided again on the result, the decision
+    is empty. Prune and teardown read labels and annotations only. Objects whose expressions have no value stay as they
+    are. The kinds of the children are recorded on the parent before a child is made.
 Assumptions
     `observed` was read no earlier than the last write for this object. It holds every object that carries the uid of
     the parent, of the kinds of the box and of those recorded on the parent, and every external.
@@ -51,14 +51,14 @@ _LONGEST_NAME: Final = 253
 
 @attrs.frozen
 class BoxContext:
-    """What a decision needs beside what was observed."""
+    """The input of a decision in addition to what was observed."""
 
     now: datetime
 
 
 @lru_cache(maxsize=256)
 def composite_of(box: Box) -> Composite:
-    """The box as its controller sees it."""
+    """Return the box as its controller sees it."""
 
     def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
         return decide(box, parent, observed, BoxContext(now))
@@ -93,7 +93,7 @@ def composite_of(box: Box) -> Composite:
 
 
 def account_of(box: Box, name: Template, parent: Parent) -> ObjectRef | None:
-    """Return the ServiceAccount that acts for a parent, in its namespace; None where no name of one comes of `name`."""
+    """Return the ServiceAccount that acts for a parent, in its namespace; None if `name` gives no valid name."""
     try:
         text = Evaluation(box, parent.manifest).render(name, {"self": parent.manifest})
     except ExpressionFailure:
@@ -108,7 +108,7 @@ def _anywhere(box: Box) -> Iterator[Kind]:
 
 
 def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, ObjectRef]]:
-    """The externals whose names are known, and where they are."""
+    """Yield the externals whose names are known, with their references."""
     evaluation = Evaluation(box, parent.manifest)
     for external in box.externals:
         try:
@@ -120,14 +120,14 @@ def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, Obje
 
 
 def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) -> Explanation:
-    """How every node of the box stands."""
+    """Return the state of every node of the box."""
     evaluation = Evaluation(box, parent.manifest, now, observed)
     found = plan(graph_of(box), composite_of(box).owner_of(parent), observed, evaluation.scope())
     return Explanation(graph_of(box), found, {node.id: tuple(gate.shown for gate in node.gates) for node in box.nodes})
 
 
 def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
-    """What is to be done for `parent`, given what exists and the time."""
+    """Decide what to do for `parent`, given what exists and the time."""
     composite = composite_of(box)
     going = parent.metadata.deletion_timestamp is not None
     if going and composite.finalizer not in parent.metadata.finalizers:

@@ -1,6 +1,6 @@
-"""Check that a box is nobody's deputy: each expression is held against the power of its place (RUN-12).
+"""The check that a box lends tenants none of its rights: an expression is judged by the power of its place (RUN-12).
 
-What an expression gives is followed into the maps and lists that it writes out, through both branches of a condition:
+The value of an expression is followed into the maps and lists that it constructs, through both branches of a condition:
 `cond ? {'name': self.spec.name} : none` is judged at `name`, with what decides the condition.
 """
 
@@ -29,14 +29,14 @@ _STEP: Final = re.compile(r"""\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.([^.\[
 
 @attrs.frozen
 class Deputies:
-    """Judge of the templates of one box, whose parents are of a kind and are trusted with some powers."""
+    """The judge of the templates of one box, whose parents are of a kind and are trusted with some powers."""
 
     findings: Findings
     parent: Kind
     trusted: frozenset[Power]
 
     def of(self, kind: Kind, root: str, *, elsewhere: bool) -> "Template":
-        """Return what judges a template of that kind at a path. `elsewhere`: not in the namespace of the parent."""
+        """Return the judge of a template of that kind at a path. `elsewhere`: not in the namespace of the parent."""
         return Template(self, kind, root, elsewhere)
 
 
@@ -52,7 +52,7 @@ class Template:
     def judge(
         self, program: Program, path: str, at: int, variables: Variables, schema: Schema | None, in_text: bool
     ) -> None:
-        """Tell what an expression at a path decides and may not. `schema` is that of its place, where it is known."""
+        """Report what an expression at a path decides and may not. `schema` is that of its place, if known."""
         for power in sorted(self._refused(program, _steps(path.removeprefix(self.root)), variables, schema, in_text)):
             if power not in self.deputies.trusted:
                 self.deputies.findings.problem(path, refusal(power, self.deputies.parent.kind), at)
@@ -92,7 +92,7 @@ def _below(schema: Schema | None, steps: Sequence[str]) -> Schema | None:
 
 @attrs.frozen
 class _Outcomes:
-    """Values that an expression may give: each with the keys below which it is written, its origin and its type."""
+    """The values that an expression may give: each with the keys below which it is written, its origin and its type."""
 
     text: str
     types: Mapping[str, CelType]

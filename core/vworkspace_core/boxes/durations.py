@@ -4,6 +4,6 @@ from vworkspace_core.cel.durations import parse_duration
 
 
 def seconds_of(text: str) -> float:
-    """The form was checked before."""
+    """Return the seconds of a duration, whose form was checked before."""
     duration = parse_duration(text)
     return duration.nanos / 1e9 if duration is not None else 60.0

@@ -1,4 +1,4 @@
-"""How much of a dependency a node waits for: it follows from the path that its template reads (D4)."""
+"""The strength of a dependency, which follows from the path that a template reads (PH-6)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -20,19 +20,19 @@ UNTIL: Final[Mapping[DependencyUntil, Until]] = {
 
 @attrs.frozen(eq=False)
 class Target:
-    """What can be depended on: a resource with its template, or an external, which renders nothing."""
+    """A possible dependency: a resource with its template, or an external, which renders nothing."""
 
     raw: Any = None
     is_list: bool = False
 
 
 def strength(target: Target, rest: VariablePath, *, soft: bool) -> Until:
-    """What a reader of `rest` below a target waits for."""
+    """Return what a reader of `rest` below a target waits for."""
     if soft:
         return Until.NOTHING
     if target.is_list:
         if not rest:
-            return Until.APPLIED  # which items there are is known once they are rendered
+            return Until.APPLIED  # the items are known once they are rendered
         rest = rest[1:] if rest[0] == ITEM else rest
     if not rest or rest[0] == "status":
         return Until.READY
@@ -49,7 +49,7 @@ def inferred(
     lists: Mapping[str, tuple[str, ...]],
     place: Place,
 ) -> Iterator[Edge]:
-    """The edges that follow from what an expression reads."""
+    """Yield the edges that follow from what an expression reads."""
     for path, soft in reads:
         root, rest = path[0], path[1:]
         for identifier in lists.get(root, (root,)):

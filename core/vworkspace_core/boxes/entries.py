@@ -1,4 +1,4 @@
-"""What a box's file names: resources with their places, ids that are free, kinds that are known (PH-4 to PH-6)."""
+"""The entries of a box's file: resources with their places, unique ids, known kinds (PH-4 to PH-6)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -22,14 +22,14 @@ from vworkspace_core.cel.syntax import RESERVED
 
 SECRET: Final = ("v1", "Secret")
 MOST_RESOURCES: Final = 1_000
-"""Resources and externals of one box."""
+"""The most resources and externals of one box."""
 TAKEN: Final = frozenset((*RESERVED, *TYPES, "self", "oldSelf", "old", "children", "true", "false", "null", "in"))
 """Names that have a meaning of their own in expressions."""
 
 
 @attrs.frozen(eq=False)
 class Entry:
-    """A resource of the file with its place and its phase; `drain` counts the phases that run before a deletion."""
+    """A resource of the file with its place and its phase; `drain` is the number of its phase before a deletion."""
 
     resource: BoxResource
     path: str
@@ -39,17 +39,17 @@ class Entry:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The id of the resource."""
         return self.resource.id
 
     @property
     def template_path(self) -> str:
-        """Where its template stands."""
+        """The path of its template."""
         return f"{self.path}.template"
 
 
 def entries_of(model: OperatorBox) -> Iterator[Entry]:
-    """Every resource of a box, drains included, in the order of the file."""
+    """Yield every resource of a box, including drains, in the order of the file."""
     spec, drains = model.spec, 0
     for at, resource in enumerate(spec.resources):
         yield Entry(resource, index("spec.resources", at))
@@ -66,7 +66,7 @@ def entries_of(model: OperatorBox) -> Iterator[Entry]:
 
 
 def apply_mode(entry: Entry) -> ApplyMode:
-    """What it says itself, or what its phase makes of it."""
+    """Return the resource's own mode, or else the one that its phase implies."""
     if entry.resource.apply is not None:
         return entry.resource.apply
     once = entry.phase is not None and entry.phase.on is PhaseOn.CREATE and not entry.resource.reconcile
@@ -77,7 +77,7 @@ def apply_mode(entry: Entry) -> ApplyMode:
 
 
 def unique(entries: tuple[Entry, ...], model: OperatorBox, findings: Findings) -> tuple[Entry, ...]:
-    """Every id once; what has the id of something else is told and left out."""
+    """Return the entries with unique ids; an entry whose id is taken is reported and left out."""
     named = [(external.id, index("spec.externals", at)) for at, external in enumerate(model.spec.externals)]
     seen: dict[str, str] = {}
     kept: list[Entry] = []
@@ -112,7 +112,7 @@ def _take(name: str, path: str, seen: dict[str, str], findings: Findings) -> boo
 
 
 def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Target]:
-    """What can be depended on, by id."""
+    """Return the possible dependencies, by id."""
     found = {
         entry.id: Target(entry.resource.template, is_list=entry.resource.for_each is not None) for entry in entries
     }
@@ -125,7 +125,7 @@ def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Tar
 def kinds_of(
     entries: Sequence[Entry], model: OperatorBox, schemas: Schemas, findings: Findings
 ) -> Mapping[str, KnownKind]:
-    """By id, those that are known; the others are told."""
+    """Return the known kinds by id; unknown ones are reported."""
     known_kinds: dict[str, KnownKind] = {}
     wanted: list[tuple[str, Mapping[str, Any], str]] = [
         (entry.id, entry.resource.template, entry.template_path) for entry in entries
@@ -167,7 +167,7 @@ def _unknown_kind(api_version: str, kind: str, schemas: Schemas) -> str:
 
 
 def is_secret(kind: Kind) -> bool:
-    """Whether its data must not get anywhere else."""
+    """Report whether it is the kind Secret, whose data must not flow anywhere else."""
     return (kind.api_version, kind.kind) == SECRET
 
 
@@ -178,7 +178,7 @@ def variables_of(
     children: ChildNames,
     parent: KnownKind,
 ) -> Variables:
-    """Everything that a status field may read."""
+    """Return everything that a status field may read."""
     types: dict[str, CelType] = {"self": parent.type}
     for entry in living:
         kind = kinds[entry.id].type if entry.id in kinds else DYN

@@ -1,4 +1,4 @@
-"""Evaluating a box's expressions in the scope of a graph: which variables they see, and what they may cost together."""
+"""The evaluation of a box's expressions in the scope of a graph: their variables, and their common budget."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -15,14 +15,14 @@ from vworkspace_core.controller.decision import Snapshot
 from vworkspace_core.graph import Child, Hold, HoldCause, Knowledge, Scope
 
 PASS_STEPS: Final = 1_000_000
-"""What all expressions of one decision may take together."""
+"""The most steps of all expressions of one decision together."""
 
 _EVALUATION: Final = "evaluation"
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def variables(expressions: Iterable[BoxExpression]) -> frozenset[str]:
-    """The variables that expressions read."""
+    """Return the variables that expressions read."""
     return frozenset(
         read.path[0] for one in expressions if one.program.checked is not None for read in one.program.checked.reads
     )
@@ -32,8 +32,8 @@ def variables(expressions: Iterable[BoxExpression]) -> frozenset[str]:
 class Evaluation:
     """The evaluations of one decision. `parent` is `self`.
 
-    `now` is for gates alone: None where nobody asks them. `observed` says who has agreed to what. `due`: when the first
-    closed gate opens by itself.
+    `now` is for gates alone; None if none are evaluated. `observed` holds the consents. `due` is when the first closed
+    gate opens with time.
     """
 
     box: Box
@@ -45,15 +45,15 @@ class Evaluation:
     _objects: dict[int, tuple[Child, Manifest | None]] = attrs.field(factory=dict)
 
     def look_again(self, at: datetime) -> None:
-        """A gate opens then."""
+        """Record that a gate opens at that time."""
         self.due = at if self.due is None else min(self.due, at)
 
     def scope(self) -> Scope:
-        """The scope to start with; the engine fills in the nodes."""
+        """Return the initial scope; the engine fills in the nodes."""
         return Scope({_EVALUATION: self})
 
     def variables(self, scope: Scope, names: Iterable[str], bindings: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
-        """What of `names` has a value. `bindings` go before everything else."""
+        """Return the values of those `names` that have one. `bindings` take precedence."""
         found: dict[str, Any] = {}
         for name in names:
             if name in bindings:
@@ -87,7 +87,7 @@ class Evaluation:
         return known[1]
 
     def evaluate(self, expression: BoxExpression, values: Mapping[str, Any]) -> Any:
-        """Its value. Raises ExpressionFailure."""
+        """Return the value of an expression. Raises ExpressionFailure."""
         budget = self._budget()
         try:
             return expression.evaluate(values, budget)
@@ -95,7 +95,7 @@ class Evaluation:
             self._spent(budget)
 
     def render(self, template: Template, values: Mapping[str, Any]) -> Any:
-        """The value of a whole template. Raises ExpressionFailure."""
+        """Return the value of a whole template. Raises ExpressionFailure."""
         budget = self._budget()
         try:
             return template.render(values, budget)
@@ -112,13 +112,13 @@ class Evaluation:
 
 
 def evaluation_of(scope: Scope) -> Evaluation:
-    """The evaluation that a scope was started by."""
+    """Return the evaluation that made a scope."""
     evaluation = scope.values[_EVALUATION]
     assert isinstance(evaluation, Evaluation)
     return evaluation
 
 
 def hold_of(failure: ExpressionFailure) -> Hold:
-    """What a failure means for what needs the value."""
+    """Return the Hold that a failure means for the node that needs the value."""
     cause = HoldCause.MISSING if failure.is_missing else HoldCause.FAULT
     return Hold(cause, failure.problem, failure.place)

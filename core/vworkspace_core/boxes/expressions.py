@@ -1,4 +1,4 @@
-"""An expression of a box with its place in the file, and what its evaluation may end in."""
+"""An expression of a box with its place in the file, and its failures."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,7 +12,10 @@ _HIDDEN: Final = "it cannot be evaluated, and what it reads is secret"
 
 
 class ExpressionFailure(Exception):
-    """An expression without a value, with its place. `is_missing`: what it reads is not there yet, its reader waits."""
+    """The failure of an expression, with its place.
+
+    `is_missing`: what it reads does not exist yet, so its reader waits.
+    """
 
     def __init__(self, place: Place, error: CelError) -> None:
         self.place = place
@@ -23,31 +26,31 @@ class ExpressionFailure(Exception):
 
 @attrs.frozen(eq=False)
 class BoxExpression:
-    """A program, and where its text stands."""
+    """A program, and the place of its text."""
 
     program: Program
     place: Place
     is_secret: bool = False
-    """Its value tells of the data of a Secret: what went wrong with it is not repeated."""
+    """True if its value reveals data of a Secret: then the message of a failure is not repeated."""
 
     def evaluate(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Its value, an `OptionalValue` included. Raises ExpressionFailure."""
+        """Return the expression's value, which may be an `OptionalValue`. Raises ExpressionFailure."""
         try:
             return self.program.evaluate(scope, budget)
         except CelError as error:
             raise self.failure(error) from error
 
     def evaluate_in(self, scope: dict[Any, Any]) -> Any:
-        """The same in a scope that `cel.prepared` has made."""
+        """Return the expression's value in a scope that `cel.prepared` has made. Raises ExpressionFailure."""
         try:
             return self.program.evaluate_in(scope)
         except CelError as error:
             raise self.failure(error) from error
 
     def failure(self, error: CelError) -> ExpressionFailure:
-        """What is told of an evaluation that ended so."""
+        """Return the failure to report for an error of the evaluation."""
         return ExpressionFailure(self.place, type(error)(_HIDDEN) if self.is_secret else error)
 
     def holds(self, scope: Mapping[str, Any], budget: Budget | None = None) -> bool:
-        """Whether it gives true. Raises ExpressionFailure."""
+        """Report whether the expression gives true. Raises ExpressionFailure."""
         return self.evaluate(scope, budget) is True

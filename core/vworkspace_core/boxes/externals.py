@@ -1,4 +1,4 @@
-"""The externals of a box, compiled: how each is found, and what expressions read of it (PH-4)."""
+"""The compilation of a box's externals: how each is found, and what expressions read of it (PH-4)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -22,11 +22,11 @@ from vworkspace_core.cel import ITEM, STRING, VariablePath
 
 @attrs.frozen(eq=False)
 class Externals:
-    """Compiles the externals that a file names."""
+    """The compiler of the externals that a file names."""
 
     said: Sequence[BoxExternal]
     kinds: Mapping[str, KnownKind]
-    """By id, those that are known."""
+    """The known kinds by id."""
     variables: Variables
     templates: TemplateCompiler
     deputies: Deputies
@@ -36,7 +36,7 @@ class Externals:
         return self.templates.findings
 
     def compiled(self) -> tuple[ExternalNode | None, ...]:
-        """In the order of the file; None for one whose kind is not known."""
+        """Return the externals in the order of the file; None for one whose kind is unknown."""
         return tuple(self._external(at, external) for at, external in enumerate(self.said))
 
     def _external(self, at: int, external: BoxExternal) -> ExternalNode | None:
@@ -69,12 +69,12 @@ class Externals:
         )
 
     def _must_agree(self, external: BoxExternal, kind: Kind) -> bool:
-        """Whether a parent names it, and is not trusted with Secrets."""
+        """Report whether consent is needed: a parent names the Secret, and is not trusted with Secrets."""
         chosen = origin_of(external.metadata.get("name")) is Origin.CHOSEN
         return is_secret(kind) and chosen and Power.SECRETS not in self.deputies.trusted
 
     def with_fields(self, at: int, external: ExternalNode, read: Iterable[VariablePath]) -> ExternalNode:
-        """With what is read of it, by all expressions of the box."""
+        """Return the external with the paths that all expressions of the box read of it."""
         said = self.said[at]
         below = {_field_path(one[1:]) for one in read if one[0] == external.id}
         self._check_fields(said, index("spec.externals", at), below)
@@ -93,5 +93,5 @@ class Externals:
 
 
 def _field_path(path: VariablePath) -> VariablePath:
-    """A path as far as caches can keep it: down to the first list."""
+    """Return the part of a path that caches can keep: down to the first list."""
     return path[: path.index(ITEM)] if ITEM in path else path

@@ -1,4 +1,4 @@
-"""Does a template fit the schema of its kind? Judged before there are any values, from literals and types (PH-6)."""
+"""The check of a template against the schema of its kind, before there are values, by literals and types (PH-6)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -13,7 +13,7 @@ from vworkspace_core.schema.node import JsonType, Schema
 from vworkspace_core.schema.structure import check_structure
 
 _DEEPEST: Final = 12
-"""How far types are compared: schemas may describe themselves."""
+"""The depth to which types are compared: schemas may be recursive."""
 
 _TEXTS: Final = frozenset(("string", "timestamp", "duration", "bytes"))
 _NO_JSON: Final = frozenset(("type", "quantity", "url", "ip", "cidr", "semver"))
@@ -28,9 +28,9 @@ _FITTING: Final[Mapping[JsonType, frozenset[str]]] = {
 
 
 def misfits(raw: Any, schema: Schema, path: str = "", filled: Sequence[str] = ()) -> Iterator[Problem]:
-    """Literals of a template that its schema refuses. Texts with expressions are judged by their types, elsewhere.
+    """Yield literals of a template that its schema refuses. Expressions are judged by their types, elsewhere.
 
-    `filled` are paths that are filled in later, as `data.password`.
+    `filled` are paths that are filled in later, such as `data.password`.
     """
     match raw:
         case Mapping():
@@ -70,7 +70,7 @@ def _object(raw: Mapping[str, Any], schema: Schema, path: str, filled: Sequence[
 
 
 def undefined(name: str, schema: Schema) -> str:
-    """The message for a field that a schema does not have."""
+    """Return the message for a field that a schema does not have."""
     near = get_close_matches(name, schema.properties, 1)
     return f"undefined field{f'; did you mean {near[0]}?' if near else ''}"
 
@@ -100,7 +100,7 @@ def _wanted(schema: Schema) -> str:
 
 
 def mismatch(actual: CelType, schema: Schema, path: str = "", deep: int = 0) -> Problem | None:
-    """Why no value of a type can stand where a schema is; None where some can, or nothing is known."""
+    """Return why no value of a type can satisfy a schema; None if some can, or nothing is known."""
     if actual.name == "optional":
         return mismatch(actual.item, schema, path, deep)
     if actual.name in _NO_JSON:
@@ -144,7 +144,7 @@ def _expected(actual: CelType, schema: Schema, path: str) -> Problem:
 
 
 def leaves(raw: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """The schema of every text with an expression, by its path; keys that are expressions have none of their own."""
+    """Yield the schema of every text with an expression, by its path; keys that are expressions have none."""
     match raw:
         case Mapping():
             for key, value in raw.items():

@@ -1,4 +1,4 @@
-"""What is wrong with a resource of a box as a whole: its metadata, its owner, and how its words agree (PH-6)."""
+"""The checks of a resource as a whole: its metadata, its owner, and settings that contradict each other (PH-6)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -17,22 +17,22 @@ from vworkspace_core.boxes.templates import OPENING, Template, whole
 from vworkspace_core.cel import CelSyntaxError
 
 _SERVERS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
-"""Fields of metadata that the API server alone writes."""
+"""Fields of metadata that only the API server writes."""
 _CHANGING: Final = frozenset(("resourceVersion", "managedFields", "generation"))
-"""Fields of metadata that change by themselves: a name made of one would be a new object in each pass."""
+"""Fields of metadata that change on every write: a name made of one would be a new object in each pass."""
 _OWN_DOMAIN: Final = "box.vworkspace.io/"
 
 
 @attrs.frozen(eq=False)
 class FormChecks:
-    """Checks the resources of one box; `names` are the ids of what lives as long as the parent, externals included."""
+    """The checks of one box's resources; `names` are the ids of externals, and of all that lives with the parent."""
 
     findings: Findings
     parent: Kind
     names: frozenset[str]
 
     def check_form(self, entry: Entry, kind: Kind) -> None:
-        """What its template and its words say."""
+        """Check a resource's template and settings."""
         resource, path, raw = entry.resource, entry.template_path, entry.resource.template
         metadata = raw.get("metadata")
         if not isinstance(metadata, Mapping):
@@ -100,7 +100,7 @@ class FormChecks:
             self.findings.problem(f"{entry.path}.rollOn", message)
 
     def check_name(self, entry: Entry, template: Template, inside: Variables, iteration: Iteration | None) -> None:
-        """A name must not be made of what changes by itself."""
+        """Check that a name is not made of a field that changes on every write."""
         prefix = f"{entry.template_path}.metadata.name"
         made = [one for one in template.expressions if one.place.path.startswith(prefix)]
         made += [iteration.key] if iteration is not None else []
@@ -112,7 +112,7 @@ class FormChecks:
                     self.findings.problem(expression.place.path, message)
 
     def warn_of_volatile(self, entry: Entry, kind: Kind, include: Sequence[BoxExpression], others: Variables) -> None:
-        """An object that comes and goes with a status."""
+        """Warn of an object that comes and goes with a status."""
         for at, expression in enumerate(include):
             if any("status" in path[1:3] for path, _ in read_by(expression, others)):
                 message = (
@@ -121,7 +121,7 @@ class FormChecks:
                 self.findings.warning(index(f"{entry.path}.includeWhen", at), message)
 
     def check_twice(self, living: Iterable[Entry]) -> None:
-        """Two resources that write one object would fight for it."""
+        """Refuse two resources that write the same object: they would overwrite each other."""
         seen: dict[tuple[str, ...], Entry] = {}
         for entry in living:
             raw = entry.resource.template
@@ -136,16 +136,16 @@ class FormChecks:
 
 
 def is_worked_out(namespace: Any) -> bool:
-    """Return whether expressions decide a namespace, other than just the parent's."""
+    """Report whether expressions decide a namespace, other than just the parent's."""
     return isinstance(namespace, str) and OPENING in namespace and not stays_at_home(namespace)
 
 
 def stays_at_home(value: Any) -> bool:
-    """Return whether a namespace that a template says is the parent's: none is said, or just that."""
+    """Report whether a template's namespace is the parent's: none is given, or exactly that."""
     if value is None:
         return True
     try:
         piece = whole(value) if isinstance(value, str) else None
     except CelSyntaxError:
-        return True  # told elsewhere
+        return True  # reported elsewhere
     return piece is not None and "".join(piece.text.split()) == "self.metadata.namespace"

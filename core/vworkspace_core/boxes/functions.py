@@ -1,4 +1,4 @@
-"""Functions about Kubernetes objects for the expressions of boxes, beside those of CEL (PH-5)."""
+"""Functions about Kubernetes objects for the expressions of boxes, in addition to those of CEL (PH-5)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ _LONGEST_NAME: Final = 63
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*")
 _SWITCHES: Final = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 _WORDS: Final = frozenset(form for word in _SWITCHES for form in (word, word.title(), word.upper()))
-"""Texts that some readers of YAML take for something else."""
+"""Texts that some readers of YAML convert to another type."""
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -39,7 +39,7 @@ def _load_balancer(value: Any, key: str) -> str:
 
 
 def _get(value: Any, *path: Any) -> Any:
-    """The value at a path of keys and indices. Raises Missing."""
+    """Return the value at a path of keys and indices. Raises Missing."""
     for step in path:
         if isinstance(value, Mapping):
             value = look_up(value, step)
@@ -53,7 +53,7 @@ def _get(value: Any, *path: Any) -> Any:
 
 
 def _default(value: Any, other: Any) -> Any:
-    """`other` where an optional value is absent, or a value is null or empty text."""
+    """Return `other` if an optional value is absent, or a value is null or empty text."""
     if isinstance(value, OptionalValue):
         return value.value if value.present else other
     return other if value is None or value == "" else value
@@ -67,7 +67,7 @@ def _encoded(budget: Budget, value: Any) -> str:
 
 
 def _yaml(budget: Budget, value: Any) -> str:
-    """Block style with sorted keys; texts in quotes, so that no reader takes them for something else."""
+    """Return YAML in block style with sorted keys; ambiguous texts are quoted, so that they stay texts."""
     try:
         plain = msgspec.json.decode(canonical_json(value))
     except (TypeError, ValueError) as error:
@@ -131,4 +131,4 @@ OBJECTS: Final = (
 )
 
 FUNCTIONS: Final[FunctionTable] = {**LANGUAGE, **table(OBJECTS)}
-"""Those of the language, and these."""
+"""The functions of CEL, and these."""

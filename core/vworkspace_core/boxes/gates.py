@@ -1,10 +1,10 @@
-"""Gates as mappings (PH-4): sugar for expressions, so that there is one meaning.
+"""Gates as mappings (PH-4): shorthand for expressions, so that there is one meaning.
 
 `{field: children.web.status.readyReplicas, equals: 3}` is `children.?web.?status.?readyReplicas.optMap(v, v == 3)
-.orValue(false)`: a path that is missing does not hold and is no error, negated or not. `exists` alone asks for just
-that: it holds where something is there and is not empty, since controllers write empty objects at first.
+.orValue(false)`: a path that is missing does not hold and is no error, negated or not. `exists` alone tests for
+presence: it holds if the value is present and not empty, since controllers write empty objects at first.
 
-`{field: web.metadata.creationTimestamp, after: 5m}` asks for the time, which no expression knows: it holds from five
+`{field: web.metadata.creationTimestamp, after: 5m}` depends on the time, which no expression knows: it holds from five
 minutes after the time in the field on.
 """
 
@@ -50,22 +50,22 @@ _TYPED: Final[Mapping[str, Callable[[str], str]]] = {
     "in": lambda value: f"v in {value}",
     "notIn": lambda value: f"v in {value}",
 }
-"""Where `dyn` in the test hides a comparison of types that are never equal."""
+"""The comparisons without `dyn`, which in the test hides a comparison of types that are never equal."""
 
 OPERATORS: Final = (*_TESTS, "exists")
-"""What a gate may ask; exactly one."""
+"""The tests of a gate, of which it has exactly one."""
 
 AFTER: Final = "after"
-"""Beside them: how long ago a time has to be."""
+"""The alternative to these tests: how long ago a time has to be."""
 _CREATED: Final = "metadata.creationTimestamp"
-"""What `after` alone counts from: the creation of the object that the box is run for."""
+"""The default field of `after`: the creation of the parent."""
 
 _FILLED: Final = "dyn(v) != null && dyn(v) != '' && dyn(v) != [] && dyn(v) != {}"
 
 
 @attrs.frozen
 class Gate:
-    """One gate: a path, what is asked of it, and whether the answer is turned round."""
+    """One gate: a path, its test, and whether the result is negated."""
 
     field: str
     operator: str
@@ -74,7 +74,7 @@ class Gate:
 
 
 def read_gate(raw: Any, path: str = "") -> Gate:
-    """A gate from its mapping. Raises ValidationProblems with everything that is wrong."""
+    """Return a gate from its mapping. Raises ValidationProblems with everything that is wrong."""
     if not isinstance(raw, Mapping):
         raise ValidationProblems([Problem(path, "must be an object such as {field: spec.host, exists: true}")])
     field = raw.get("field", _CREATED if AFTER in raw else None)
@@ -118,7 +118,7 @@ def _field_problems(field: Any, path: str, is_time: bool) -> list[Problem]:
 
 
 def _steps(field: str) -> list[str | int]:
-    """The keys and indices of a path; none where it is no path."""
+    """Return the keys and indices of a path; [] if it is no path."""
     out: list[str | int] = []
     at = 0
     while at < len(field):
@@ -132,9 +132,9 @@ def _steps(field: str) -> list[str | int]:
 
 
 def expression_of(gate: Gate, variables: Collection[str], resolve: Resolve = list) -> str:
-    """The text of the expression that a gate stands for. A path that begins with no variable is one of `self`.
+    """Return the text of the expression for a gate. A path that begins with no variable is one of `self`.
 
-    `resolve` says what a path means that begins with `children`.
+    `resolve` resolves a path that begins with `children`.
     """
     place = place_of(gate, variables, resolve)
     if gate.operator == "exists":
@@ -146,25 +146,25 @@ def expression_of(gate: Gate, variables: Collection[str], resolve: Resolve = lis
 
 
 def place_of(gate: Gate, variables: Collection[str], resolve: Resolve = list) -> str:
-    """The expression of what a gate looks at, as an optional value."""
+    """Return the expression of the value that a gate reads, as an optional."""
     steps = resolve(path_of(gate))
     root = steps.pop(0) if steps[0] in variables else "self"
     return f"optional.of({root})" + "".join(map(_optional, steps))
 
 
 def time_of(gate: Gate, variables: Collection[str], resolve: Resolve = list) -> str:
-    """The expression of the time that `after` counts from: as an optional value where the field is a path."""
+    """Return the expression of the time that `after` counts from: an optional value if the field is a path."""
     said = _WHOLE.fullmatch(gate.field)
     return said[1] if said is not None else place_of(gate, variables, resolve)
 
 
 def path_of(gate: Gate) -> list[str | int]:
-    """The keys and indices of what a gate looks at."""
+    """Return the keys and indices of the value that a gate reads."""
     return _steps(gate.field)
 
 
 def comparison_of(gate: Gate, variables: Collection[str], resolve: Resolve = list) -> str | None:
-    """The gate's comparison, written so that the check of types sees both sides; None where it compares nothing."""
+    """Return the gate's comparison, written so that the type check sees both sides; None if it compares nothing."""
     form = _TYPED.get(gate.operator)
     if form is None:
         return None
@@ -182,7 +182,7 @@ def _quoted(value: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value as the language writes it; a text `${…}` is an expression."""
+    """Return a value as CEL writes it; a text `${…}` is an expression."""
     match value:
         case str() if whole := _WHOLE.fullmatch(value.strip()):
             return f"({whole[1]})"
@@ -201,10 +201,10 @@ def _literal(value: Any) -> str:
 
 
 def all_of(texts: Sequence[str]) -> str:
-    """`when`: all of them. Nothing asked holds."""
+    """Return the expression for `when`: all of them. An empty list holds."""
     return " && ".join(f"({text})" for text in texts) or "true"
 
 
 def any_of(texts: Sequence[str]) -> str:
-    """`any`: one of them. Nothing asked holds."""
+    """Return the expression for `any`: one of them. An empty list holds."""
     return " || ".join(f"({text})" for text in texts) or "true"

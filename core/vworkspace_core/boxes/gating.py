@@ -1,4 +1,4 @@
-"""Gates of phases and resources, compiled: mappings and expressions have one meaning (PH-4, L22)."""
+"""The compilation of gates of phases and resources: mappings and expressions have one meaning (PH-4)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -24,14 +24,14 @@ _OMITTED: Final = frozenset(
         *("currentReplicas", "terminatingReplicas", "active", "succeeded", "failed", "ready", "terminating"),
     )
 )
-"""Fields of a status that built-in controllers leave out where they are zero."""
+"""Fields of a status that built-in controllers omit when zero."""
 
 
 @attrs.frozen(eq=False)
 class _Asked:
-    """One entry with its path and the text of its expression; `begin` is where that stands in the field.
+    """One entry with its path and the text of its expression; `begin` is the text's position in the field.
 
-    `after`: the expression gives a time, and so many seconds after it the entry holds.
+    `after`: the expression gives a time, and the entry holds so many seconds after it.
     """
 
     text: str
@@ -50,13 +50,13 @@ class _Entry:
 
     @property
     def is_choice(self) -> bool:
-        """Whether only somebody's will opens it: time passes by itself."""
+        """Report whether only a change of the parent opens it, not time."""
         return self.asked.after is None and _looks_at_parent(self.expression)
 
 
 @attrs.frozen(eq=False)
 class Gating:
-    """Compiles gates; `schemas` are those of variables, for hints."""
+    """The compiler of gates; `schemas` are those of variables, for hints."""
 
     expressions: ExpressionCompiler
     schemas: Mapping[str, Schema]
@@ -68,7 +68,7 @@ class Gating:
     def gates_of(
         self, phase: BoxPhase | None, phase_path: str, resource: BoxResource, path: str, seen: Variables
     ) -> tuple[BoxGate, ...]:
-        """Those of the phase, then those of the resource itself."""
+        """Return the gates of the phase, then those of the resource itself."""
         gates: list[BoxGate] = []
         if phase is not None:
             gates += self._gates(phase, phase_path, seen, phase.name)
@@ -83,7 +83,7 @@ class Gating:
     def _any(
         self, entries: Sequence[GateEntry], path: str, seen: Variables, phase: str, optional: bool | None
     ) -> Iterator[BoxGate]:
-        """One gate of several entries, of which one has to hold."""
+        """Yield one gate of several entries, of which one has to hold."""
         made = [one for at, entry in enumerate(entries) if (one := self._entry(entry, index(path, at), seen))]
         if made and len(made) == len(entries):
             yield self._gate(made, path, seen, phase, optional)
@@ -99,7 +99,10 @@ class Gating:
         return BoxGate(place, self._together(asked, path, seen), times, phase, shown, choice)
 
     def _together(self, entries: Sequence[_Entry], path: str, seen: Variables) -> BoxExpression | None:
-        """Each was compiled for its messages; together they are one expression: one that fails decides nothing."""
+        """Return all entries as one expression, in which one that fails decides nothing.
+
+        Each was compiled before, for its messages.
+        """
         if len(entries) < 2:
             return entries[0].expression if entries else None
         return self.expressions.text(any_of([one.asked.text for one in entries]), path, seen, wanted=BOOL)
@@ -153,7 +156,7 @@ class Gating:
         return _Asked(text, f"{path}.field", shown, None, seconds_of(gate.value))
 
     def _compares(self, comparison: str, path: str, seen: Variables) -> bool:
-        """Whether the types of both sides can be equal; told where they cannot, or where the path is wrong."""
+        """Report whether the types of both sides can be equal; report a problem if not, or if the path is wrong."""
         try:
             self.expressions.program(comparison, seen)
         except CelSyntaxError as error:
@@ -194,7 +197,7 @@ class Gating:
             self._hint_of_comparison(child, asked)
 
     def _hint_of_presence(self, made: BoxExpression, asked: _Asked) -> None:
-        """Controllers write empty objects at first: has() of one says too early that it is there (D12)."""
+        """Warn of has() on an object: controllers write empty objects at first, so that it holds too early (PH-4)."""
         for node in _all(made.program.tree):
             if isinstance(node, Present):
                 steps = [*_steps(node.operand), node.field]
@@ -213,7 +216,7 @@ class Gating:
 
 
 def _may_be_time(given: CelType) -> bool:
-    """Times are texts in JSON."""
+    """Report whether a type may hold a time, which JSON writes as text."""
     inner = given.parameters[0] if given.name == "optional" and given.parameters else given
     return inner.name in ("string", "dyn", "optional")
 
@@ -233,7 +236,7 @@ def _value(value: Any) -> str:
 
 
 def _steps(node: Expression) -> list[str]:
-    """The names of `a.b.c`; empty for what is more than names and dots."""
+    """Return the names of `a.b.c`; [] for any other expression."""
     match node:
         case Select(operand, field, optional=False):
             return [*_steps(operand), field]

@@ -1,7 +1,7 @@
-"""What a box's file says, as classes (PH-4 to PH-6): the file's schema is printed from them.
+"""The classes of a box's file (PH-4 to PH-6), from which the file's schema is printed.
 
-Nothing is understood here but form: expressions are texts, templates are mappings. `read` makes these from JSON,
-`compile` gives them meaning.
+Only the form is known here: expressions are texts, templates are mappings. `read` makes these from JSON, `compile`
+gives them meaning.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ API_VERSION: Final = "box.vworkspace.io/v1alpha1"
 KIND: Final = "OperatorBox"
 
 _LONGEST_NAME: Final = 40
-"""Characters of a box's name: it is a part of label values and of the field manager."""
+"""The most characters of a box's name: it is a part of label values and of the field manager."""
 
 _Schema: TypeAlias = Mapping[str, Any]
 
@@ -30,26 +30,26 @@ _TEXTS: Final[_Schema] = {"items": {"type": "string"}}
 
 
 class PhaseOn(StrEnum):
-    """When a phase has its turn."""
+    """The time at which a phase runs."""
 
     RECONCILE = "reconcile"
     CREATE = "create"
-    """Once, then left alone, but for resources with `reconcile: true`."""
+    """Once, then never again, except for resources with `reconcile: true`."""
     DELETE = "delete"
     """To its end, before anything is deleted."""
 
 
 class ApplyMode(StrEnum):
-    """How often a resource is written."""
+    """The policy by which a resource is written: on every difference, if absent, or once."""
 
     ALWAYS = "Always"
     IF_ABSENT = "IfAbsent"
     ONCE = "Once"
-    """Created once in the life of its parent; never again, also when somebody deletes it."""
+    """Created once in the life of its parent; never again, even if it is deleted."""
 
 
 class DependencyUntil(StrEnum):
-    """How much of a dependency is waited for."""
+    """The state of a dependency that is waited for."""
 
     APPLIED = "Applied"
     OBSERVED = "Observed"
@@ -57,66 +57,66 @@ class DependencyUntil(StrEnum):
 
 
 class ReadinessRule(StrEnum):
-    """What makes an object ready beside `readyWhen`."""
+    """The rule by which an object is ready, in addition to `readyWhen`."""
 
     KIND = "Kind"
     EXISTS = "Exists"
 
 
 class OnDelete(StrEnum):
-    """What becomes of an object when its parent goes."""
+    """The fate of an object when its parent is deleted."""
 
     DELETE = "Delete"
     ORPHAN = "Orphan"
 
 
 class PruneMode(StrEnum):
-    """When an object goes that is no longer wanted."""
+    """The moment when an object that is no longer wanted is removed."""
 
     WHEN_READY = "WhenReady"
     AT_ONCE = "AtOnce"
 
 
 class ImmutableMode(StrEnum):
-    """`onImmutable`: what is done about a field that the API server does not let anybody change."""
+    """The value of `onImmutable`: the reaction when the API server refuses to change a field."""
 
     FAIL = "Fail"
     RECREATE = "Recreate"
 
 
 class OwnerMode(StrEnum):
-    """How an object says whose it is."""
+    """The way in which an object names its owner."""
 
     REFERENCE = "Reference"
     LABEL = "Label"
 
 
 class DeletionOrder(StrEnum):
-    """`Strict` leaves owner references off, so that a deletion in the foreground keeps the order too."""
+    """The order of a deletion. `Strict` omits owner references, so that a foreground deletion keeps the order too."""
 
     WAVES = "Waves"
     STRICT = "Strict"
 
 
 class Power(StrEnum):
-    """Power that expressions over a parent have only where whoever writes parents is trusted with it."""
+    """A power that expressions over a parent have only if the authors of parents are trusted with it."""
 
     NAMESPACES = "Namespaces"
-    """In which namespace an object is, or to which it points."""
+    """The namespace in which an object is, or to which it points."""
     NAMES = "Names"
     """Names of objects outside of the parent's namespace."""
     ACCOUNTS = "Accounts"
-    """As whom something runs."""
+    """The account under which something runs."""
     ROLES = "Roles"
     """Subjects, references and rules of roles."""
     HOSTS = "Hosts"
     """Paths and privileges on nodes."""
     SECRETS = "Secrets"
-    """Which Secret is read or mounted."""
+    """The Secret that is read or mounted."""
 
 
 class KeptIn(StrEnum):
-    """Where what an old version cannot hold survives a round trip."""
+    """The place where data that an old version cannot hold survives a round trip."""
 
     NOTHING = "none"
     ANNOTATION = "annotation"
@@ -133,7 +133,7 @@ def _only(raw: Mapping[str, Any], known: tuple[str, ...]) -> None:
 
 @attrs.frozen
 class CrdSource:
-    """The CRD of the box's kind: a file beside the box, or the name of one that is installed."""
+    """The CRD of the box's kind: a file next to the box, or the name of one that is installed."""
 
     file: str = ""
     name: str = ""
@@ -147,7 +147,7 @@ class CrdSource:
 
     @classmethod
     def of(cls, raw: Any) -> "CrdSource":
-        """From a file's name, or `{name: …}`."""
+        """Read a file's name, or `{name: …}`."""
         if isinstance(raw, str) and raw:
             return cls(file=raw)
         if isinstance(raw, Mapping):
@@ -182,7 +182,7 @@ class GateEntry:
 
     @classmethod
     def of(cls, raw: Any) -> "GateEntry":
-        """From a mapping, or a text. Raises ValueError with all that is wrong."""
+        """Read a mapping, or a text. Raises ValueError with all that is wrong."""
         if isinstance(raw, str):
             return cls(expression=raw)
         try:
@@ -215,7 +215,7 @@ class Dependency:
 
     @classmethod
     def of(cls, raw: Any) -> "Dependency":
-        """From an id, or `{id: …, until: …}`."""
+        """Read an id, or `{id: …, until: …}`."""
         if isinstance(raw, str) and raw:
             return cls(raw)
         if isinstance(raw, Mapping):
@@ -232,7 +232,7 @@ class Dependency:
 class ForEach:
     """One object for each item of a list: `{c: "${self.spec.components}", key: "${c.name}"}`.
 
-    `key` gives a text that is unique among the items: it is what an object is known by.
+    `key` gives a text that is unique among the items and identifies the object.
     """
 
     variable: str
@@ -250,7 +250,7 @@ class ForEach:
 
     @classmethod
     def of(cls, raw: Any) -> "ForEach":
-        """From a mapping of the variable and `key`."""
+        """Read a mapping of the variable and `key`."""
         if isinstance(raw, Mapping) and isinstance(raw.get("key"), str) and len(raw) == 2:
             variable, items = next((name, value) for name, value in raw.items() if name != "key")
             if isinstance(variable, str) and isinstance(items, str):
@@ -273,7 +273,7 @@ class GeneratedField:
 
 @attrs.frozen
 class GeneratedFields:
-    """`generate`: fields by their paths, `{data.password: {length: 32}}`."""
+    """The fields of `generate` by their paths: `{data.password: {length: 32}}`."""
 
     fields: tuple[GeneratedField, ...] = ()
 
@@ -290,7 +290,7 @@ class GeneratedFields:
 
     @classmethod
     def of(cls, raw: Any) -> "GeneratedFields":
-        """From a mapping of paths."""
+        """Read a mapping of paths."""
         if not isinstance(raw, Mapping):
             raise _must_be("a mapping of fields such as data.password to {length: 32}")
         return cls(tuple(_generated(str(path), entry) for path, entry in raw.items()))
@@ -310,7 +310,7 @@ def _generated(path: str, raw: Any) -> GeneratedField:
 
 @attrs.frozen
 class BoxMetadata:
-    """What the box is called: a part of labels and of its field manager."""
+    """The name of the box, which is a part of labels and of its field manager."""
 
     name: str = schema_field("Name of the box.", schema=_NAME)
     labels: Mapping[str, Any] = schema_field("Labels of the box's own file.", default=attrs.Factory(dict))
@@ -320,7 +320,7 @@ class BoxMetadata:
 
 @attrs.frozen
 class DeclaredKind:
-    """A kind that neither a CRD file nor the table of built-in kinds tells about."""
+    """A kind that neither a CRD file nor the table of built-in kinds describes."""
 
     api_version: str = schema_field("Group and version.", schema={"minLength": 1})
     kind: str = schema_field("Name of the kind.", schema={"minLength": 1})
@@ -405,7 +405,7 @@ class DeletionPhase:
 
 @attrs.frozen
 class BoxDeletion:
-    """What happens when the parent is deleted."""
+    """The behaviour when the parent is deleted."""
 
     order: DeletionOrder = schema_field(
         "Whether the order holds in a foreground deletion too.", default=DeletionOrder.WAVES
@@ -415,7 +415,7 @@ class BoxDeletion:
 
 @attrs.frozen
 class BoxCondition:
-    """A condition of the parent beside Ready, Reconciling and Stalled."""
+    """A condition of the parent in addition to Ready, Reconciling and Stalled."""
 
     type: str = schema_field("Its type.", schema={"minLength": 1, "maxLength": 316})
     status: str = schema_field("An expression that gives true or false; unknown while it has no value.")
@@ -425,7 +425,7 @@ class BoxCondition:
 
 @attrs.frozen
 class BoxStatus:
-    """What the parent's status says."""
+    """The status of the parent."""
 
     fields: Mapping[str, Any] = schema_field("Fields, with expressions.", default=attrs.Factory(dict))
     conditions: tuple[BoxCondition, ...] = schema_field("Conditions.", default=())
@@ -501,4 +501,4 @@ SEVERAL_FORMS: Final[Mapping[type[Any], Callable[[Any], Any]]] = {
     ForEach: ForEach.of,
     GeneratedFields: GeneratedFields.of,
 }
-"""Classes that are read by hand: a text or a mapping, or keys of the writer's choice."""
+"""Classes that are read by their own functions: a text or a mapping, or keys of the author's choice."""

@@ -1,4 +1,4 @@
-"""Origins of names: who decides what objects are called, read from a box before anything is compiled (RUN-12)."""
+"""The origins of names: who decides the names of objects, read from a box before anything is compiled (RUN-12)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from vworkspace_core.cel.syntax import Expression
 
 
 def taints_of(model: OperatorBox, kinds: Mapping[str, KnownKind], names: ChildNames) -> Mapping[str, Taint]:
-    """Return what is known of every variable of a box: the parent, its children and their lists, its externals."""
+    """Return the taint of every variable of a box: the parent, its children and their lists, its externals."""
     taints: dict[str, Taint] = {"self": PARENT}
     for resource in _resources(model):
         if resource.id in kinds:
@@ -63,6 +63,6 @@ def origin_of(text: Any, *, literal: bool = False) -> Origin:
 
 
 def _origin(tree: Expression) -> Origin:
-    """Return who decides an expression that reads the parent alone; what it reads beside that is a choice."""
+    """Return who decides an expression that reads the parent alone; anything else that it reads is a choice."""
     others = {name: Taint(origin=Origin.CHOSEN) for name in names_in(tree) if name != "self"}
     return taint_of(tree, {**others, "self": PARENT}).whole.origin

@@ -1,4 +1,4 @@
-"""A box's resources as nodes of a graph: what an expression has no value for becomes a Hold (PH-1, PH-4).
+"""The resources of a box as nodes of a graph: an expression without a value becomes a Hold (PH-1, PH-4).
 
 The nodes of a box are made once; what changes from pass to pass is in the scope.
 """
@@ -46,7 +46,7 @@ from vworkspace_core.graph import (
 from vworkspace_core.readiness import Readiness, State
 
 MOST_ITEMS: Final = 100
-"""Objects that one resource may stand for."""
+"""The most objects of one resource."""
 
 _POLICIES: Final = {
     ApplyMode.ALWAYS: ApplyPolicy.ALWAYS,
@@ -57,13 +57,13 @@ _POLICIES: Final = {
 
 @lru_cache(maxsize=256)
 def graph_of(box: Box) -> Graph:
-    """The graph of a box: its externals, then its resources. Raises GraphError."""
+    """Return the graph of a box: its externals, then its resources. Raises GraphError."""
     return Graph.of([*map(_external, box.externals), *(_resource(box, node) for node in box.nodes)])
 
 
 @lru_cache(maxsize=256)
 def drains_of(box: Box) -> Graph:
-    """What runs to its end when a parent goes: each phase waits for the one before. Raises GraphError."""
+    """Return what runs to its end when a parent is deleted: each phase waits for the one before. Raises GraphError."""
     nodes: list[GraphNode] = []
     before: tuple[str, ...] = ()
     for phase in box.drains:
@@ -75,7 +75,7 @@ def drains_of(box: Box) -> Graph:
 
 
 def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
-    """A drain reads what the graph has made as it finds it; it waits for drains only."""
+    """Yield a drain's edges to other drains of its phase: it reads the graph's objects without waiting for them."""
     ids = {other.id for other in phase}
     return (edge for edge in node.edges if edge.to in ids)
 
@@ -84,7 +84,7 @@ def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
 
 
 def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str | None, str] | None:
-    """Namespace and name of an external; None where it has none yet. Raises ExpressionFailure."""
+    """Return namespace and name of an external; None if it has no name yet. Raises ExpressionFailure."""
     names = variables(external.name.expressions)
     said = evaluation.render(external.name, evaluation.variables(Scope(), names))
     name, namespace = get_path(said, "name"), get_path(said, "namespace")
@@ -178,32 +178,32 @@ def _ready(node: BoxNode) -> Callable[[Scope, Item, Manifest], bool | Hold]:
 
 @attrs.frozen
 class _Touching:
-    """Which edges a rendering needed, where expressions choose: the other branch is no dependency.
+    """The edges that a rendering needed, given conditional expressions: the branch not taken is no dependency.
 
-    Where nothing chooses, every inferred edge counts.
+    Without conditional expressions every inferred edge counts.
     """
 
     edges: tuple[Edge, ...]
     choosing: tuple[BoxExpression, ...]
     plain: frozenset[str]
-    """Variables of the expressions that do not choose."""
+    """Variables of the unconditional expressions."""
 
     @classmethod
     def of(cls, node: BoxNode) -> "_Touching":
-        """Of the expressions of a resource."""
+        """Make it from the expressions of a resource."""
         iteration = () if node.iteration is None else (node.iteration.items, node.iteration.key)
         expressions = (*node.template.expressions, *iteration)
         choosing = tuple(one for one in expressions if _chooses(one.program.tree))
         return cls(node.edges, choosing, variables(one for one in expressions if one not in choosing))
 
     def by(self, evaluation: Evaluation, values: Sequence[Mapping[str, Any]]) -> Set[Edge] | None:
-        """The edges that the rendering needed, in the scopes of all items; None for all of them."""
+        """Return the edges that the rendering needed, in the scopes of all items; None for all of them."""
         if not self.choosing or not self.edges:
             return None
         return {edge for edge in self.edges if edge.to in self.plain or self._needs(evaluation, edge.to, values)}
 
     def _needs(self, evaluation: Evaluation, name: str, values: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether some expression that chooses has no value without a variable."""
+        """Report whether some conditional expression has no value without a variable."""
         for scope in values:
             without = {key: value for key, value in scope.items() if key != name}
             for expression in self.choosing:
@@ -215,7 +215,7 @@ class _Touching:
 
 
 def _chooses(tree: Expression) -> bool:
-    """Whether an expression may do without a part of itself."""
+    """Report whether an expression may have a value without evaluating all of its parts."""
     match tree:
         case Conditional():
             return True
@@ -266,7 +266,7 @@ class _Unusable(Exception):
 def _bindings(
     evaluation: Evaluation, iteration: Iteration | None, scope: Scope
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Key and variables of each item. Raises ExpressionFailure, and _Unusable for keys that tell nothing apart."""
+    """Yield key and variables of each item. Raises ExpressionFailure, and _Unusable for invalid or repeated keys."""
     if iteration is None:
         yield "", {}
         return
@@ -289,7 +289,7 @@ def _bindings(
 
 
 def _manifest(evaluation: Evaluation, node: BoxNode, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the template says, in the namespace of the parent unless it says another."""
+    """Return the rendered manifest, in the namespace of the parent unless it names another."""
     said = evaluation.render(node.template, values)
     meta = said.get("metadata") if isinstance(said, dict) else None
     name = meta.get("name") if isinstance(meta, dict) else None

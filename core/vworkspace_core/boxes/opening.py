@@ -1,4 +1,4 @@
-"""Asking the gates of a resource: whether they are open, and what opens them by itself in time (PH-4)."""
+"""The evaluation of a resource's gates: whether they are open, and when time opens them (PH-4)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from vworkspace_core.graph import Hold, HoldCause, Scope
 def together(
     expressions: Sequence[BoxExpression],
 ) -> Callable[[Scope, Mapping[str, Any]], bool | Hold]:
-    """Whether all of them hold: the first that does not, or has no value, decides."""
+    """Return a function that tests whether all hold: the first that does not, or has no value, decides."""
     names = [(one, variables((one,))) for one in expressions]
 
     def ask(scope: Scope, bindings: Mapping[str, Any]) -> bool | Hold:
@@ -31,7 +31,7 @@ def together(
 
 
 def opening(gates: Sequence[BoxGate]) -> Callable[[Scope], bool | Hold]:
-    """Whether all gates are open. A closed one is told by what it asks and by the line where that stands."""
+    """Return a function that tests whether all gates are open; a closed one is reported with its test and its line."""
     asked = [(gate, None if gate.expression is None else together((gate.expression,))) for gate in gates]
 
     def ask(scope: Scope) -> bool | Hold:
@@ -46,7 +46,7 @@ def opening(gates: Sequence[BoxGate]) -> Callable[[Scope], bool | Hold]:
 
 
 def _time_has_come(gate: BoxGate, answer: bool | Hold, scope: Scope) -> bool | Hold:
-    """What its times make of a gate whose expression does not hold: when the first of them comes is looked up then."""
+    """Judge the times of a gate whose expression does not hold, and schedule the next look for the first of them."""
     if isinstance(answer, Hold) and answer.cause is HoldCause.MISSING:
         answer = False
     evaluation = evaluation_of(scope)
@@ -70,7 +70,7 @@ def _time_has_come(gate: BoxGate, answer: bool | Hold, scope: Scope) -> bool | H
 
 
 def _due(evaluation: Evaluation, gate: TimeGate, scope: Scope) -> datetime | Hold | None:
-    """When it opens; None where the time that it counts from is not there yet."""
+    """Return when a gate opens; None if the time that it counts from does not exist yet."""
     try:
         since = evaluation.evaluate(gate.time, evaluation.variables(scope, variables((gate.time,))))
     except ExpressionFailure as failure:

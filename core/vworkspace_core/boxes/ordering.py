@@ -1,4 +1,4 @@
-"""In which order the resources of a box are made, and which of them chase themselves (PH-1, PH-6)."""
+"""The order in which a box's resources are made, and the detection of cycles (PH-1, PH-6)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -12,11 +12,11 @@ from vworkspace_core.cel import VariablePath
 from vworkspace_core.graph import Cycle, Edge, Graph, GraphNode, Rendered
 
 _LONGEST_CIRCLE: Final = 12
-"""Ids of a circle that a message names."""
+"""The most ids of a cycle that a message names."""
 
 
 def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findings) -> tuple[BoxNode, ...]:
-    """In topological order with their waves; as they are where they make no graph, which is told."""
+    """Return the nodes in topological order with their waves; unchanged if they form a cycle, which is reported."""
     known = {node.id for node in nodes}.union(externals)
     stand_ins = [_stand_in(name, (), ()) for name in externals]
     for node in nodes:
@@ -34,25 +34,25 @@ def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findin
 
 
 def within(nodes: Sequence[BoxNode], known: set[str]) -> list[BoxNode]:
-    """Without the edges to what is not known."""
+    """Return the nodes without edges to unknown ones."""
     return [attrs.evolve(node, edges=tuple(edge for edge in node.edges if edge.to in known)) for node in nodes]
 
 
 def _stand_in(name: str, edges: Sequence[Edge], roll_on: Sequence[str]) -> GraphNode:
-    """A node for the order alone."""
+    """Return a node for the order alone."""
     kind = Kind("", "v1", "Order", "orders")
     return GraphNode(name, kind, lambda scope: Rendered(), tuple(edges), roll_on=tuple(roll_on))
 
 
 def _circle(path: Sequence[str]) -> str:
-    """A long circle is cut in the middle: who opens it anywhere has opened it."""
+    """Return a cycle in words. A long one is cut in the middle: breaking it anywhere is enough."""
     if len(path) > _LONGEST_CIRCLE:
         path = (*path[: _LONGEST_CIRCLE - 2], f"({len(path) - _LONGEST_CIRCLE + 1} more)", path[-1])
     return " → ".join(path)
 
 
 def descendants(reads: Mapping[str, Sequence[VariablePath]]) -> Mapping[str, set[str]]:
-    """For each id what its template is made of, near and far."""
+    """Return for each id all that its template reads, directly or through others."""
     direct = {name: {path[0] for path in paths if path[0] in reads} for name, paths in reads.items()}
     found: dict[str, set[str]] = {}
     for name in direct:

@@ -1,4 +1,4 @@
-"""What a box says of its own kind: status, rules, filled fields, versions, each held against the CRD (PH-6)."""
+"""A box's declarations about its own kind: status, rules, filled fields, versions, checked against the CRD (PH-6)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -27,12 +27,12 @@ _CONDITIONS: Final = (
     "reason: {type: string}, message: {type: string}, observedGeneration: {type: integer}, "
     "lastTransitionTime: {type: string, format: date-time}}}}"
 )
-"""What to add to a status without conditions."""
+"""The text to add to a status without conditions."""
 
 
 @attrs.frozen(eq=False)
 class OwnKind:
-    """What was compiled of it."""
+    """The compiled declarations about the parent's kind."""
 
     fields: Mapping[str, Template]
     conditions: tuple[StatusCondition, ...]
@@ -42,7 +42,7 @@ class OwnKind:
 
     @classmethod
     def of(cls, model: OperatorBox, crd: CrdVersions, resources: Resources) -> "OwnKind":
-        """Everything about the parent's own kind."""
+        """Compile everything about the parent's own kind."""
         reader = _Reader(model, crd, resources)
         reader.check_status()
         return cls(
@@ -79,7 +79,7 @@ class _Reader:
     # --- status -------------------------------------------------------------------------------------------------------
 
     def check_status(self) -> None:
-        """The API server drops what a status does not declare, in silence: we would write it for ever (trap c)."""
+        """Check the status: the API server silently drops undeclared fields, and we would write them for ever."""
         if not self.crd.has_status:
             message = f"{self._file}: the version {self.crd.storage} needs `subresources: {{status: {{}}}}`"
             self._findings.problem("spec.crd", message)
@@ -111,7 +111,7 @@ class _Reader:
         self._findings.problem("spec.crd", message)
 
     def fields(self) -> Mapping[str, Template]:
-        """The declared fields, each with a template of its own."""
+        """Return the declared fields, each with a template of its own."""
         found: dict[str, Template] = {}
         for name, raw in self.model.spec.status.fields.items():
             path = join("spec.status.fields", name)
@@ -127,7 +127,7 @@ class _Reader:
         return found
 
     def conditions(self) -> tuple[StatusCondition, ...]:
-        """The declared conditions."""
+        """Return the declared conditions."""
         found: list[StatusCondition] = []
         seen: set[str] = set()
         for at, one in enumerate(self.model.spec.status.conditions):
@@ -150,7 +150,7 @@ class _Reader:
     # --- rules and filled fields --------------------------------------------------------------------------------------
 
     def rule(self, at: int, one: BoxValidation) -> BoxRule | None:
-        """A rule; it goes into the CRD where that sees everything that it reads, else to the webhook."""
+        """Return a rule; it goes into the CRD if that sees everything that the rule reads, else to the webhook."""
         path = f"{index('spec.validation', at)}.rule"
         if one.field and self._schema is not None and _schema_at(self._schema, one.field.split(".")) is None:
             self._findings.problem(f"{index('spec.validation', at)}.field", f"there is no field {one.field}")
@@ -162,7 +162,7 @@ class _Reader:
         return BoxRule(one.rule, one.message or f"must hold: {one.rule}", one.field, in_crd)
 
     def _compiles(self, text: str, *, plain: bool) -> CelSyntaxError | None:
-        """None where a rule does; `plain` is with the whole of metadata, as the webhook sees it."""
+        """Return why a rule does not compile, None if it does; `plain` includes all metadata, as in the webhook."""
         kind = self.crd.stored.type if self._schema is None or plain else type_of_schema(self._schema, root=True)
         try:
             program = compile_expression(text, Environment({"self": kind, "oldSelf": kind}))
@@ -173,7 +173,7 @@ class _Reader:
         return None
 
     def mutation(self, at: int, one: BoxMutation) -> CompiledMutation | None:
-        """A filled field: a literal becomes a default of the CRD, an expression is for the webhook."""
+        """Return a filled field: a literal becomes a default of the CRD, an expression is for the webhook."""
         path = index("spec.mutation", at)
         steps = tuple(one.field.split("."))
         schema = None if self._schema is None else _schema_at(self._schema, steps)
@@ -187,7 +187,7 @@ class _Reader:
     # --- versions -----------------------------------------------------------------------------------------------------
 
     def versions(self) -> tuple[CompiledVersion, ...]:
-        """The versions with their conversions; the storage version has none."""
+        """Return the versions with their conversions; the storage version has none."""
         given = self.model.spec.versions
         names = [version.name for version in given]
         for at, version in enumerate(given):

@@ -1,7 +1,7 @@
-"""Places of objects that give somebody power: what an expression over a parent may not decide there (RUN-12).
+"""The fields of objects that give power: an expression over a parent may not decide them (RUN-12).
 
-A box works with the rights of its operator. Whoever may write its parents would have these rights too, where a parent
-said into which namespace an object goes, as whom a pod runs, or what it may do to its node.
+A box works with the rights of its operator. The authors of its parents would gain these rights if a parent decided into
+which namespace an object goes, as whom a pod runs, or what it may do to its node.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ from vworkspace_core.cel import ITEM, CelType
 from vworkspace_core.schema.node import JsonType, Schema
 
 Steps = tuple[str, ...]
-"""The keys on the way to a field; items of lists are no step."""
+"""The keys on the way to a field, without the indices of lists."""
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ROLES: Final = frozenset(("subjects", "roleRef", "rules", "aggregationRule"))
 _TEXTS: Final = frozenset(("labels", "annotations", "matchLabels", "nodeSelector"))
-"""Maps of texts: their keys are names that somebody chose."""
+"""Maps of texts, whose keys are arbitrary names."""
 _DATA: Final[Mapping[Kind, tuple[Steps, ...]]] = {
     CONFIG_MAP: (("data",), ("binaryData",)),
     SECRET: (("data",), ("stringData",)),
     HELM_RELEASE: (("spec", "values"),),
 }
-"""Places whose content is data: what reads it has an account of its own."""
+"""Places that hold only data: its reader has an account of its own."""
 _HOST: Final = frozenset(
     (
         *("hostPath", "hostNetwork", "hostPID", "hostIPC", "hostPort", "hostUsers", "nodeName", "runtimeClassName"),
@@ -39,11 +39,11 @@ _HARMLESS: Final = frozenset(("fsGroup", "fsGroupChangePolicy", "supplementalGro
 _SECRETS: Final = ("secretref", "secretkeyref", "secretname", "secretrefs", "imagepullsecrets", "valuesfrom")
 _SCALARS: Final = frozenset(("string", "int", "uint", "double", "bool", "bytes", "timestamp", "duration", "null_type"))
 _DEEPEST: Final = 24
-"""Levels of a schema that are looked at; schemas may describe themselves."""
+"""The most levels of a schema that are examined; schemas may be recursive."""
 
 
 def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | None:
-    """Return what a field of a kind decides; None where it is no power. `elsewhere`: not in the parent's namespace."""
+    """Return the power of a field of a kind; None if it has none. `elsewhere`: not in the parent's namespace."""
     if steps == ("metadata", "name"):
         return Power.NAMES if elsewhere or not kind.namespaced else None
     if steps == ("metadata", "namespace"):
@@ -58,7 +58,7 @@ def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | No
 
 
 def _power_of(step: str, rest: Steps) -> Power | None:
-    """Return the power of a field with what is below it."""
+    """Return the power of a field, given the fields below it."""
     name = step.lower()
     if step in _HOST or (step == _CONTEXT and not (rest and rest[0] in _HARMLESS)):
         return Power.HOSTS
@@ -72,12 +72,12 @@ def _power_of(step: str, rest: Steps) -> Power | None:
 
 
 def is_data(kind: Kind, steps: Steps) -> bool:
-    """Return whether a place holds texts and data alone, whatever their keys are called."""
+    """Report whether a place holds texts and data alone, whatever its keys are."""
     return not _TEXTS.isdisjoint(steps) or any(steps[: len(path)] == path for path in _DATA.get(kind, ()))
 
 
 def powers_below(kind: Kind, steps: Steps, given: CelType, schema: Schema | None) -> Mapping[Power, Steps]:
-    """Return what an object that stands at a place might decide, by its type and by what the schema lets it say."""
+    """Return the powers that an object at a place may have, by its type and by what its schema allows."""
     found: dict[Power, Steps] = {}
     _look_below(kind, steps, given, schema, found, set())
     return found
@@ -106,7 +106,7 @@ def _look_below(
 
 
 def _fields(given: CelType, schema: Schema | None) -> Mapping[str, tuple[CelType, Schema | None]] | None:
-    """Return the fields that an object may have, as its type or its schema names them; None where neither does."""
+    """Return the fields that an object may have, as its type or its schema names them; None if neither does."""
     if given.fields is not None:
         return {name: (one.type, None if schema is None else schema.child(name)) for name, one in given.fields.items()}
     if (
@@ -122,7 +122,7 @@ def _fields(given: CelType, schema: Schema | None) -> Mapping[str, tuple[CelType
 
 
 def is_allowed(power: Power, taint: Taint) -> bool:
-    """Return whether a value may decide that."""
+    """Report whether a value with this taint may decide a power."""
     match power:
         case Power.NAMESPACES | Power.HOSTS:
             return taint.origin is Origin.AUTHOR
@@ -137,7 +137,7 @@ def is_allowed(power: Power, taint: Taint) -> bool:
 
 
 def refusal(power: Power, who: str) -> str:
-    """Return what is said of an expression that decides it, with what to write instead."""
+    """Return the message about an expression that decides a power, with what to write instead."""
     trust = f"; where they may do that anyway, say `trustParents: [{power}]` in the spec of the box"
     match power:
         case Power.NAMESPACES:

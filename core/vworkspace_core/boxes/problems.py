@@ -1,4 +1,4 @@
-"""What is wrong with a box, and what is only worth a word: each with its place in the file."""
+"""Problems and warnings about a box, each with its place in the file."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -10,12 +10,12 @@ from vworkspace_core.apimachinery.places import Place, Places
 from vworkspace_core.cel import CelSyntaxError
 
 MOST: Final = 200
-"""Problems that are kept: who reads them mends some of them first."""
+"""The most problems that are kept: an author fixes some of them first."""
 
 
 @attrs.frozen(order=True)
 class BoxProblem:
-    """One thing that is wrong, or worth a warning, and what to write instead."""
+    """One problem or warning, and what to write instead."""
 
     place: Place
     message: str
@@ -33,7 +33,7 @@ class BoxProblems(ValueError):
 
 
 class Findings:
-    """Collects problems and warnings; a place is said once for each message."""
+    """A collection of problems and warnings; each message is kept once for each place."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -41,35 +41,35 @@ class Findings:
         self._warnings: dict[BoxProblem, None] = {}
 
     def problem(self, path: str, message: str, offset: int | None = None) -> None:
-        """Something that keeps the box from running."""
+        """Add a problem that keeps the box from running."""
         _add(self._problems, BoxProblem(self._places.at(path, offset), message))
 
     def warning(self, path: str, message: str, offset: int | None = None) -> None:
-        """Something that is rarely meant."""
+        """Add a warning of something that is rarely intended."""
         _add(self._warnings, BoxProblem(self._places.at(path, offset), message))
 
     def place(self, path: str, offset: int | None = None) -> Place:
-        """The place of a field."""
+        """Return the place of a field."""
         return self._places.at(path, offset)
 
     def syntax(self, path: str, error: CelSyntaxError, source: str, begin: int | None) -> None:
-        """A text that is no expression. `begin` is where it begins in the field's text, None where it is not in it."""
+        """Add a syntax error. `begin` is where the text begins in the field's text, None if it is not in it."""
         offset = None if begin is None else begin + offset_of(error, source)
         self.problem(path, error.problem, offset)
 
     @property
     def count(self) -> int:
-        """How many problems there are so far."""
+        """The number of problems so far."""
         return len(self._problems)
 
     @property
     def problems(self) -> tuple[BoxProblem, ...]:
-        """In the order of the file."""
+        """The problems in the order of the file."""
         return tuple(sorted(self._problems, key=_by_line))
 
     @property
     def warnings(self) -> tuple[BoxProblem, ...]:
-        """In the order of the file."""
+        """The warnings in the order of the file."""
         return tuple(sorted(self._warnings, key=_by_line))
 
 
@@ -84,7 +84,7 @@ def _by_line(problem: BoxProblem) -> tuple[str, int, int, str, str]:
 
 
 def offset_of(error: CelSyntaxError, source: str) -> int:
-    """The place of an error as a number of characters from the beginning of its text."""
+    """Return the place of an error as a number of characters from the beginning of its text."""
     if error.line == 0:
         return 0
     lines = source.split("\n")
@@ -92,12 +92,12 @@ def offset_of(error: CelSyntaxError, source: str) -> int:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a message."""
+    """Return names for a message."""
     return ", ".join(sorted(names)) or "there is none"
 
 
 def no_such(name: str, names: Iterable[str]) -> str:
-    """What is said of an id that there is none of."""
+    """Return the message for an id that does not exist."""
     near = get_close_matches(name, sorted(names), 1)
     hint = f"did you mean {near[0]}?" if near else listed(names)
     return f"there is no resource, external or phase {name}: {hint}"

@@ -14,7 +14,7 @@ _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """For `# yaml-language-server: $schema=…`: what a class does not know is refused, as the reader does."""
+    """Return the schema for `# yaml-language-server: $schema=…`: unknown fields are refused, as by the reader."""
     return {
         "$schema": _DIALECT,
         "title": KIND,
@@ -32,7 +32,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _closed(schema: Any) -> Any:
-    """Without the words of Kubernetes; objects with named fields have no others."""
+    """Return the schema without Kubernetes' keywords; objects with named fields allow no others."""
     if isinstance(schema, list):
         return [_closed(item) for item in schema]
     if not isinstance(schema, Mapping):
@@ -44,7 +44,7 @@ def _closed(schema: Any) -> Any:
 
 
 def crd_document() -> dict[str, Any]:
-    """Structural: a field of several forms is one that keeps whatever it holds."""
+    """Return the CRD, which is structural: a field with several forms preserves any content."""
     group, _, version = API_VERSION.partition("/")
     plural = f"{KIND.lower()}es"
     schema = {

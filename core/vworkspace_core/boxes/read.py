@@ -1,4 +1,4 @@
-"""From JSON to the classes of a box, with everything that is wrong in its form, and where (PH-6)."""
+"""The reading of JSON into the classes of a box, with everything that is wrong in its form, and where (PH-6)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
@@ -21,7 +21,7 @@ _UNKNOWN: Final = "unknown field"
 
 
 def read_box(raw: Any) -> OperatorBox:
-    """The box that a document holds. Raises ValidationProblems with all that is wrong in its form."""
+    """Return the box in a document. Raises ValidationProblems with all that is wrong in its form."""
     if not isinstance(raw, Mapping):
         raise ValidationProblems([Problem("", f"must be an object of kind {KIND}, not {type_name(raw)}")])
     problems = list(_type_problems(raw))
@@ -57,7 +57,7 @@ def _hook(read: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 @cache
 def _vocabulary() -> tuple[str, ...]:
-    """Every field that some class of the model has."""
+    """Return every field name of the model's classes."""
     classes = [cls for cls in vars(model).values() if isinstance(cls, type) and attrs.has(cls)]
     return tuple(sorted({camel(field.name) for cls in classes for field in attrs.fields(cls)}))
 

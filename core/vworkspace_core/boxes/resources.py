@@ -1,4 +1,4 @@
-"""The resources of a box, compiled: kinds, templates, gates, and what they wait for (PH-4 to PH-6)."""
+"""The compilation of a box's resources: kinds, templates, gates, and what they wait for (PH-4 to PH-6)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -42,13 +42,13 @@ from vworkspace_core.schema.node import Schema
 
 @attrs.frozen(eq=False)
 class Resources:
-    """The resources of one box on their way to nodes."""
+    """The resources of one box during their compilation to nodes."""
 
     model: OperatorBox
     findings: Findings
     entries: tuple[Entry, ...]
     kinds: Mapping[str, KnownKind]
-    """By id, those that are known."""
+    """The known kinds by id."""
     parent: KnownKind
     children: ChildNames
     variables: Variables
@@ -58,13 +58,13 @@ class Resources:
     forms: FormChecks
     deputies: Deputies
     targets: Mapping[str, Target]
-    """What can be depended on, by id."""
+    """The possible dependencies by id."""
     reads: dict[str, list[VariablePath]] = attrs.field(factory=dict)
-    """What each template reads, by id."""
+    """The paths that each template reads, by id."""
 
     @classmethod
     def of(cls, model: OperatorBox, crd: CrdVersions, schemas: Schemas, findings: Findings) -> "Resources":
-        """What the file names, with what is known of its kinds."""
+        """Collect what the file names, with what is known of its kinds."""
         entries = unique(tuple(entries_of(model)), model, findings)
         kinds = kinds_of(entries, model, schemas, findings)
         living = [entry for entry in entries if entry.drain is None]
@@ -83,7 +83,7 @@ class Resources:
 
     @property
     def expressions(self) -> ExpressionCompiler:
-        """What compiles its expressions."""
+        """The compiler of its expressions."""
         return self.templates.expressions
 
     @property
@@ -98,13 +98,13 @@ class Resources:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def compiled(self) -> tuple[BoxNode, ...]:
-        """The nodes in topological order with their waves; as in the file where they make no graph."""
+        """Return the nodes in topological order with their waves; in the order of the file if they form a cycle."""
         self.forms.check_twice(self.living)
         nodes = [node for entry in self.living if (node := self._node(entry, self.variables)) is not None]
         return ordered(nodes, self._externals, self.findings)
 
     def drained(self) -> tuple[tuple[BoxNode, ...], ...]:
-        """The nodes of each phase that runs before a deletion: they see the parent and each other alone."""
+        """Return the nodes of each phase that runs before a deletion: they read the parent and each other alone."""
         drains = [entry for entry in self.entries if entry.drain is not None]
         names = [entry.id for entry in drains]
         types = {entry.id: self._type(entry) for entry in drains}
@@ -118,7 +118,7 @@ class Resources:
         return tuple(ordered(within(nodes, known), (), self.findings) for _, nodes in sorted(phases.items()))
 
     def observed(self) -> tuple[ExternalNode, ...]:
-        """The externals, with what expressions read of them; to be asked last, when all of these are known."""
+        """Return the externals with what expressions read of them; call it last, when all expressions are known."""
         externals = Externals(self.model.spec.externals, self.kinds, self.variables, self.templates, self.deputies)
         found = externals.compiled()
         read = [path for paths in self.reads.values() for path in paths]
@@ -128,7 +128,7 @@ class Resources:
         )
 
     def account(self) -> Template | None:
-        """Return the name of the ServiceAccount that acts for a parent; None where the box acts by its own rights."""
+        """Return the template of the ServiceAccount that acts for a parent; None if the box uses its own rights."""
         text, path = self.model.spec.service_account_name, "spec.serviceAccountName"
         if not text:
             return None
@@ -195,7 +195,7 @@ class Resources:
     # --- expressions of a resource ------------------------------------------------------------------------------------
 
     def _iteration(self, entry: Entry, others: Variables) -> tuple[Iteration | None, Variables]:
-        """`forEach`, and what its templates see."""
+        """Compile `forEach`, and return it with the variables that its templates see."""
         each, path = entry.resource.for_each, f"{entry.path}.forEach"
         if each is None:
             return None, others
@@ -222,7 +222,7 @@ class Resources:
         return Iteration(each.variable, items, key), inside
 
     def _ready(self, entry: Entry, known: KnownKind, seen: Variables, inside: Variables) -> tuple[BoxExpression, ...]:
-        """Of an item of a list its own id is the item itself."""
+        """Compile `readyWhen`; for an item of a list the resource's own id means the item itself."""
         item = attrs.evolve(seen.taints[entry.id], listed=False)
         own = attrs.evolve(inside, types={**seen.types, **inside.types}).with_variable(entry.id, known.type, item)
         return self.templates.conditions(entry.resource.ready_when, f"{entry.path}.readyWhen", own)
@@ -283,7 +283,7 @@ class Resources:
             yield from (Edge(to, UNTIL[dependency.until], place, declared=True) for to in ids if to != entry.id)
 
     def check_status_circles(self, fields: Mapping[str, Template], conditions: Sequence[StatusCondition]) -> None:
-        """Nothing may read what is made of it, in a template or in the status: it would chase itself (trap 7)."""
+        """Refuse a template or status that reads what is made of itself: it would never settle."""
         self._check_status_itself(fields, conditions)
         made_of = {
             name: {path[0] for made in template.expressions for path in paths_of(made, self.variables)}
@@ -315,10 +315,10 @@ class Resources:
                 self.findings.problem(path, f"reads {shown}, which is made of it: it would never settle")
 
     def _own_status(self, made: BoxExpression, own: Iterable[str]) -> Iterator[str]:
-        """The fields of the status, of those that the box writes, that an expression reads."""
+        """Yield the status fields that an expression reads, of those that the box writes."""
         for path in paths_of(made, self.variables):
             if path[:3] == ("self", "metadata", "resourceVersion") or path in (("self",), ("self", "status")):
-                yield from own  # each write of the status is another one
+                yield from own  # each write of the status changes it
             elif path[:2] == ("self", "status"):
                 yield path[2]
 
@@ -339,7 +339,7 @@ def _schemas(kinds: Mapping[str, KnownKind], parent: KnownKind) -> Mapping[str, 
 
 
 def _as_template(schema: Schema, resource: BoxResource) -> Schema:
-    """What a template has to say: fields that are drawn need not be there, and the status is no part of it."""
+    """Return the schema for a template: drawn fields are not required, and the status is no part of it."""
     drawn = {field.path.partition(".")[0] for field in resource.generate.fields}
     required = tuple(
         name for name in schema.required if name not in (*drawn, "metadata", "apiVersion", "kind", "status")
@@ -348,7 +348,7 @@ def _as_template(schema: Schema, resource: BoxResource) -> Schema:
 
 
 def _list_place(items: BoxExpression, variables: Variables) -> VariablePath | None:
-    """The place that an expression is, where it is nothing else."""
+    """Return the place that an expression names, None if it is anything else."""
     reads = list(paths_of(items, variables))
     tree = items.program.tree
     return reads[0] if len(reads) == 1 and not hasattr(tree, "arguments") and not hasattr(tree, "body") else None

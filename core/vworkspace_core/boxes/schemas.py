@@ -1,4 +1,4 @@
-"""What is known of kinds: plural, scope and schema, from CRD files and from the table of built-in kinds."""
+"""The known kinds: plural, scope and schema, from CRD files and from the table of built-in kinds."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -22,12 +22,12 @@ _STORED: Final = ("name", "uid", "generation", "resourceVersion", "creationTimes
 
 
 _UNKNOWN: Final = with_type_meta(Schema(type=JsonType.OBJECT, preserve_unknown=True, free=True))
-"""Of objects of which only the metadata is known."""
+"""The schema of objects of which only the metadata is known."""
 
 
 @attrs.frozen(eq=False)
 class KnownKind:
-    """A kind, and the schema of its whole objects where one is known."""
+    """A kind, and the schema of its whole objects if known."""
 
     kind: Kind
     schema: Schema | None = None
@@ -44,7 +44,7 @@ class CrdProblem(ValueError):
 
 @attrs.frozen(eq=False)
 class CrdVersions:
-    """What a CRD says: its versions in its order, and which of them is stored."""
+    """The content of a CRD: its versions in its order, and which of them is stored."""
 
     manifest: Manifest
     kinds: Mapping[str, KnownKind]
@@ -54,7 +54,7 @@ class CrdVersions:
 
     @classmethod
     def of(cls, manifest: Any, places: Places | None = None) -> "CrdVersions":
-        """From a CRD as it is applied. Raises CrdProblem with what is wrong."""
+        """Read a CRD as it is applied. Raises CrdProblem with what is wrong."""
         if not isinstance(manifest, Mapping) or manifest.get("kind") != CRD:
             raise CrdProblem(f"is no {CRD}")
         versions = get_path(manifest, "spec", "versions")
@@ -69,7 +69,7 @@ class CrdVersions:
         return cls(manifest, kinds, str(stored_as[0].get("name")), has_status, known)
 
     def where(self, *path: str) -> str:
-        """The file and line where the stored version declares a field; the name of the CRD where it was in no file."""
+        """Return file and line where the stored version declares a field; the name of the CRD if it was in no file."""
         names = [version.get("name") for version in self.manifest["spec"]["versions"]]
         at = f"{index('spec.versions', names.index(self.storage))}.schema.openAPIV3Schema"
         for step in path:
@@ -111,7 +111,7 @@ def _schema(version: Mapping[str, Any], name: str) -> Schema | None:
 
 
 class Schemas:
-    """Every kind that is known; each schema is compiled when it is asked for."""
+    """Every known kind; each schema is compiled on demand."""
 
     def __init__(self, crds: Iterable[CrdVersions] = (), declared: Iterable[Kind] = ()) -> None:
         self._found: dict[tuple[str, str], KnownKind | None] = {
@@ -121,7 +121,7 @@ class Schemas:
             self._found.setdefault((kind.api_version, kind.kind), KnownKind(kind))
 
     def find(self, api_version: str, kind: str) -> KnownKind | None:
-        """A kind; None for one that nobody tells about."""
+        """Return a kind; None if it is unknown."""
         key = (api_version, kind)
         if key not in self._found:
             built_in = built_in_names(api_version, kind)
@@ -130,12 +130,12 @@ class Schemas:
         return self._found[key]
 
     def similar(self, kind: str) -> tuple[str, ...]:
-        """The group versions that have a kind of that name."""
+        """Return the group versions that have a kind of that name."""
         found = [key for key, known in self._found.items() if known is not None]
         return tuple(sorted({version for version, name in (*found, *BUILT_IN, *UNTYPED) if name == kind}))
 
     def names(self) -> tuple[str, ...]:
-        """Names of all kinds."""
+        """Return the names of all kinds."""
         return tuple(
             sorted(
                 {name for (_, name), known in self._found.items() if known is not None}
@@ -145,11 +145,11 @@ class Schemas:
 
 
 _OURS: Final = {(kind.api_version, kind.kind): KnownKind(kind) for kind in ALL_KINDS}
-"""Kinds that the operator itself works with, such as those of Flux: plural and scope are known, and no schema."""
+"""Kinds that the operator itself works with, such as those of Flux: plural and scope are known, but no schema."""
 
 
 def stored(schema: Schema, kind: Kind) -> Schema:
-    """The schema of objects as the API server returns them: what it always fills in is there, nothing of it is null."""
+    """Return the schema of objects as the API server returns them: with all that it fills in, which is never null."""
     metadata = schema.properties.get("metadata", OBJECT_META)
     fields = {name: attrs.evolve(field, nullable=False) for name, field in metadata.properties.items()}
     required = (*_STORED, "namespace") if kind.namespaced else _STORED
@@ -159,7 +159,7 @@ def stored(schema: Schema, kind: Kind) -> Schema:
 
 
 def is_certain(schema: Schema, *path: str) -> bool:
-    """Whether every field on a path is required or has a default."""
+    """Report whether every field on a path is required or has a default."""
     node: Schema | None = schema
     for step in path:
         if node is None or (child := node.properties.get(step)) is None:

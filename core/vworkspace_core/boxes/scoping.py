@@ -1,4 +1,4 @@
-"""Which variables an expression may read at its place, and its compilation with every check that types allow (PH-6)."""
+"""The variables that an expression may read at its place, and its compilation with every type check (PH-6)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,10 +38,10 @@ SECRETS_ONLY: Final = (
 
 @attrs.frozen(eq=False)
 class Variables:
-    """What an expression may read.
+    """The variables that an expression may read.
 
-    `certain` are those of whose fields the schema says whether they are there: `self`, and items of its lists. What
-    children have may always be missing still. `aliases` say which place a variable of `forEach` stands for.
+    `certain` are those whose schema says which fields always exist: `self`, and items of its lists. Fields of children
+    may always be missing still. `aliases` map a variable of `forEach` to the place of its items.
     """
 
     types: Mapping[str, CelType]
@@ -49,32 +49,32 @@ class Variables:
     certain: frozenset[str] = frozenset(("self",))
     aliases: Mapping[str, VariablePath] = attrs.field(factory=dict)
     present: frozenset[VariablePath] = frozenset()
-    """Fields that are there wherever the expression is asked, as `includeWhen` says."""
+    """Fields that exist whenever the expression is evaluated, as `includeWhen` guarantees."""
     itself: str = ""
     """The id of the resource that the expression makes, which it therefore cannot read."""
 
     def only(self, *names: str) -> "Variables":
-        """Those of these names alone."""
+        """Return only the variables with these names."""
         return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name in names})
 
     def without(self, *names: str) -> "Variables":
-        """All but these."""
+        """Return all variables except these."""
         return attrs.evolve(self, types={name: kind for name, kind in self.types.items() if name not in names})
 
     def making(self, name: str) -> "Variables":
-        """For expressions of which a resource is made: all but itself."""
+        """Return the variables for expressions that make a resource: all except itself."""
         return attrs.evolve(self.without(name), itself=name)
 
     def given(self, conditions: Iterable[BoxExpression]) -> "Variables":
-        """For expressions that are asked only where these hold: what they ask with `has(…)` is there."""
+        """Return the variables if these conditions hold: fields that they test with `has(…)` exist."""
         return attrs.evolve(self, present=self.present.union(*(facts_of(one.program.tree) for one in conditions)))
 
     def with_variable(self, name: str, kind: CelType, taint: Taint = TRUSTED) -> "Variables":
-        """With one more, or with another meaning of one."""
+        """Return the variables with one more, or with another meaning of one."""
         return attrs.evolve(self, types={**self.types, name: kind}, taints={**self.taints, name: taint})
 
     def places_of(self, checked: Checked) -> Iterator[tuple[VariablePath, bool]]:
-        """Everything that is read, by the variables that others know, and whether it is done without."""
+        """Yield every place that is read, with aliases resolved, and whether its absence is tolerated."""
         for read in sorted(checked.reads):
             alias = self.aliases.get(read.path[0])
             yield (read.path if alias is None else (*alias, *read.path[1:])), read.soft
@@ -82,21 +82,21 @@ class Variables:
 
 @attrs.frozen(eq=False)
 class ExpressionCompiler:
-    """Compiles the expressions of one box and tells what is wrong with them."""
+    """The compiler of one box's expressions, which reports what is wrong with them."""
 
     findings: Findings
     children: ChildNames
     lists: Mapping[str, CelType]
     """Types of the lists of all children of a kind."""
     where: Callable[..., str]
-    """The line of the CRD where a field of the parent is declared."""
+    """A function that returns the line of the CRD that declares a field of the parent."""
     unchecked: set[VariablePath] = attrs.field(factory=set)
     made: list[BoxExpression] = attrs.field(factory=list)
 
     def piece(
         self, piece: Piece, path: str, variables: Variables, *, wanted: CelType | None = None, secret: bool = False
     ) -> BoxExpression | None:
-        """An expression of a text in the file; `secret` says that its value may tell of the data of Secrets."""
+        """Compile an expression in a text of the file; `secret` says that its value may reveal data of Secrets."""
         return self.text(piece.text, path, variables, begin=piece.at, wanted=wanted, secret=secret)
 
     def text(
@@ -109,7 +109,7 @@ class ExpressionCompiler:
         wanted: CelType | None = None,
         secret: bool = False,
     ) -> BoxExpression | None:
-        """An expression; `begin` is where it begins in the field's text, None for one that was made of a gate."""
+        """Compile an expression; `begin` is its position in the field's text, None for one made from a gate."""
         try:
             program = self.program(text, variables)
         except CelSyntaxError as error:
@@ -128,7 +128,7 @@ class ExpressionCompiler:
         return expression
 
     def program(self, text: str, variables: Variables) -> Program:
-        """A program where these variables are seen; nothing is told. Raises CelSyntaxError."""
+        """Compile a program with these variables; problems are not reported. Raises CelSyntaxError."""
         source = readable(text)
         tree = self.children.resolve(parse(source), source)
         types = self._types(tree, variables)
@@ -136,14 +136,14 @@ class ExpressionCompiler:
         return Program(text, tree, checked, LIMITS, build(tree, FUNCTIONS, frozenset(types)))
 
     def _types(self, tree: Expression, variables: Variables) -> Mapping[str, CelType]:
-        """Of the variables that are read; of all where one is not there, so that a hint can name what was meant."""
+        """Return the types of the variables that are read; of all if one is unknown, for a hint at a similar name."""
         names = set(names_in(tree))
         lists = self._lists(variables) if any(name in self.lists for name in names) else {}
         known = {name: kind for name in names if (kind := variables.types.get(name) or lists.get(name)) is not None}
         return known if known.keys() >= names - TYPES.keys() else {**variables.types, **lists}
 
     def _lists(self, variables: Variables) -> Mapping[str, CelType]:
-        """The lists of all children of a kind, for places that see every one of them."""
+        """Return the lists of all children of a kind, for places that see every one of them."""
         known = variables.types.keys()
         return {name: kind for name, kind in self.lists.items() if known >= set(self.children.lists[name])}
 
@@ -155,7 +155,7 @@ class ExpressionCompiler:
 
 
 def names_in(node: Expression) -> Iterator[str]:
-    """Yield the name of every variable in an expression, those of its macros included."""
+    """Yield the name of every variable in an expression, including those of its macros."""
     if isinstance(node, Identifier):
         yield node.name
     for child in children(node):
@@ -198,11 +198,11 @@ def _article(wanted: CelType) -> str:
 
 
 def read_by(expression: BoxExpression, variables: Variables) -> Iterator[tuple[VariablePath, bool]]:
-    """The places that an expression reads, and whether it does without."""
+    """Yield the places that an expression reads, and whether it tolerates their absence."""
     checked = expression.program.checked
     return iter(()) if checked is None else variables.places_of(checked)
 
 
 def paths_of(expression: BoxExpression, variables: Variables) -> Iterator[VariablePath]:
-    """The places that an expression reads."""
+    """Return the places that an expression reads."""
     return (path for path, _ in read_by(expression, variables))

@@ -1,6 +1,6 @@
-"""The status of a box's object: declared fields and conditions beside those of the engine (D13, L21).
+"""The status of a box's object: declared fields and conditions, and those of the engine (PH-6).
 
-Each expression fails for itself: what has no value yet is left out, what cannot have one is told.
+Each expression fails on its own: a field without a value yet is left out, an error is reported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _WITHOUT_VALUE: Final = "NoValueYet"
 
 @attrs.frozen
 class Reported:
-    """What the expressions of a status came to: fields, conditions, and what could not be evaluated."""
+    """The results of a status's expressions: fields, conditions, and errors."""
 
     fields: Mapping[str, Any] = attrs.field(factory=dict)
     conditions: tuple[Wanted, ...] = ()
@@ -31,7 +31,7 @@ class Reported:
 
 
 def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
-    """The declared fields and conditions, in a scope where everything is known."""
+    """Evaluate the declared fields and conditions, in a complete scope."""
     faults: list[str] = []
     fields: dict[str, Any] = {}
     for name, template in box.status_fields.items():
@@ -43,7 +43,7 @@ def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
 
 
 def _rendered(evaluation: Evaluation, scope: Scope, template: Template, faults: list[str]) -> Any:
-    """The value; `ABSENT` where there is none. A fault is noted."""
+    """Return the value; `ABSENT` if there is none. A fault is recorded."""
     try:
         return evaluation.render(template, evaluation.variables(scope, variables(template.expressions)))
     except ExpressionFailure as failure:
@@ -78,7 +78,7 @@ def _text(value: Any) -> str:
 
 
 def with_faults(conditions: Sequence[Wanted], faults: Sequence[str]) -> tuple[Wanted, ...]:
-    """A status that could not be evaluated keeps Ready from True, unless something else does already."""
+    """Set Ready to False if the status could not be evaluated, unless it is not True already."""
     ready = next((one for one in conditions if one.type == READY), None)
     if not faults or ready is None or ready.status is not ConditionStatus.TRUE:
         return tuple(conditions)

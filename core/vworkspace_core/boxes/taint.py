@@ -1,8 +1,8 @@
-"""Taint of expressions: what a value may tell, and who decides it, judged from the text without values (L21, RUN-12).
+"""The taint of expressions: what a value may reveal, and who decides it, judged from the text alone (PH-6, RUN-12).
 
-Two questions go through an expression together. `data`: whether its value tells of the data of a Secret, which may flow
-into Secrets alone. `origin`: who decides it, the author of the box or whoever may write its parents. Objects are
-followed field by field: the name of a Secret tells nothing of its data, and the namespace of a parent is no tenant's
+Two questions are followed through an expression together. `data`: whether its value reveals data of a Secret, which may
+flow into Secrets alone. `origin`: who decides it, the author of the box or the authors of its parents. Objects are
+followed field by field: the name of a Secret reveals nothing of its data, and the namespace of a parent is no tenant's
 choice.
 """
 
@@ -31,29 +31,29 @@ from vworkspace_core.cel.syntax import (
 )
 
 _PASSED_ON: Final = frozenset(("orValue", "or", "value", "of", "ofNonZeroValue", "default", "reverse"))
-"""Functions that answer with one of their arguments as it is."""
+"""Functions that return one of their arguments unchanged."""
 _ITEMS: Final = frozenset(("first", "last"))
 _OPTIONALS: Final = frozenset(("optMap", "optFlatMap"))
 _LISTS: Final = frozenset(("map", "transformList"))
 
 
 class Origin(IntEnum):
-    """Who decides a value; the greater one wins where values meet."""
+    """The party that decides a value; of several the greater one counts."""
 
     AUTHOR = 0
     """The author of the box, the API server, or the namespace that a tenant has been given."""
     NAMED = 1
-    """Whoever names a parent."""
+    """The person who names a parent."""
     CHOSEN = 2
-    """Whoever may write the parent, or other objects of its namespace."""
+    """A person who may write the parent, or other objects of its namespace."""
 
 
 @attrs.frozen
 class Source:
-    """An object that variables stand for. `origins` are who decides its fields, `rest` who decides the others.
+    """An object that variables stand for. `origins` says who decides its fields, `rest` who decides all others.
 
-    `public`, where it is a Secret, are the fields that tell nothing of its data. `owned`: the box itself makes it, so
-    that no other object has its name.
+    `public`, for a Secret, are the fields that reveal nothing of its data. `owned`: the box itself makes it, so that no
+    other object has its name.
     """
 
     origins: Mapping[tuple[str, ...], Origin]
@@ -72,14 +72,14 @@ _SERVER: Final[Mapping[tuple[str, ...], Origin]] = {
 _META: Final = ("metadata",)
 _NAME: Final = ("metadata", "name")
 PUBLIC: Final = frozenset((*_SERVER, _NAME, ("metadata", "labels"), ("type",)))
-"""Fields of a Secret that tell nothing of its data: an annotation may hold all of it, as kubectl's does."""
+"""Fields of a Secret that reveal nothing of its data: an annotation may hold all of it, as kubectl's does."""
 
 
 @attrs.frozen
 class Taint:
-    """Knowledge of a value. `source` is the object that it is, or whose `path` or list it is, where it is one.
+    """Knowledge about a value. `source` is the object that it is, or is a `path` or a list of; None if there is none.
 
-    `owned`: it is the name of an object of the box's own, as it is.
+    `owned`: it is exactly the name of an object that the box itself makes.
     """
 
     data: bool = False
@@ -91,23 +91,23 @@ class Taint:
 
     @property
     def whole(self) -> "Taint":
-        """Return all that any part of it may tell."""
+        """The taint of everything that any part of it may reveal."""
         if self.source is None:
             return self
         return Taint(self.data or self.source.public is not None, max(self.origin, self.source.rest))
 
     @property
     def presence(self) -> "Taint":
-        """Return what being there, or having so many items, may tell."""
+        """The taint of its presence, or its number of items."""
         return Taint(self.data, self.whole.origin)
 
     def under(self, other: "Taint") -> "Taint":
-        """Return itself, where `other` decided that it is this value."""
+        """Return this taint, given that `other` decided that the value is this one."""
         owned = self.owned and other.origin is Origin.AUTHOR
         return attrs.evolve(self, data=self.data or other.data, origin=max(self.origin, other.origin), owned=owned)
 
     def field(self, name: str) -> "Taint":
-        """Return a field of it."""
+        """Return the taint of a field."""
         if self.source is None or self.listed:
             return self.whole
         path = (*self.path, name)
@@ -119,16 +119,16 @@ class Taint:
 
     @property
     def item(self) -> "Taint":
-        """Return an item of it: what is no list of objects counts whole."""
+        """The taint of an item; that of the whole value if it is no list of objects."""
         return attrs.evolve(self, listed=False) if self.listed else self.whole
 
     @property
     def list(self) -> "Taint":
-        """Return a list of such values."""
+        """The taint of a list of such values."""
         return self.whole if self.listed or self.path else attrs.evolve(self, listed=self.source is not None)
 
     def meets(self, other: "Taint") -> "Taint":
-        """Return what is either of the two."""
+        """Return the taint of a value that is either of the two."""
         if self.source is not None and other.source is not None:
             alike = (self.source, self.path, self.listed) == (other.source, other.path, other.listed)
             return self.under(other) if alike else self.whole.under(other.whole)
@@ -142,18 +142,18 @@ PARENT: Final = Taint(source=Source({**_SERVER, _NAME: Origin.NAMED}))
 
 
 def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
-    """Return what is known of an object that the box makes; `name` decides what it is called.
+    """Return the taint of an object that the box makes; `name` says who decides its name.
 
-    A Namespace of its own is as good as the author's word.
+    A Namespace that the box makes counts as the author's choice.
     """
     origins = {**_SERVER, _NAME: Origin.AUTHOR if kind == NAMESPACE else name}
     return Taint(source=Source(origins, _public(kind), owned=True), listed=listed)
 
 
 def external(kind: Kind, name: Origin, *, elsewhere: bool) -> Taint:
-    """Return what is known of an object of others, of that name. `elsewhere`: in no namespace that a tenant may write.
+    """Return the taint of another owner's object, of that name. `elsewhere`: in a namespace that no tenant may write.
 
-    A Secret that a parent names has agreed, or is not seen.
+    A Secret that a parent names has given consent, or is not read.
     """
     named = Origin.AUTHOR if kind == SECRET else name
     rest = Origin.AUTHOR if elsewhere and name is Origin.AUTHOR else Origin.CHOSEN
@@ -165,7 +165,7 @@ def _public(kind: Kind) -> frozenset[tuple[str, ...]] | None:
 
 
 def taint_of(tree: Expression, variables: Mapping[str, Taint]) -> Taint:
-    """Return what the value of an expression may tell; variables that are not named tell nothing."""
+    """Return the taint of an expression's value; variables that are not named reveal nothing."""
     return _Tracer(variables).visit(tree)
 
 
@@ -200,7 +200,7 @@ class _Tracer:
         return _Tracer({**self.variables, **names})
 
     def _index(self, operand: Taint, key: Expression) -> Taint:
-        """Return an item of a list, or the field that a literal names; any other key may be that of the data."""
+        """Return an item of a list, or the field that a literal names; any other key may name the data."""
         if not operand.listed and isinstance(key, Literal) and isinstance(key.value, str):
             return operand.field(key.value)
         return operand.item.under(self.visit(key).whole)
@@ -236,5 +236,5 @@ class _Tracer:
 
 
 def _mixed(taints: Iterable[Taint]) -> Taint:
-    """Return what an operator or a function makes: whole objects among its operands bring all of them along."""
+    """Return the result of an operator or a function: a whole object as an operand contributes all its taint."""
     return reduce(Taint.under, (one.whole for one in taints), TRUSTED)

@@ -1,4 +1,4 @@
-"""Compiles the templates and whole-value expressions of a box, each against what its place may hold (PH-6)."""
+"""The compilation of a box's templates and whole-value expressions, each checked against its place (PH-6)."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,18 +17,18 @@ from vworkspace_core.cel import BOOL, STRING, CelSyntaxError, CelType, Program
 from vworkspace_core.schema.node import Schema
 
 Judge: TypeAlias = Callable[[Program, str, int, Variables, Schema | None, bool], None]
-"""Looks at an expression of a template: program, path, place in its text, variables, schema, is it a part of a text."""
+"""A function that judges an expression: program, path, position in its text, variables, schema, part of a text."""
 
 
 @attrs.frozen(eq=False)
 class TemplateCompiler:
-    """Compiles; what is wrong goes to the findings."""
+    """The compiler of templates; problems go to the findings."""
 
     findings: Findings
     expressions: ExpressionCompiler
 
     def whole(self, text: str, path: str, variables: Variables, wanted: CelType | None = None) -> BoxExpression | None:
-        """A field that is one expression; None where it is none, which is told."""
+        """Compile a field that is one expression; None if it is none, which is reported."""
         try:
             piece = whole(text)
         except CelSyntaxError as error:
@@ -40,7 +40,7 @@ class TemplateCompiler:
         return self.expressions.piece(piece, path, variables, wanted=wanted)
 
     def conditions(self, texts: Sequence[str], path: str, variables: Variables) -> tuple[BoxExpression, ...]:
-        """Expressions that give true or false."""
+        """Compile expressions that give true or false."""
         made = [self.whole(text, index(path, at), variables, BOOL) for at, text in enumerate(texts)]
         return tuple(expression for expression in made if expression is not None)
 
@@ -55,9 +55,9 @@ class TemplateCompiler:
         secret_below: Sequence[str] = (),
         judge: Judge | None = None,
     ) -> Template:
-        """A compiled template whose expressions fit the schema; `secret_below` are paths that secret data may fill.
+        """Compile a template whose expressions fit the schema; `secret_below` are paths that secret data may fill.
 
-        `judge` is told of each expression, with the schema of its place where that is known.
+        `judge` is called for each expression, with the schema of its place if that is known.
         """
         leaves = dict(fits.leaves(raw, schema, path)) if schema is not None else {}
 
@@ -88,7 +88,7 @@ class TemplateCompiler:
 
 
 def _text_at(raw: Any, path: str, root: str) -> str:
-    """The text of a template at a path, as far as it can be found again."""
+    """Return the text of a template at a path, as far as it can be found again."""
     below = path.removeprefix(root)
     for step in re.findall(r"\[(\d+)\]|\['([^']*)'\]|\.([^.\[]+)", below):
         number, quoted, plain = step

@@ -1,8 +1,8 @@
-"""A template is a value with expressions in it; compiled, it is a function of a scope (PH-6).
+"""Templates: values with expressions in them, compiled to functions of a scope (PH-6).
 
 A text that is one whole `${…}` takes the value with its type; text around expressions takes texts. An optional value
-that is absent removes its field, or its item of a list. `$${` writes `${`. Where an expression ends is found by the
-lexer of the language, so that braces and quotes inside it do not matter.
+that is absent removes its field, or its item of a list. `$${` writes `${`. The end of an expression is found by the
+lexer of CEL, so that braces and quotes inside it do not matter.
 """
 
 import base64
@@ -25,7 +25,7 @@ OPENING: Final = "${"
 
 @attrs.frozen
 class Piece:
-    """A part of a text: literal characters, or the text of an expression; `at` is where it begins in the whole."""
+    """A part of a text: literal characters, or the text of an expression; `at` is its position in the whole text."""
 
     text: str
     at: int
@@ -33,7 +33,10 @@ class Piece:
 
 
 def pieces(text: str) -> list[Piece]:
-    """The parts of a text. Raises CelSyntaxError, with places in the whole text, for an expression without an end."""
+    """Return the parts of a text.
+
+    Raises CelSyntaxError for an expression without an end, with its place in the whole text.
+    """
     found: list[Piece] = []
     literal, begin, at = "", 0, 0
     while (dollar := text.find("$", at)) >= 0:
@@ -53,7 +56,7 @@ def pieces(text: str) -> list[Piece]:
 
 
 def _end(text: str, begin: int) -> int:
-    """Where the brace stands that ends the expression which begins at `begin`."""
+    """Return the position of the brace that ends the expression which begins at `begin`."""
     depth = 0
     try:
         for token in tokens(text[begin:]):
@@ -67,42 +70,41 @@ def _end(text: str, begin: int) -> int:
 
 
 def whole(text: str) -> Piece | None:
-    """The expression that a text is as a whole; one newline behind it, which `|` of YAML leaves, is none of it."""
+    """Return the expression that is the whole text, or None; one final newline, which YAML's `|` adds, is ignored."""
     found = pieces(text.removesuffix("\n"))
     return found[0] if len(found) == 1 and found[0].is_expression else None
 
 
 Render: TypeAlias = Callable[[dict[Any, Any]], Any]
-"""A value of a prepared scope, `ABSENT` where there is none. Raises ExpressionFailure."""
+"""A function of a prepared scope to a value, `ABSENT` if there is none. Raises ExpressionFailure."""
 
 Compile: TypeAlias = Callable[[str, Piece, bool], BoxExpression | None]
-"""Makes an expression of a piece at a path; told whether the text around it makes it a part of a text. None where it
-told a problem."""
+"""A function that compiles a piece at a path, given whether it is a part of its text; None if it has a problem."""
 
 
 @attrs.frozen(eq=False)
 class Template:
-    """A compiled template. `raw` is what the file says, `expressions` are all of them."""
+    """A compiled template. `raw` is the content of the file, `expressions` are all of them."""
 
     raw: Any
     expressions: tuple[BoxExpression, ...]
     run: Render = attrs.field(repr=False)
 
     def render(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """The value, as JSON; `ABSENT` where the whole is an optional without value. Raises ExpressionFailure."""
+        """Return the value as JSON; `ABSENT` if the whole is an optional without value. Raises ExpressionFailure."""
         return self.run(prepared(scope, Budget() if budget is None else budget))
 
 
 @attrs.frozen
 class TemplateProblem:
-    """What is wrong with a text of a template."""
+    """A problem in a text of a template."""
 
     path: str
     error: CelSyntaxError
 
 
 def compile_template(raw: Any, path: str, compile_piece: Compile) -> tuple[Template, list[TemplateProblem]]:
-    """A template, with every text whose expressions cannot be told apart. Such a text is left as it is."""
+    """Compile a template, and return it with every text that could not be parsed. Such a text is left unchanged."""
     builder = _Builder(compile_piece)
     run = _as_render(builder.value(raw, path))
     return Template(raw, tuple(builder.expressions), run), builder.problems
@@ -110,7 +112,7 @@ def compile_template(raw: Any, path: str, compile_piece: Compile) -> tuple[Templ
 
 @attrs.frozen
 class _Scalar:
-    """A value without expressions that nobody can change."""
+    """A constant value without expressions."""
 
     value: Any
 
@@ -212,7 +214,7 @@ def _text_of(parts: list[str | BoxExpression]) -> Render:
 
 
 def _mapping(entries: list[tuple[_Part, _Part]]) -> Render:
-    """A new object each time. Most keys are plain, and many values: only the others are asked for."""
+    """Return a function that makes a new object each time. Only values with expressions are computed again."""
     named = [(key.value, item) for key, item in entries if isinstance(key, _Scalar)]
     if len(named) < len(entries):
         return _mapping_of_any_keys([(_as_render(key), _as_render(item)) for key, item in entries])
@@ -252,7 +254,7 @@ def _list(items: list[Render]) -> Render:
 
 
 def as_json(value: Any) -> Any:
-    """A value of the language as JSON has it: times, durations and bytes are texts. Raises EvaluationError."""
+    """Return a CEL value as JSON: times, durations and bytes become texts. Raises EvaluationError."""
     match value:
         case None | bool() | str():
             return value
@@ -283,7 +285,7 @@ def _key_of(key: Any) -> str:
 
 
 def renders(raw: Any, path: Sequence[str]) -> bool:
-    """Whether a template itself says what is at `path`; below a whole expression everything is said by it."""
+    """Report whether a template itself sets the value at `path`; a whole expression sets everything below it."""
     for step in path:
         if isinstance(raw, str):
             return _is_whole(raw)
@@ -292,7 +294,7 @@ def renders(raw: Any, path: Sequence[str]) -> bool:
                 return False
             raw = raw[step]
         else:
-            return isinstance(raw, list | tuple)  # items are known by what they say, not by their place
+            return isinstance(raw, list | tuple)  # items are identified by their content, not by their index
     return True
 
 

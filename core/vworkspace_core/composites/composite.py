@@ -29,11 +29,11 @@ def peers_annotation(marks: Marks) -> str:
 
 
 class SecretUse(StrEnum):
-    """What is read of the Secrets among the children; data that nothing reads is not asked for, or not held."""
+    """The part of the Secrets among the children that is read; unread data is not requested, or not kept."""
 
     METADATA = "metadata"
     TYPE = "type"
-    """Metadata and type: no form of a list leaves out the data alone, so that it is dropped where it arrives."""
+    """Metadata and type. No form of a list omits only the data, so it is dropped on arrival."""
     CONTENT = "content"
 
 
@@ -56,7 +56,7 @@ class External(Protocol):
 
 
 def wants_metadata(external: External) -> bool:
-    """Return whether nothing but metadata is read of a Secret of another owner."""
+    """Report whether only metadata is read of another owner's Secret."""
     return external.kind == SECRET and all(path[:1] == ("metadata",) for path in external.fields)
 
 

@@ -1,4 +1,4 @@
-"""From the files of other frameworks to boxes: Katalogs of Orkestra, ResourceGraphDefinitions of kro (PH-6).
+"""The conversion of other frameworks' files to boxes: Katalogs of Orkestra, ResourceGraphDefinitions of kro (PH-6).
 
 Pure: a document goes in, boxes and everything that has no counterpart come out, each with its path in the document.
 """
@@ -19,7 +19,7 @@ __all__ = ["Conversion", "ConvertedBox", "convert", "definition_files"]
 def convert(
     document: Any, crds: Mapping[str, Mapping[str, Any]] | None = None, known: Schemas | None = None
 ) -> Conversion:
-    """The boxes of a document. `crds` are the definitions that it names, by the name of their file; `known` others."""
+    """Convert a document. `crds` are the definitions that it names, by the name of their file; `known` others."""
     if not isinstance(document, Mapping):
         return Conversion((), (Problem("", "must be an object"),))
     if document.get("kind") == "ResourceGraphDefinition":
@@ -31,7 +31,7 @@ def convert(
 
 
 def _looked_over(conversion: Conversion) -> Conversion:
-    """What is wrong with the form of a box comes from what could not be converted; if nothing was told, this is."""
+    """Add problems in the form of a box, which come from what could not be converted, unless others are reported."""
     told = list(conversion.problems)
     for made in conversion.boxes if not told else ():
         try:
@@ -42,7 +42,7 @@ def _looked_over(conversion: Conversion) -> Conversion:
 
 
 def definition_files(document: Any) -> tuple[str, ...]:
-    """The files with definitions that a Katalog names."""
+    """Return the files with definitions that a Katalog names."""
     found: dict[str, None] = {}
     pending = [document]
     for _ in range(10_000):

@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition says about the objects of its kind, for expressions about them."""
+"""The types of objects from a CustomResourceDefinition, for expressions about them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from vworkspace_core.cel.types import DYN, CelType
 
 
 def type_of_definition(crd: Mapping[str, Any] | None) -> CelType:
-    """The type of the stored objects of a definition; unknown where it cannot be used, which `box check` tells."""
+    """Return the type of a definition's stored objects; dynamic if it is unusable, which `box check` reports."""
     try:
         return CrdVersions.of(crd).stored.type
     except CrdProblem:

@@ -1,7 +1,7 @@
-"""From the tree of a Go template to the text of an expression, with the meaning that the template had.
+"""The translation of a Go template's tree to an expression with the same meaning.
 
-What is absent was empty text there; here it is an optional without a value. A whole value that is absent therefore
-leaves its field out, and inside a text or as an argument it stands for what Go printed: empty text, 0 or false.
+An absent value was empty text there; here it is an optional without a value. A whole value that is absent therefore
+leaves its field out, and inside a text or as an argument it becomes what Go printed: empty text, 0 or false.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ class Value:
 
     @property
     def bare(self) -> str:
-        """Its text, safe as an operand."""
+        """The expression's text, safe as an operand."""
         return self.text if self.atom else f"({self.text})"
 
     @property
@@ -51,7 +51,7 @@ class Value:
 
 @attrs.frozen
 class Scope:
-    """What the paths of a template lead to: the parent, its children by the keys of Orkestra, items of a loop."""
+    """The roots of a template's paths: the parent, its children by the keys of Orkestra, items of a loop."""
 
     parent: CelType = DYN
     children: Mapping[str, Value] = attrs.field(factory=dict)
@@ -61,7 +61,7 @@ class Scope:
 
 
 def expression_of_path(steps: Sequence[str], scope: Scope) -> Value:
-    """The value at `spec.image` and its like. Raises TemplateError for what a box does not have."""
+    """Return the value at a path such as `spec.image`. Raises TemplateError for a path that a box does not have."""
     if not steps:
         raise TemplateError("the whole object has no counterpart: name a field of it")
     root, *rest = steps
@@ -86,7 +86,7 @@ def _child(steps: Sequence[str], scope: Scope) -> Value:
 
 
 def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
-    """Below `value`. With `waits` what is absent is not there yet: who reads it waits, and needs no default."""
+    """Return the value below `value`. With `waits`, readers wait for absent fields, so that no default is needed."""
     at = value
     for step in steps:
         fields = at.type.fields
@@ -100,7 +100,7 @@ def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
 
 
 def expression_of(node: Node, scope: Scope) -> Value:
-    """A pipeline as an expression. Raises TemplateError."""
+    """Return a pipeline as an expression. Raises TemplateError."""
     match node:
         case Constant(value):
             return constant(value)
@@ -119,7 +119,7 @@ def expression_of(node: Node, scope: Scope) -> Value:
 
 
 def _named_child(arguments: Sequence[Node], scope: Scope) -> Value | None:
-    """`index .children.deployments "name"`: the ids are told under `deployments.name`."""
+    """Return the child of `index .children.deployments "name"`: ids are registered as `deployments.name`."""
     match arguments:
         case (Path(("children", kind), None), Constant(str(name))):
             key = f"{kind.lower()}.{name}"
@@ -130,7 +130,7 @@ def _named_child(arguments: Sequence[Node], scope: Scope) -> Value | None:
 
 
 def constant(value: Any) -> Value:
-    """A constant as the language writes it."""
+    """Return a constant as CEL writes it."""
     match value:
         case None:
             return Value("null", DYN)
@@ -145,13 +145,13 @@ def constant(value: Any) -> Value:
 
 
 def quoted(text: str) -> str:
-    """A text constant, in single quotes where it may be: the line around it is often in double ones."""
+    """Return a text constant, in single quotes if possible, since the line around it is often in double quotes."""
     inner = msgspec.json.encode(text).decode()[1:-1]
     return f'"{inner}"' if "'" in inner else "'" + inner.replace('\\"', '"') + "'"
 
 
 def as_text(value: Value) -> Value:
-    """What Go printed."""
+    """Return the text that Go printed for the value."""
     if value.type.name == "string":
         return value.sure
     if value.maybe:
@@ -160,7 +160,7 @@ def as_text(value: Value) -> Value:
 
 
 def truth(value: Value) -> Value:
-    """What counts as true in Go: what is not empty, not 0, not false."""
+    """Return the condition for what counts as true in Go: not empty, not 0, not false."""
     known = value.sure
     match value.type.name:
         case "bool":
@@ -177,7 +177,7 @@ def truth(value: Value) -> Value:
 
 
 def converted(value: Value, wanted: str) -> Value:
-    """`value` as what its field takes: `int`, `bool`, `string`, or any type where `wanted` is empty."""
+    """Return `value` converted to its field's type: `int`, `bool`, `string`, or any type if `wanted` is empty."""
     if wanted == "string":
         return value if value.maybe and value.type.name == "string" else as_text(value) if not value.maybe else value
     if not wanted or value.type.name == wanted:
@@ -191,12 +191,12 @@ def converted(value: Value, wanted: str) -> Value:
 
 
 def is_template(text: str) -> bool:
-    """Whether a text has anything to be worked out."""
+    """Report whether a text contains a template."""
     return "{{" in text
 
 
 def converted_text(text: str, scope: Scope, wanted: str = "string") -> Any:
-    """A value of a Katalog as one of a box: a constant, one whole expression, or a text with expressions in it.
+    """Convert a value of a Katalog: to a constant, one whole expression, or a text with expressions in it.
 
     Raises TemplateError.
     """
@@ -214,7 +214,7 @@ def converted_text(text: str, scope: Scope, wanted: str = "string") -> Any:
 
 
 def expression_of_text(text: str, scope: Scope) -> Value:
-    """A whole text as one expression. Raises TemplateError."""
+    """Return a whole text as one expression. Raises TemplateError."""
     if not is_template(text):
         return constant(text)
     parts = parse_template(text)
@@ -290,7 +290,7 @@ def _operator(sign: str, result: CelType | None = None) -> _Maker:
 
 
 def _alike(left: Value, right: Value) -> tuple[Value, Value]:
-    """Two values that are compared; a text constant beside a number or a truth value is one of those."""
+    """Return two values to compare, with a text constant converted to the type of the other, a number or a bool."""
     for one, other, turned in ((left, right, False), (right, left, True)):
         written = other.text.strip("'\"")
         if other.type.name == "string" and other.text[:1] in "'\"" and one.type.name in ("int", "bool"):
@@ -315,8 +315,10 @@ def _negated(value: Value) -> Value:
 
 
 def _or_default(value: Value, other: Value) -> Value:
-    """`default x y`: `y` where `x` is empty, which 0 and false are too. With a constant first, as other dialects have
-    it, that is the default."""
+    """Convert `default x y`: `y` if `x` is empty, which includes 0 and false.
+
+    If a constant comes first, as in other dialects, it is the default.
+    """
     if value.text[:1] in ("'", '"') and other.text[:1] not in ("'", '"'):
         value, other = other, value
     if value.type.name == "string" and value.maybe:
@@ -341,7 +343,7 @@ def _equal_ternary(value: Value, target: Value, positive: Value, negative: Value
 
 
 def _format(name: str, arguments: list[Value]) -> Value:
-    """`printf`. Go's `%v` prints anything; `%s` of the language does too."""
+    """Convert `printf`. Go's `%v` prints anything; so does `%s` of CEL."""
     if not arguments or arguments[0].type.name != "string" or arguments[0].maybe:
         raise TemplateError(f"{name} takes a constant text first")
     form = arguments[0].text.replace("%v", "%s").replace("%q", "%s")
@@ -442,4 +444,4 @@ _FUNCTIONS: Final[Mapping[str, _Maker]] = {
     "resourceName": _field("metadata.name", STRING),
     "resourceUID": _field("metadata.uid", STRING),
 }
-"""By the names of Orkestra's functions; in the order of its arguments."""
+"""The translations by the names of Orkestra's functions, with arguments in its order."""

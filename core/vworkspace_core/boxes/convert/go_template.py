@@ -1,7 +1,7 @@
-"""Templates of Go (`{{ … }}`) as a tree: as much of the language as a value of a Katalog needs.
+"""The parser of Go templates (`{{ … }}`): as much of the language as a value of a Katalog needs.
 
-Text, pipelines of paths, calls and constants, and `if … else … end`. What else the language has (ranges, variables,
-named templates) is refused by name: there is nothing in an expression that would mean the same.
+Text, pipelines of paths, calls and constants, and `if … else … end`. The rest of the language (ranges, variables, named
+templates) is refused by name: no expression has the same meaning.
 """
 
 import re
@@ -30,7 +30,7 @@ _CONSTANTS: Final = {"true": True, "false": False, "nil": None}
 
 
 class TemplateError(ValueError):
-    """A template that cannot be read, or that uses what no expression has."""
+    """A template that cannot be read, or that uses a feature that expressions do not have."""
 
 
 @attrs.frozen
@@ -42,7 +42,7 @@ class Constant:
 
 @attrs.frozen
 class Path:
-    """`.spec.image`; `of` is what it is taken from when that is not the object itself, as in `(index …).status`."""
+    """A path such as `.spec.image`; `of` is its base if that is not the object itself, as in `(index …).status`."""
 
     steps: tuple[str, ...]
     of: "Node | None" = None
@@ -50,7 +50,7 @@ class Path:
 
 @attrs.frozen
 class Call:
-    """A function with its arguments; what is piped into it is the last one."""
+    """A function with its arguments; a value piped into it is the last one."""
 
     name: str
     arguments: tuple["Node", ...]
@@ -61,7 +61,7 @@ Node: TypeAlias = Constant | Path | Call
 
 @attrs.frozen
 class If:
-    """`{{ if … }} … {{ else }} … {{ end }}`."""
+    """The block `{{ if … }} … {{ else }} … {{ end }}`."""
 
     condition: Node
     positive: tuple["Part", ...]
@@ -72,7 +72,7 @@ Part: TypeAlias = str | Constant | Path | Call | If
 
 
 def parse_template(text: str) -> tuple[Part, ...]:
-    """The parts of a text: literal ones are plain texts, never empty. Raises TemplateError."""
+    """Return the parts of a text: literal ones are plain texts, never empty. Raises TemplateError."""
     if len(text) > _LONGEST:
         raise TemplateError(f"a template has at most {_LONGEST} characters, this one has {len(text)}")
     pieces = _Pieces(tuple(_pieces(text)))
@@ -88,7 +88,7 @@ class _Action:
 
 
 def _pieces(text: str) -> Iterator[str | _Action]:
-    """Texts and actions in turn; `{{-` and `-}}` take the blanks beside them."""
+    """Yield texts and actions in turn; `{{-` and `-}}` remove the adjacent blanks."""
     at = 0
     trimmed = False
     while at < len(text):
@@ -141,7 +141,7 @@ class _Pieces:
         return self._all[self._at - 1]
 
     def keyword(self) -> str:
-        """`else` or `end`, where that is what comes next."""
+        """Return `else` or `end` if that is the next piece, otherwise ""."""
         piece = self.peek()
         word = piece.text.split(maxsplit=1)[0] if isinstance(piece, _Action) and piece.text else ""
         return word if word in ("else", "end") else ""

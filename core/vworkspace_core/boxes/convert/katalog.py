@@ -1,7 +1,7 @@
-"""A Katalog of Orkestra as boxes: the block of its resources, its gates, its status.
+"""The conversion of an Orkestra Katalog to boxes: its resources, gates and status.
 
-Both layouts are read: everything flat below `operatorBox`, and the sections `reconcile` and `emit`. What a box does
-without being told (workers, finalizers, owner references, events) is left out; what it cannot do is told.
+Both layouts are read: everything flat below `operatorBox`, and the sections `reconcile` and `emit`. What a box does by
+default (workers, finalizers, owner references, events) is left out; what it cannot do is reported.
 """
 
 import re
@@ -24,7 +24,7 @@ from vworkspace_core.cel.types import DYN, CelType
 
 _SECTIONS: Final = ("reconcile", "emit", "runtime", "observe", "preReconcile")
 _NEEDLESS: Final = frozenset(("default", "enabled", "description", "workers", "crdFile", "apiTypes", "namespaced"))
-"""A box does these by itself, or they are read elsewhere."""
+"""Keys for what a box does by default, or that are read elsewhere."""
 
 _REASONS: Final[Mapping[str, str]] = {
     "admission": "a box has `validation` and `mutation`: write the rules there",
@@ -55,12 +55,12 @@ _TAKEN: Final = frozenset(("self", "children", "each", "in", "true", "false", "n
 _MOST: Final = 1_000
 _DEEPEST: Final = 16
 _LONGEST_NAME: Final = 512
-"""Characters of a name that are looked at."""
+"""The most characters of a name that are read."""
 
 
 @attrs.frozen
 class _Said:
-    """Something that is said of an operator, and where."""
+    """A setting of an operator, and its path."""
 
     value: Any
     path: str
@@ -68,24 +68,24 @@ class _Said:
 
 @attrs.frozen
 class _Declared:
-    """One entry of a block: where it stands, what it is, and the name under which the box knows it."""
+    """One entry of a block: its place, its form, and the name that the box gives it."""
 
     block: str
     form: Form
     raw: Mapping[str, Any]
     path: str
     shared: _Said
-    """`when` and `or` of the whole block."""
+    """The gates `when` and `or` of the whole block."""
     id: str = ""
 
     @property
     def reconciled(self) -> bool:
-        """Whether it is kept up, not only created."""
+        """Report whether it is kept up to date, not only created."""
         return not self.form.once and (self.block == "onReconcile" or self.raw.get("reconcile") is True)
 
 
 def convert_katalog(document: Mapping[str, Any], crds: Mapping[str, Mapping[str, Any]]) -> Conversion:
-    """The boxes of a Katalog. `crds` are the definitions that it names, by the name of their file."""
+    """Convert a Katalog. `crds` are the definitions that it names, by the name of their file."""
     problems = Problems()
     boxes = [_Katalog(name, place, said, crds, problems).box() for name, place, said in _entries(document, problems)]
     if not boxes:
@@ -94,7 +94,7 @@ def convert_katalog(document: Mapping[str, Any], crds: Mapping[str, Mapping[str,
 
 
 def _entries(document: Mapping[str, Any], problems: Problems) -> Iterator[tuple[str, str, dict[str, _Said]]]:
-    """Every operator of the file: its name, its path, and everything said of it as if it stood in one place."""
+    """Yield every operator of the file: its name, its path, and all its settings in one mapping."""
     if isinstance(document.get("operatorBox"), Mapping):
         yield "", "operatorBox", _flat(document, "", problems)
         return
@@ -114,7 +114,7 @@ def _entries(document: Mapping[str, Any], problems: Problems) -> Iterator[tuple[
 
 
 def _flat(raw: Mapping[str, Any], path: str, problems: Problems) -> dict[str, _Said]:
-    """What is said of one operator, whatever the layout: beside `operatorBox`, in it, and in its sections."""
+    """Return the settings of one operator from either layout: next to `operatorBox`, in it, and in its sections."""
     out: dict[str, _Said] = {}
     pending = [(raw, path)]
     while pending:
@@ -132,7 +132,7 @@ def _flat(raw: Mapping[str, Any], path: str, problems: Problems) -> dict[str, _S
 
 
 class _Katalog:
-    """One operator of a Katalog, on its way to a box."""
+    """One operator of a Katalog, during its conversion to a box."""
 
     def __init__(
         self, name: str, place: str, said: dict[str, _Said], crds: Mapping[str, Mapping[str, Any]], problems: Problems
@@ -151,11 +151,11 @@ class _Katalog:
         self._parent = type_of_definition(self._crd)
 
     def _take(self, key: str) -> _Said:
-        """What is said under a key; it is not asked for again."""
+        """Return the setting under a key, and remove it from those left."""
         return self._said.pop(key, _Said(None, ""))
 
     def box(self) -> ConvertedBox:
-        """The box of this operator."""
+        """Return the box of this operator."""
         crd = self._crd_file or _installed(self._take("apiTypes").value)
         if crd is None:
             self._problems.add(self._place, "names no definition of its kind: write crdFile, or apiTypes")
@@ -367,7 +367,7 @@ class _Katalog:
 
 
 def _generated(entry: _Declared) -> dict[str, Any]:
-    """Random values of a Secret: drawn while it is written, never again."""
+    """Return the random values of a Secret: drawn when it is written, never again."""
     data = entry.raw.get("data")
     if entry.form.kind != "Secret" or not isinstance(data, Mapping):
         return {}
@@ -376,14 +376,14 @@ def _generated(entry: _Declared) -> dict[str, Any]:
 
 
 def _without(raw: Mapping[str, Any], generated: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An entry without the values that are drawn."""
+    """Return an entry without the values that are drawn."""
     if not generated:
         return raw
     return {**raw, "data": {key: value for key, value in raw["data"].items() if f"data.{key}" not in generated}}
 
 
 def _nested(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields by their paths as objects in objects. What comes later wins, as it does in Orkestra."""
+    """Return fields by path as nested objects. Later entries win, as in Orkestra."""
     out: dict[str, Any] = {}
     for path, value in fields.items():
         *before, last = path.split(".")[:_DEEPEST]
@@ -396,7 +396,7 @@ def _nested(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wanted(parent: CelType, path: str, given: str) -> str:
-    """The type of a field of the status: that of the definition, or what the Katalog says."""
+    """Return the type of a field of the status: that of the definition, or what the Katalog says."""
     at = parent
     for step in ("status", *path.split(".")):
         field = at.fields.get(step) if at.fields is not None else None
@@ -413,7 +413,7 @@ def _name_of(crd: Mapping[str, Any] | None) -> str:
 
 
 def _installed(types: Any) -> Any:
-    """A definition that the cluster has."""
+    """Return the reference to a definition that the cluster has."""
     if not isinstance(types, Mapping) or not types.get("group"):
         return None
     plural = types.get("plural") or f"{str(types.get('kind', '')).lower()}s"
@@ -436,7 +436,7 @@ def _custom(entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]:
 
 
 def _named(declared: list[_Declared], used: dict[str, str]) -> list[_Declared]:
-    """Each with its id. What stands in both blocks under one name is one thing, kept up."""
+    """Return the entries with their ids. An object that both blocks name is one entry, kept up to date."""
     kept: dict[tuple[str, str], _Declared] = {}
     for entry in declared:
         kept[(entry.form.kind, _raw_name(entry.raw) or entry.path)] = entry
@@ -458,7 +458,7 @@ def _raw_name(raw: Mapping[str, Any]) -> str:
 
 
 def _id(entry: _Declared, *, alone: bool) -> str:
-    """A short name: the kind, or what the object's name ends in where there are several of the kind."""
+    """Return a short name: the kind, or the end of the object's name if several objects have the kind."""
     kind = entry.form.kind[:1].lower() + entry.form.kind[1:]
     words = re.findall(r"[A-Za-z0-9]+", re.sub(r"\{\{.*?\}\}", " ", _raw_name(entry.raw)))
     told = "".join(word.lower() if at == 0 else word.capitalize() for at, word in enumerate(words))
@@ -467,7 +467,7 @@ def _id(entry: _Declared, *, alone: bool) -> str:
 
 
 def _children(declared: list[_Declared]) -> tuple[dict[str, Value], dict[str, str]]:
-    """What `.children` means: the keys that mean one object, and those that do not, with the reason."""
+    """Return the keys of `.children` that mean one object, and those that do not, with the reason."""
     known: dict[str, Value] = {}
     unclear: dict[str, str] = {}
     for entry in declared:
@@ -507,7 +507,7 @@ def _only_service(declared: list[_Declared], scope: Scope) -> tuple[str, Any] | 
 
 
 def _loop_over(over: Value, name: str, path: str, problems: Problems) -> tuple[dict[str, str], dict[str, Value]] | None:
-    """`forEach` of a box: a list, and by what its items are told apart."""
+    """Return `forEach` of a box: a list, and the key that identifies its items."""
     variable = name if _IDENTIFIER.fullmatch(name) and name not in _TAKEN else "item"
     if over.type.name == "map" or over.type.fields is not None:
         keys = f"{over.sure.bare}.map(k, k).sort()"

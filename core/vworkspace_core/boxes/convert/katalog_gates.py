@@ -1,7 +1,7 @@
-"""`when` and `or` of a Katalog as gates of a box.
+"""The conversion of a Katalog's `when` and `or` to gates of a box.
 
-Orkestra compares texts; a box compares values, so that a constant is turned into the type of the field beside it. A
-field that is missing counted as empty text or as 0 there; here a gate on it does not hold.
+Orkestra compares texts; a box compares values, so that a constant is converted to the type of the field that it is
+compared with. A missing field counted as empty text or as 0 there; here a gate on it does not hold.
 """
 
 import re
@@ -49,7 +49,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "between": "between",
     "notBetween": "notBetween",
 }
-"""Orkestra's operators and the short keys for them."""
+"""Orkestra's operators and their short keys."""
 
 _NEGATED: Final[Mapping[str, str]] = {
     "notContains": "contains",
@@ -66,7 +66,7 @@ _VARIABLES: Final = ("self", "children")
 class Condition:
     """One gate of a box: a mapping or the text `${…}` of an expression.
 
-    `expression` is the same as an expression in any case; `parent_only` says that it is about the parent alone.
+    `expression` is its meaning as an expression in either case; `parent_only` says that it reads the parent alone.
     """
 
     gate: Mapping[str, Any] | str
@@ -76,18 +76,18 @@ class Condition:
 
 @attrs.frozen
 class Conditions:
-    """`when` and `or` of one entry."""
+    """The gates `when` and `or` of one entry."""
 
     when: tuple[Condition, ...] = ()
     any: tuple[Condition, ...] = ()
 
     @property
     def parent_only(self) -> bool:
-        """Whether the parent alone decides."""
+        """Report whether the conditions read the parent alone."""
         return all(condition.parent_only for condition in (*self.when, *self.any))
 
     def joined(self, *others: "Conditions") -> "Conditions":
-        """All of them. Several `or` lists cannot be kept apart as mappings: they become expressions."""
+        """Combine conditions. Several `or` lists cannot be kept separate as mappings: they become expressions."""
         when = [condition for part in (self, *others) for condition in part.when]
         lists = [part.any for part in (self, *others) if part.any]
         if len(lists) > 1:
@@ -95,7 +95,7 @@ class Conditions:
         return Conditions(tuple(when), lists[0] if lists else ())
 
     def expression(self) -> str:
-        """All of it as one expression."""
+        """Return all conditions as one expression."""
         texts = [condition.expression for condition in self.when]
         either = [condition.expression for condition in self.any]
         if len(texts) + len(either) == 1:
@@ -109,7 +109,7 @@ def _one_of(listed: Sequence[Condition]) -> Condition:
 
 
 def conditions(raw: Mapping[str, Any], path: str, scope: Scope, problems: Problems) -> Conditions:
-    """What `when` and `or` of an entry ask."""
+    """Return the conditions of an entry's `when` and `or`."""
     lists = [tuple(_conditions(raw.get(key), join(path, key), scope, problems)) for key in ("when", "or")]
     return Conditions(*lists)
 
@@ -160,7 +160,7 @@ def _turned(text: str, negated: bool) -> str:
 
 
 def _asked(raw: Mapping[str, Any]) -> tuple[str, Any]:
-    """Operator and value of a condition."""
+    """Return operator and value of a condition."""
     if "operator" in raw:
         name = str(raw["operator"])
         if name not in _WORDS:
@@ -206,7 +206,7 @@ def _pattern(operator: str, value: Any) -> str:
 
 
 def _value(value: Any, operator: str, place: Value, scope: Scope) -> Any:
-    """The other side of a comparison, of the type of the field."""
+    """Return the other side of a comparison, in the type of the field."""
     if isinstance(value, str) and is_template(value):
         return f"${{{expression_of_text(value, scope).sure.text}}}"
     if operator in ("in", "notIn"):
@@ -226,7 +226,7 @@ def _number(value: Any) -> Any:
 
 
 def typed(value: Any, place: Value) -> Any:
-    """A constant as the type of the field that it is compared with."""
+    """Return a constant in the type of the field that it is compared with."""
     text = "true" if value is True else "false" if value is False else "" if value is None else str(value)
     match place.type.name:
         case "int" if text.lstrip("-").isdecimal():
@@ -243,7 +243,7 @@ def typed(value: Any, place: Value) -> Any:
 
 
 def _of_expression(place: Value, operator: str, value: Any, scope: Scope) -> str:
-    """A condition on a worked-out value, without `${` and `}`."""
+    """Return a condition on a computed value, without `${` and `}`."""
     known = place.sure
     if operator == "exists":
         return _exists(place)
@@ -279,7 +279,7 @@ def _of_expression(place: Value, operator: str, value: Any, scope: Scope) -> str
 
 
 def _exists(place: Value) -> str:
-    """Whether a worked-out value is there, and not empty."""
+    """Return the condition that a computed value is present and not empty."""
     if place.type.name == "string":
         return f"{place.sure.bare} != ''"
     if place.maybe:

@@ -1,7 +1,7 @@
-"""The short forms of a Katalog, each as the manifest that it stands for.
+"""The short forms of a Katalog, each with the manifest that it abbreviates.
 
-An entry is read through `Entry`, which remembers what was asked for: whatever is left at the end is told, so that
-nothing of a Katalog is dropped in silence.
+An entry is read through `Entry`, which records the keys that were read: all others are reported at the end, so that no
+part of a Katalog is dropped silently.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ _DEEPEST: Final = 32
 
 @attrs.define
 class Entry:
-    """One entry of a Katalog, with the path it stands at."""
+    """One entry of a Katalog, with its path."""
 
     raw: Mapping[str, Any]
     path: str
@@ -28,25 +28,25 @@ class Entry:
     asked: set[str] = attrs.field(factory=set)
 
     def take(self, key: str) -> Any:
-        """What stands under a key, as it is; None where there is nothing."""
+        """Return the raw value under a key; None if there is none."""
         self.asked.add(key)
         return self.raw.get(key)
 
     def value(self, key: str, wanted: str = "string", default: Any = None) -> Any:
-        """The one value under a key, converted; `default` where there is nothing or empty text."""
+        """Return the single value under a key, converted; `default` if it is absent or empty text."""
         found = self._shaped(key, str | int | float, "one value")
         return default if found is None or found == "" else self.convert(found, join(self.path, key), wanted)
 
     def mapping(self, key: str) -> dict[str, Any]:
-        """The texts under a key, by their names."""
+        """Return the texts under a key, by their names."""
         return dict(self.convert(self._shaped(key, Mapping, "an object") or {}, join(self.path, key), "string"))
 
     def texts(self, key: str) -> list[Any]:
-        """The list of texts under a key."""
+        """Return the list of texts under a key."""
         return list(self.convert(self._shaped(key, list, "a list") or [], join(self.path, key), "string"))
 
     def part(self, key: str, shape: type[Any]) -> Any:
-        """What stands under a key as Kubernetes has it: a list or a mapping."""
+        """Return the value under a key in Kubernetes' own form: a list or a mapping."""
         what = "a list" if shape is list else "an object"
         found = self._shaped(key, shape, what)
         return None if found is None else self.convert(found, join(self.path, key))
@@ -59,7 +59,7 @@ class Entry:
         return None
 
     def convert(self, found: Any, path: str, wanted: str = "", depth: int = 0) -> Any:
-        """A value with every template in it converted."""
+        """Return a value with every template in it converted."""
         if depth > _DEEPEST:
             self.problems.add(path, f"is nested more than {_DEEPEST} levels deep")
             return None
@@ -82,12 +82,12 @@ class Entry:
             return None
 
     def inner(self, key: str) -> "Entry | None":
-        """The mapping under a key."""
+        """Return the mapping under a key."""
         found = self._shaped(key, Mapping, "an object")
         return None if found is None else Entry(found, join(self.path, key), self.scope, self.problems)
 
     def entries(self, key: str) -> Iterator["Entry"]:
-        """The mappings in the list under a key."""
+        """Yield the mappings in the list under a key."""
         for position, item in enumerate(self._shaped(key, list, "a list") or ()):
             path = index(join(self.path, key), position)
             if isinstance(item, Mapping):
@@ -96,35 +96,35 @@ class Entry:
                 self.problems.add(path, "must be an object")
 
     def tell_rest(self, reasons: Mapping[str, str]) -> None:
-        """Whatever nobody asked for was not converted."""
+        """Report every key that was not read, and so not converted."""
         for key in self.raw:
             if key not in self.asked:
                 self.problems.add(join(self.path, str(key)), reasons.get(str(key), "has no counterpart in a box"))
 
 
 def filled(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value."""
+    """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None and value != {} and value != []}
 
 
 @attrs.frozen
 class Surroundings:
-    """What an entry takes from those beside it: the workload a Service stands before, the Service behind an Ingress."""
+    """The context of an entry: the workload that a Service exposes, the Service that an Ingress exposes."""
 
     pods: Mapping[str, Any] | None = None
-    """Labels that select the pods of all workloads; None where there is no workload."""
+    """Labels that select the pods of all workloads; None if there is no workload."""
     service: tuple[str, Any] | None = None
     """Name and port of the only Service, as expressions."""
     labels: Mapping[str, Any] = attrs.field(factory=dict)
-    """Labels that the pods of every workload get beside their own."""
+    """Labels that the pods of every workload get in addition to their own."""
 
 
 Builder = Callable[[Entry, str, Surroundings], dict[str, Any]]
-"""From an entry, the name of its object and what is around it to `spec`, `data` and so on."""
+"""A function from an entry, the name of its object and its context to `spec`, `data` and so on."""
 
 
 def _pod(entry: Entry, name: str, labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """A pod template: one container, with the fields of the short form."""
+    """Return a pod template: one container, with the fields of the short form."""
     own = entry.mapping("labels")
     container = filled(
         name=name,
@@ -182,7 +182,7 @@ def _env_from(entry: Entry) -> list[dict[str, Any]]:
 
 
 def _plain(entry: Entry, key: str) -> Any:
-    """A part that is as in Kubernetes, unless it names one of Orkestra's own profiles."""
+    """Return a part that has Kubernetes' own form, unless it names one of Orkestra's profiles."""
     found = entry.part(key, Mapping)
     if found is not None and "profile" in found:
         entry.problems.add(join(join(entry.path, key), "profile"), "is a preset of Orkestra: write its fields")
@@ -337,17 +337,17 @@ def _nothing(_entry: Entry, _name: str, _around: Surroundings) -> dict[str, Any]
 
 @attrs.frozen
 class Form:
-    """One of the lists of a Katalog: what its entries stand for."""
+    """One of the lists of a Katalog: the kind and the manifest of its entries."""
 
     api_version: str
     kind: str
     suffix: str
-    """What the name ends in where none is given."""
+    """The suffix of the default name."""
     build: Builder
     once: bool = False
-    """Created when missing, never changed: Orkestra does not apply these again."""
+    """True if created when missing, never changed: Orkestra does not apply these again."""
     pods: bool = False
-    """Whether it runs pods that a Service may stand before."""
+    """True if it runs pods that a Service may expose."""
     namespaced: bool = True
 
 
@@ -366,7 +366,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "ingresses": Form("networking.k8s.io/v1", "Ingress", "-ingress", _ingress),
     "pods": Form("v1", "Pod", "-pod", _one_pod, pods=True),
 }
-"""In the order in which Orkestra works through them."""
+"""In the order in which Orkestra processes them."""
 
 ALIASES: Final = {key.lower(): key for key in FORMS} | {"pvcs": "persistentVolumeClaims"}
 """Older spellings."""

@@ -1,4 +1,4 @@
-"""Expressions of kro that read what may be absent: the reader waits there, which a box says by `.?field.value()`."""
+"""Expressions of kro that read possibly absent fields: kro's reader waits, which a box writes as `.?field.value()`."""
 
 import re
 from collections.abc import Mapping
@@ -14,16 +14,19 @@ _STEP: Final = re.compile(r"\.\s*([A-Za-z_]\w*)")
 
 @attrs.frozen
 class Present:
-    """Makes the waiting visible. `types` are those of the variables; `self` is the one whose schema is binding."""
+    """Makes the waiting explicit.
+
+    `types` are those of the variables; only `self` has a schema that guarantees fields.
+    """
 
     types: Mapping[str, CelType]
 
     def text(self, text: str, bound: Mapping[str, CelType]) -> str:
-        """Return the expression; each field of the parent that it takes for there, and that may be absent, is asked."""
+        """Return the expression with `.?field.value()` for each field of the parent that it reads and may be absent."""
         try:
             checked = compile_expression(text, Environment({**self.types, **bound}, FUNCTIONS)).checked
         except CelSyntaxError:
-            return text  # the check of the box tells what is wrong with it
+            return text  # the check of the box reports what is wrong with it
         absences = checked.absences if checked is not None else ()
         places = {absence.at for absence in absences if absence.path[0] in ("self", *bound)}
         for at in sorted(places, reverse=True):

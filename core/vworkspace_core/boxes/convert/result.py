@@ -1,4 +1,4 @@
-"""What a conversion gives: boxes, notes that go beside their lines, and everything that had no counterpart."""
+"""The result of a conversion: boxes, notes about their lines, and everything that had no counterpart."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
@@ -8,7 +8,7 @@ import attrs
 from vworkspace_core.apimachinery.problems import Problem
 
 MOST: Final = 500
-"""Problems of one file that are told."""
+"""The most problems of one file that are reported."""
 
 BoxPath: TypeAlias = tuple[str | int, ...]
 """Keys and indices that lead to a part of a document."""
@@ -16,9 +16,9 @@ BoxPath: TypeAlias = tuple[str | int, ...]
 
 @attrs.frozen
 class ConvertedBox:
-    """One box. `crd` is a definition to be written beside it, under the name that the box gives it.
+    """One box. `crd` is a definition to be written to a file next to it, whose name the box has.
 
-    `notes` are remarks for the reader, each about the part of the box at its place.
+    `notes` are remarks for the reader, each about the part of the box at its path.
     """
 
     name: str
@@ -37,21 +37,21 @@ class Conversion:
 
 @attrs.define
 class Problems:
-    """Collects what could not be converted."""
+    """A collection of what could not be converted."""
 
     _found: dict[Problem, None] = attrs.field(factory=dict)
 
     def add(self, path: str, message: str) -> None:
-        """One thing that has no counterpart."""
+        """Add one thing that has no counterpart."""
         if len(self._found) < MOST:
             self._found[Problem(path, message)] = None
 
     def all(self) -> tuple[Problem, ...]:
-        """Each once, in the order of the file as far as it was read."""
+        """Return each problem once, in the order in which the file was read."""
         return tuple(self._found)
 
 
 def shown(names: Iterable[str]) -> str:
-    """`a, b and c`."""
+    """Return a list in words: `a, b and c`."""
     listed = list(names)
     return " and ".join([", ".join(listed[:-1]), listed[-1]]) if len(listed) > 1 else "".join(listed)

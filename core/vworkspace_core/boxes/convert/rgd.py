@@ -1,9 +1,9 @@
-"""A ResourceGraphDefinition of kro as a box with a definition beside it.
+"""The conversion of a ResourceGraphDefinition of kro to a box and a definition.
 
-Its expressions are CEL as here; what differs is told apart: `schema` is `self`, `each` is the resource itself, kro's
-own functions. In kro whoever refers to a resource with `readyWhen` waits until that is ready; here a reference to what
-we render ourselves waits for nothing, so that the box says `dependsOn`. A resource is ready there once it exists and
-its own `readyWhen` holds, whatever its kind says, and objects are found by labels, whatever their namespace.
+Its expressions are CEL as here; the differences are handled one by one: `schema` is `self`, `each` is the resource
+itself, kro's own functions. In kro a reference to a resource with `readyWhen` waits until that is ready; here a
+reference to a rendered field waits for nothing, so the box says `dependsOn`. A resource is ready there once it exists
+and its own `readyWhen` holds, whatever its kind's rule, and objects are found by labels, whatever their namespace.
 """
 
 import re
@@ -37,7 +37,7 @@ _LABEL: Final = 63
 _DEEPEST: Final = 64
 _MOST: Final = 1_000
 _LONGEST: Final = 65_536
-"""Characters of a text with expressions."""
+"""The most characters of a text with expressions."""
 _KNOWN: Final = frozenset(("id", "template", "externalRef", "readyWhen", "includeWhen", "forEach"))
 _HINTS: Final[Mapping[str, str]] = {
     "omit": "write an optional: a field whose value is optional.none() is left out",
@@ -48,7 +48,7 @@ _HINTS: Final[Mapping[str, str]] = {
     "runtime.condition": "write an expression over status.conditions",
 }
 _OPTIONAL: Final = ("or", "orValue")
-"""Methods of optional values that are part of the language."""
+"""Methods of optional values that are part of CEL."""
 _RENAMED: Final = {"json.marshal": "json"}
 _CONDITION: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -71,7 +71,10 @@ _STATUS: Final[Mapping[str, Any]] = {
 
 
 def convert_definition(document: Mapping[str, Any], known: Schemas) -> Conversion:
-    """The box of a ResourceGraphDefinition, and the definition of its kind. `known` are the kinds that CRDs tell of."""
+    """Convert a ResourceGraphDefinition to a box and the definition of its kind.
+
+    `known` are the kinds of given CRDs.
+    """
     problems = Problems()
     spec, meta = document.get("spec"), document.get("metadata")
     name = str(meta.get("name", "")) if isinstance(meta, Mapping) else ""
@@ -85,7 +88,7 @@ def convert_definition(document: Mapping[str, Any], known: Schemas) -> Conversio
 
 
 def _label(name: str) -> str:
-    """The name of a box: kro's may have dots."""
+    """Return a valid name of a box: kro's may have dots."""
     return _NO_LABEL.sub("-", name.lower())[:_LABEL].strip("-") or "box"
 
 
@@ -114,7 +117,7 @@ class _Definition:
         self._items: dict[str, CelType] = {}
 
     def box(self) -> ConvertedBox:
-        """The box and its definition."""
+        """Return the box and its definition."""
         resources: list[dict[str, Any]] = []
         externals: list[dict[str, Any]] = []
         for entry in self._entries:
@@ -157,7 +160,7 @@ class _Definition:
             **filled(additionalPrinterColumns=raw.get("additionalPrinterColumns")),
         }
         if "default" not in spec and "required" not in spec:
-            spec["default"] = {}  # kro takes an object without a spec
+            spec["default"] = {}  # kro accepts an object without a spec
         version["schema"]["openAPIV3Schema"]["required"] = ["spec"] if "default" not in spec else []
         names = filled(
             plural=plural,
@@ -181,7 +184,7 @@ class _Definition:
         }
 
     def _with_status(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The definition with the status: types as the expressions give them."""
+        """Return the definition with the status, whose types are those of the expressions."""
         openapi = self._crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         environment = Environment({"self": self._parent, **self._types()}, FUNCTIONS)
         own = {name: _inferred(value, environment) for name, value in fields.items()}
@@ -194,12 +197,12 @@ class _Definition:
         return {name: list_of(found) if name in loops else found for name, found in types.items()}
 
     def _typed(self) -> Iterator[tuple["_Entry", KnownKind | None]]:
-        """Every entry with its kind; None where nobody tells of it."""
+        """Yield every entry with its kind; None if the kind is unknown."""
         for entry in self._entries:
             yield entry, self._known.find(*_type_meta(entry))
 
     def _declared(self) -> list[dict[str, Any]]:
-        """The kinds that nobody tells of. kro asks a cluster for them; plurals are what kubectl would guess."""
+        """Return the unknown kinds. kro finds them in a cluster; plurals are what kubectl would guess."""
         unknown = dict.fromkeys(_type_meta(entry) for entry, known in self._kinds.items() if known is None)
         said = [(version, kind) for version, kind in unknown if version and kind and "${" not in version + kind]
         if said:
@@ -267,7 +270,7 @@ class _Definition:
         )
 
     def _is_elsewhere(self, entry: "_Entry") -> bool:
-        """Whether no owner reference can be on its objects: they are, or may be, outside of the parent's namespace."""
+        """Report whether its objects cannot have an owner reference: they may be outside the parent's namespace."""
         known = self._kinds[entry]
         meta = get_path(entry.raw, "template", "metadata")
         namespace = str(get_path(meta, "namespace") or "")
@@ -298,7 +301,7 @@ class _Definition:
         return None if over is None else {variable: over, "key": self._key(entry, variable, str(over), path)}
 
     def _key(self, entry: "_Entry", variable: str, over: str, path: str) -> str:
-        """What tells the items apart: kro goes by their place in the list, a box by something of their own."""
+        """Return the key of an item: kro uses its position in the list, a box a value of the item."""
         item = DYN
         try:
             environment = Environment({"self": self._parent, **self._types()}, FUNCTIONS)
@@ -362,9 +365,9 @@ class _Definition:
         bound: frozenset[str] = frozenset(),
         renamed: Mapping[str, str] | None = None,
     ) -> str:
-        """A text with its expressions rewritten; as it is where one of them cannot be.
+        """Return a text with its expressions rewritten; unchanged if one of them cannot be.
 
-        kro waits for a field that is absent; so does a box where the expression says `.?field.value()`.
+        kro waits for a field that is absent; so does a box if the expression says `.?field.value()`.
         """
         if len(text) > _LONGEST:
             self._problems.add(path, f"has {len(text)} characters; a text has at most {_LONGEST}")
@@ -389,7 +392,7 @@ class _Definition:
             return text
 
     def _whole(self, text: str) -> str:
-        """A path of the parent that may be absent leaves its field out."""
+        """Return a path of the parent as an optional where it may be absent, so that its field is then left out."""
         steps = text.split(".")
         if steps[0] != "self" or not all(step.isidentifier() for step in steps):
             return text
@@ -418,7 +421,7 @@ _SCHEMA_KEYS: Final = frozenset(
 
 @attrs.frozen
 class _Entry:
-    """One entry of `resources`; its place tells it from others."""
+    """One entry of `resources`; entries are compared by id and path."""
 
     id: str
     raw: Mapping[str, Any] = attrs.field(eq=False)
@@ -426,7 +429,7 @@ class _Entry:
 
 
 def _type_meta(entry: _Entry) -> tuple[str, str]:
-    """The apiVersion and kind of an entry, empty where it says none."""
+    """Return the apiVersion and kind of an entry, "" for a missing one."""
     place = entry.raw.get("template") or entry.raw.get("externalRef")
     said = place if isinstance(place, Mapping) else {}
     return str(said.get("apiVersion") or ""), str(said.get("kind") or "")
@@ -445,7 +448,7 @@ def _resources(listed: Sequence[Any], problems: Problems) -> Iterator[_Entry]:
 
 
 def _pluralized(name: str) -> str:
-    """The plural of the kind of a definition, as kro makes it."""
+    """Return the plural of a definition's kind, as kro forms it."""
     if name.endswith(("s", "x", "z", "ch", "sh")):
         return f"{name}es"
     if name.endswith("y") and name[-2:-1] not in "aeiou":
@@ -455,7 +458,7 @@ def _pluralized(name: str) -> str:
 
 @attrs.frozen
 class Rewritten:
-    """An expression as a box has it; the variables that it reads; what could not be rewritten."""
+    """An expression in a box's form; the variables that it reads; what could not be rewritten."""
 
     text: str
     names: frozenset[str]
@@ -463,9 +466,9 @@ class Rewritten:
 
 
 def rewrite(text: str, renamed: Mapping[str, str], bound: frozenset[str] = frozenset()) -> Rewritten:
-    """An expression with variables renamed, and functions of kro as those of a box. Raises CelSyntaxError.
+    """Rename variables of an expression, and kro's functions to those of a box. Raises CelSyntaxError.
 
-    What a macro binds is no such variable, whatever its name.
+    A variable that a macro binds is not renamed, whatever its name.
     """
     tree = parse(text)
     edits: dict[int, tuple[str, str]] = {}
@@ -489,7 +492,7 @@ def rewrite(text: str, renamed: Mapping[str, str], bound: frozenset[str] = froze
 
 
 def _walk(node: Expression, bound: frozenset[str]) -> Iterator[tuple[Expression, frozenset[str]]]:
-    """Every node with the names that are bound there; namespaces of functions are no variables."""
+    """Yield every node with the names that are bound there; namespaces of functions are no variables."""
     yield node, bound
     match node:
         case Macro(_, target, variables, body, transform):
@@ -509,13 +512,13 @@ def _walk(node: Expression, bound: frozenset[str]) -> Iterator[tuple[Expression,
 
 
 def _is_namespace(node: Call) -> bool:
-    """Whether what stands before the dot is a part of the function's name, as in `lists.range`."""
+    """Report whether the target of a call is part of the function's name, as in `lists.range`."""
     full = f"{dotted(node.target)}.{node.name}" if node.target is not None else ""
     return full in _HINTS or full in _RENAMED or named(FUNCTIONS, full, False, len(node.arguments)) is not None
 
 
 def _unknown_function(node: Call) -> str:
-    """The name of a function that a box does not have."""
+    """Return the name of a function that a box does not have, otherwise ""."""
     count = len(node.arguments)
     if node.target is None:
         return "" if named(FUNCTIONS, node.name, False, count) else node.name
@@ -528,13 +531,13 @@ def _unknown_function(node: Call) -> str:
 
 
 def _written(text: str, node: Call, full: str) -> int | None:
-    """Where the whole name of a function stands, when it is written without blanks."""
+    """Return where the full name of a function begins, if it is written without blanks."""
     begin = node.at - len(full) + len(node.name)
     return begin if begin >= 0 and text.startswith(full, begin) else None
 
 
 def _inferred(value: Any, environment: Environment) -> dict[str, Any]:
-    """The schema of a field of the status, from what its expressions give."""
+    """Return the schema of a field of the status, from the types of its expressions."""
     if isinstance(value, Mapping):
         return {"type": "object", "properties": {key: _inferred(item, environment) for key, item in value.items()}}
     if isinstance(value, list):

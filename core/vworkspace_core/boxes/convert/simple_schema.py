@@ -31,16 +31,16 @@ class SimpleSchemaError(ValueError):
 
 @attrs.define
 class SimpleSchemas:
-    """Reads short schemas; `types` are those that the definition names itself."""
+    """A reader of short schemas; `types` are those that the definition names itself."""
 
     types: Mapping[str, Any]
     problems: Problems
     _fields: int = 0
 
     def of_object(self, raw: Any, path: str, depth: int = 0) -> dict[str, Any]:
-        """The schema of an object from a mapping of its fields.
+        """Return the schema of an object from a mapping of its fields.
 
-        As kro has it, an object that is absent comes to be where a field of it has a default and none is required.
+        As in kro, an absent object is created if one of its fields has a default and none is required.
         """
         if not isinstance(raw, Mapping):
             self.problems.add(path, "must be an object of fields")
@@ -58,7 +58,7 @@ class SimpleSchemas:
         return {**out, "default": {}} if any("default" in field for field in properties.values()) else out
 
     def _field(self, raw: Any, path: str, depth: int) -> tuple[dict[str, Any], bool] | None:
-        """Schema of a field, and whether it is required."""
+        """Return the schema of a field, and whether it is required."""
         self._fields += 1
         try:
             if self._fields > _MOST_FIELDS:
@@ -85,7 +85,7 @@ class SimpleSchemas:
             return None
 
     def _alias(self, name: str, declared: str, path: str, depth: int) -> tuple[dict[str, Any], bool]:
-        """The schema of a type that is another one with markers, which the field has too."""
+        """Return the schema of a type that is another one with markers, which the field has too."""
         if depth > _DEEPEST:
             raise SimpleSchemaError(f"is nested more than {_DEEPEST} levels deep; does a type contain itself?")
         found = self._field(declared, path, depth + 1)
@@ -153,7 +153,7 @@ _KEYWORDS: Final[Mapping[str, Callable[[dict[str, Any], str], Any]]] = {
     "immutable": _immutable,
     "validation": _rule,
 }
-"""What a marker does to a schema."""
+"""Functions that apply a marker to a schema."""
 
 
 def _markers(text: str) -> Iterator[tuple[str, str]]:
@@ -162,7 +162,7 @@ def _markers(text: str) -> Iterator[tuple[str, str]]:
     while at < len(text):
         match = _MARKER.match(text, at)
         if match is None:
-            if text[at] == "|" or text[at].isspace():  # several markers may be kept apart by bars
+            if text[at] == "|" or text[at].isspace():  # several markers may be separated by bars
                 at += 1
                 continue
             raise SimpleSchemaError(f"cannot read the markers at {text[at : at + 40]!r}")
@@ -176,7 +176,7 @@ def _unquoted(value: str) -> str:
 
 
 def _value(text: str, schema: Mapping[str, Any]) -> Any:
-    """A constant of a marker, as the type of its field has it."""
+    """Return a constant of a marker in the type of its field."""
     try:
         match schema.get("type"):
             case "integer":
