@@ -133,7 +133,7 @@ _MODULES: Final = {
     "reconcile_operation": "vworkspace_core.operations.reconcile",
     "run_pass": "vworkspace_core.controller.reconcile",
 }
-"""Where each is; a module is loaded when something of it is first asked for, since most programs need few."""
+"""The module of each name, loaded on first use, since most programs need few."""
 
 
 def __getattr__(name: str) -> Any:

@@ -77,9 +77,10 @@ class Composite:
     `labels` are put on every child in addition to the marks; `selector` finds the children of all parents. `fields`
     names the fields of its status other than conditions. Children of the kinds in `anywhere` may be in any namespace.
     Parents are reconciled in the namespaces that the selector `namespaces` chooses; with `asks_namespaces` the
-    namespaces of children are computed, and each must agree (RUN-12). `secrets` is what is read of Secrets
-    among the children. Without `references` no child refers to its parent. `account` returns the ServiceAccount that
-    acts for a parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent.
+    namespaces of children are computed, and each must agree (RUN-12). `secrets` is the part that is read
+    of children that are Secrets. Without `references` no child refers to its parent. `account` returns the
+    ServiceAccount that acts for a parent, None if the parent names none. `explain`, if given, reports the state of
+    every node of a parent.
     """
 
     name: str
@@ -110,15 +111,15 @@ class Composite:
 
     @property
     def impersonates(self) -> bool:
-        """Return whether children are read and written as the ServiceAccount of their parent, and not by own rights."""
+        """Report whether children are read and written as their parent's ServiceAccount, not as the operator."""
         return self.account is not None
 
     def account_of(self, parent: Parent) -> ObjectRef | None:
-        """Return the ServiceAccount as which a parent's children are read and written; None for own rights, or none."""
+        """Return the ServiceAccount that reads and writes a parent's children; None for the operator, or if unnamed."""
         return None if self.account is None else self.account(parent)
 
     def wants_metadata_of(self, kind: Kind) -> bool:
-        """Return whether nothing but metadata is read of the children of a kind."""
+        """Report whether only metadata is read of the children of a kind."""
         return kind == SECRET and self.secrets is SecretUse.METADATA
 
     @property

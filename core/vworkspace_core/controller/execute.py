@@ -78,7 +78,7 @@ class ReconcilePass(Generic[S, V]):
     executed: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
     """Verbs and objects of the writes so far, in order."""
     downstream: KubeApi = attrs.field()
-    """What everything but the source is written through."""
+    """The API through which all objects except the source are written."""
 
     @downstream.default
     def _own_rights(self) -> KubeApi:

@@ -136,7 +136,7 @@ def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, 
 def event_body(
     kind: str, key: str, now: datetime, live: Manifest, conditions: Iterable[Mapping[str, Any]], **beside: Any
 ) -> dict[str, Any]:
-    """Return an event about `live` for `POST events`; `beside` are fields that some control planes do not read."""
+    """Return an event about `live` for `POST events`; some control planes do not read the further fields."""
     return {
         "kind": kind,
         "eventKey": key,

@@ -30,7 +30,7 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, close, re
 from vworkspace_core.jobs.work_slot import act, conflicted, record_effect, take_slot
 
 REFUSALS: Final = 7
-"""How often a right may be missing before the job fails, about half a minute in all.
+"""The number of times that a right may be missing before the job fails, about half a minute in all.
 
 A kube-apiserver that has just started answers 403 until it knows its roles.
 """
