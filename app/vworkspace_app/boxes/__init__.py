@@ -1,1 +1,1 @@
-"""Boxes in a process: reading their files, and running the operators that these describe (PH-6)."""
+"""Boxes in a process: reading their files, and running the operators that they describe (PH-6)."""

@@ -1,7 +1,7 @@
 """A YAML file whose every field knows its line and column, for messages about a box.
 
-Keys are texts as they are written (`on` is no boolean), each once; there are no aliases, and no values that JSON has
-not. What is wrong with the YAML itself is told with what is usually meant: expressions that YAML takes apart.
+Keys are texts as written (`on` is no boolean), each once; aliases, and values that JSON lacks, are refused. Errors of
+the YAML itself come with a hint at the usual cause: unquoted expressions that YAML splits.
 """
 
 import math
@@ -20,9 +20,9 @@ from vworkspace_core.boxes.problems import BoxProblem
 from vworkspace_core.boxes.templates import OPENING
 
 LARGEST: Final = 4_000_000
-"""Characters of a file."""
+"""The maximum number of characters of a file."""
 MOST_VALUES: Final = 100_000
-"""Scalars, mappings and lists of a file."""
+"""The maximum number of scalars, mappings and lists of a file."""
 
 _TAG: Final = "tag:yaml.org,2002:"
 _SCALARS: Final = frozenset(f"{_TAG}{name}" for name in ("str", "int", "float", "bool", "null"))
@@ -39,26 +39,26 @@ class UnreadableFile(CommandError):
 
 @attrs.frozen(eq=False)
 class MarkedDocument:
-    """One document: its value as JSON has it, and where each of its fields stands."""
+    """One document: its value as JSON would have it, and the place of each of its fields."""
 
     file: str
     value: Any
     problems: tuple[BoxProblem, ...]
-    """Keys that are there twice, and values that JSON does not have."""
+    """Duplicate keys, and values that JSON lacks."""
     places: YamlPlaces = attrs.field(repr=False)
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """The place of a field, or of a character of its text; of what it would stand in where it is missing."""
+        """Return the place of a field, or of a character of its text; of the field around it if it is missing."""
         return self.places.at(path, offset)
 
 
 def read_marked(path: str) -> list[MarkedDocument]:
-    """Every document of a file that holds anything. Raises UnreadableFile, and CommandError for no file."""
+    """Return every non-empty document of a file. Raises UnreadableFile, and CommandError if there is no file."""
     return documents_of(path, read_text(path))
 
 
 def documents_of(path: str, text: str) -> list[MarkedDocument]:
-    """Every document of a text that holds anything; `path` is what its places name. Raises UnreadableFile."""
+    """Return every non-empty document of a text; `path` is the file named in its places. Raises UnreadableFile."""
     if len(text) > LARGEST:
         raise UnreadableFile(Place(file=path), f"has {len(text)} characters; a file has at most {LARGEST}")
     try:
@@ -99,7 +99,7 @@ class _Builder:
     problems: list[BoxProblem] = attrs.field(factory=list)
 
     def value(self, node: yaml.Node, path: str) -> Any:
-        """The value of a node."""
+        """Return the value of a node, and record problems in it."""
         match node:
             case yaml.MappingNode():
                 return dict(self._entries(node, path))

@@ -17,7 +17,7 @@ _DASHED: Final = frozenset((Until.NOTHING,))
 
 
 def mermaid(box: Box) -> str:
-    """A flowchart, for Markdown."""
+    """Return a flowchart for Markdown."""
     lines = ["flowchart TD"]
     lines += [f"  {_id(external.id)}[/{_label(external.id, external.kind.kind)}/]" for external in box.externals]
     lines += [f'  {_id(node.id)}["{_label(node.id, node.kind.kind)}{_stack(node)}"]' for node in _all(box)]
@@ -32,7 +32,7 @@ def mermaid(box: Box) -> str:
 
 
 def dot(box: Box) -> str:
-    """A graph for Graphviz."""
+    """Return a graph for Graphviz."""
     lines = [f'digraph "{box.name}" {{', "  rankdir=TB;", "  node [shape=box];"]
     lines += [
         f'  "{external.id}" [label="{_label(external.id, external.kind.kind)}", style=dashed];'
@@ -55,7 +55,7 @@ def _all(box: Box) -> list[BoxNode]:
 
 
 def _edges(node: BoxNode) -> Iterator[Edge]:
-    """One for each target and strength; those that `dependsOn` says are said with it."""
+    """Yield one edge for each target and strength; duplicates from `dependsOn` are merged."""
     seen: set[tuple[str, Until]] = set()
     for edge in node.edges:
         if (edge.to, edge.until) not in seen:
@@ -73,7 +73,7 @@ def _gates(node: BoxNode) -> Iterator[tuple[int, str]]:
 
 
 def _id(name: str) -> str:
-    """An id that Mermaid takes for a name: some words mean something to it."""
+    """Return an id that Mermaid accepts as a name: some plain words are keywords to it."""
     return f"n_{name}"
 
 

@@ -1,4 +1,4 @@
-"""CRDs that a box needs and no file brings, read from a cluster by their names: nothing is listed."""
+"""CRDs that a box needs and no file holds, read from a cluster by name: nothing is listed."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from vworkspace_core.ports import KubeApi
 
 
 def missing_definitions(loaded: Iterable[LoadedBox]) -> tuple[str, ...]:
-    """The names of the CRDs of kinds whose schemas are not known, as far as the files tell about them."""
+    """Return the names of the CRDs whose schemas are missing, as far as the files show."""
     return tuple(sorted({name for one in loaded if one.model is not None for name in _missing(one, one.model)}))
 
 
@@ -38,7 +38,10 @@ def _kinds(model: OperatorBox) -> Iterator[tuple[str, str]]:
 
 
 async def installed_definitions(api: KubeApi, names: Sequence[str]) -> list[CrdVersions]:
-    """Those of the names that the cluster has. Raises OperatorError, and CommandError for one that cannot be read."""
+    """Return the CRDs of these names that the cluster has.
+
+    Raises OperatorError, and CommandError for one that cannot be read.
+    """
     found: list[CrdVersions] = []
     for name in names:
         try:

@@ -1,4 +1,4 @@
-"""Boxes from files: the document, the CRD beside it, further CRDs, and all that is wrong with any of them (PH-6)."""
+"""Boxes from files: the document, its CRD, further CRDs, and everything that is wrong with any of them (PH-6)."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -39,24 +39,24 @@ class LoadedBox:
 
     @property
     def box(self) -> Box | None:
-        """The box; None where something is wrong."""
+        """The box; None if it has problems."""
         return self.examination.box
 
     @property
     def problems(self) -> tuple[BoxProblem, ...]:
-        """Everything that keeps it from running."""
+        """Everything that keeps the box from running."""
         return self.examination.problems
 
     @property
     def warnings(self) -> tuple[BoxProblem, ...]:
-        """What is rarely meant."""
+        """Constructs that are allowed, but rarely intended."""
         return self.examination.warnings
 
 
 def load_boxes(
     files: Sequence[str], crds: Sequence[Path] = (), installed: Sequence[CrdVersions] = ()
 ) -> list[LoadedBox]:
-    """Every box of the files, which may hold CRDs as well; `installed` are those that a cluster told of.
+    """Return every box of the files, which may hold CRDs as well; `installed` are CRDs read from a cluster.
 
     Raises CommandError for files that cannot be read.
     """
@@ -74,7 +74,10 @@ def counted(number: int, what: str) -> str:
 
 
 def _of_each_other(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:
-    """The CRDs that the boxes bring: one may make objects of the kind of another. Each tells of its own problems."""
+    """Yield the CRDs that the boxes bring, since one box may make objects of another's kind.
+
+    Their problems are left out: each box reports its own.
+    """
     for file, text in zip(files, texts, strict=True):
         documents = _readable(file, text)
         yield from _crds((one for one in documents if get_path(one.value, "kind") == CRD), [])
@@ -93,7 +96,7 @@ def _readable(file: str, text: str) -> Sequence[MarkedDocument]:
 
 
 def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
-    """The boxes, to be run. Raises CommandError with the first problems where one of them cannot be."""
+    """Return the boxes to run. Raises CommandError with the problems of the first that cannot run."""
     boxes: list[Box] = []
     for one in loaded:
         if one.box is None:
@@ -104,14 +107,14 @@ def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
 
 
 def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
-    """The box of a file with everything that is wrong. Raises CommandError where there is no such file."""
+    """Return the box of a file with everything that is wrong. Raises CommandError if there is no such file."""
     return load_text(file, read_text(file), known)
 
 
 def load_text(
     file: str, text: str, known: Sequence[CrdVersions] = (), beside: Mapping[str, str] | None = None
 ) -> LoadedBox:
-    """The box of a text that stands, or would stand, in `file`; so would the texts of `beside`, by their names."""
+    """Return the box of a text as if it were in `file`, next to further texts, given by their names."""
     try:
         documents = documents_of(file, text)
     except UnreadableFile as error:
@@ -142,7 +145,7 @@ def _loaded(
     schemas = Schemas([*([own] if own is not None else []), *crds], map(_kind, model.spec.kinds))
     found = examine(model, own, schemas, document)
     if own is None and problems:
-        found = attrs.evolve(found, problems=())  # why the CRD is not known was told already
+        found = attrs.evolve(found, problems=())  # the reason why the CRD is not known was already reported
     everything = _in_order((*problems, *found.problems))
     checked = attrs.evolve(found, problems=everything, box=None if everything else found.box)
     return LoadedBox(file, checked, model, own, document, schemas)
@@ -200,9 +203,9 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
 
 
 def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
-    """The CRDs of files and folders, of all kinds or of those among `words`. Raises CommandError.
+    """Yield the CRDs of files and folders, of all kinds or of those among `words`. Raises CommandError.
 
-    A folder may hold those of a whole cluster: nothing is built of a kind that no box speaks of.
+    A folder may hold those of a whole cluster: kinds that no box mentions are not parsed.
     """
     for path in paths:
         for file in _files(path):
@@ -232,7 +235,7 @@ def _crd(document: MarkedDocument) -> CrdVersions:
 
 
 def as_json(problem: BoxProblem, severity: str) -> Mapping[str, Any]:
-    """A problem for editors."""
+    """Return a problem as JSON for editors."""
     place = problem.place
     return {
         "severity": severity,

@@ -1,4 +1,4 @@
-"""A page about a box for the people who use its kind: fields, what is made of them, when it is ready, conditions."""
+"""A page about a box for users of its kind: fields, the objects made, when it is ready, conditions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,7 +17,7 @@ _ENGINE = (
 
 
 def page(box: Box) -> str:
-    """Markdown."""
+    """Return the page as Markdown."""
     parts = [
         f"# {box.kind.kind}",
         f"`{box.kind.api_version}`, made by the box `{box.name}`.",
@@ -142,7 +142,7 @@ def _deletion(box: Box) -> Iterator[str]:
 
 
 def _rights(box: Box) -> Iterator[str]:
-    """The verbs that `box rbac` prints as roles."""
+    """Yield the verbs that `box rbac` prints as roles."""
     access = access_of([box])
     parts = [
         ("everywhere", (*access.everywhere, *owners([box]))),

@@ -1,7 +1,7 @@
 """Watches of children and externals as the ServiceAccounts that parents name: a change wakes its parent (RUN-12).
 
-Metadata alone is asked for: what a parent is decided on is read live, as its account. What an account may not watch,
-and what belongs to an account beyond the `most` of its namespace, is seen at the next resync of its parent.
+Only metadata is watched: the objects that a decision needs are read live, as its account. What an account may not
+watch, and objects of accounts beyond the first `most` of a namespace, are seen at the next resync of their parent.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ from vworkspace_core.apimachinery.manifest import ObjectRef
 
 @attrs.define(eq=False)
 class AccountWatches:
-    """The accounts that parents name, each with the informers that `informers_of` makes of it."""
+    """The accounts that parents name, each with the informers that `informers_of` makes for it."""
 
     informers_of: Callable[[ObjectRef], Iterable[InformerRunner]] = lambda account: ()
     most: int = 8
@@ -32,7 +32,7 @@ class AccountWatches:
             await anyio.sleep_forever()
 
     def heard(self, parent: ObjectRef, account: ObjectRef | None) -> None:
-        """Take note of which account a parent names; None where it names none, or has gone."""
+        """Record which account a parent names; None if it names none, or is gone."""
         if account == self._named.get(parent):
             return
         if account is None:
@@ -42,7 +42,7 @@ class AccountWatches:
         self._settle()
 
     def _settle(self) -> None:
-        """Watch for the accounts that are named, and let go of the others."""
+        """Watch as the accounts that parents name, and end the watches of others."""
         named = dict.fromkeys(self._named.values())
         for account in [account for account in self._scopes if account not in named]:
             self._scopes.pop(account).cancel()

@@ -154,7 +154,7 @@ def external_informers(
 def account_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, account: ObjectRef
 ) -> Iterator[InformerRunner]:
-    """Yield the informers that wake parents: metadata of children and externals in an account's namespace, as it."""
+    """Yield the informers of an account that wake parents: metadata of children and externals in its namespace."""
     selectors = {kind: composite.selector for kind in composite.child_kinds if composite.is_near(kind)}
     near = (one for one in composite.externals if one.watch and composite.is_read_near(one))
     for kind in dict.fromkeys((*selectors, *(external.kind for external in near))):

@@ -1,4 +1,4 @@
-"""The live board below the timeline: what stands in both servers at this moment."""
+"""The live board below the timeline: the present objects and jobs of both servers."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _PHASES = {"Running": "magenta", "Succeeded": "green", "Failed": "red", "Cancell
 
 
 def board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
-    """One row an object, one for the open jobs; the caption says what the story waits for."""
+    """Return a table with one row per object, one for the open jobs; the caption says what the story waits for."""
     table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
     for column in ("object", "generation", "Ready", "reason"):
         table.add_column(column)
@@ -30,7 +30,7 @@ def board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -
 
 
 def box_board(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> Table:
-    """One row a kind: the object of it, and what its conditions say."""
+    """Return a table with one row per kind: its object, and the object's conditions."""
     table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
     for column in ("object", "generation", "Ready", "reason"):
         table.add_column(column)
@@ -40,7 +40,7 @@ def box_board(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> 
 
 
 def operations_board(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
-    """One row an Operation, in the order of their creation, and the open jobs."""
+    """Return a table with one row per Operation, in the order of their creation, and the open jobs."""
     table = Table(caption=waiting_for or None, caption_style="dim", title_style="bold", expand=False)
     for column in ("operation", "type", "engine", "phase", "why"):
         table.add_column(column)
@@ -55,13 +55,13 @@ def operations_board(spectator: Spectator, control: ControlPlaneServer, waiting_
 
 
 def _why(seen: Sighting) -> str:
-    """The reason of the condition that says most."""
+    """Return the reason of the most telling condition."""
     entries = (condition(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
     return next((str(entry["reason"]) for entry in entries if entry.get("status") == "True"), "")
 
 
 def _latest(spectator: Spectator, kind: Kind) -> Manifest | None:
-    """The newest state seen of the one object of that kind; None when it is gone or never was."""
+    """Return the newest state seen of the one object of that kind; None if it is gone or never existed."""
     for sighting in reversed(spectator.sightings):
         if sighting.kind == kind:
             return None if sighting.type is WatchEventType.DELETED else sighting.object

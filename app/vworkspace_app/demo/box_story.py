@@ -23,36 +23,36 @@ _GATES: Final = ("children.deployment.status.readyReplicas equals 2", "children.
 
 @attrs.define
 class BoxTeller(Narrator[BoxScene]):
-    """Tells of one object of the box's kind."""
+    """The story of one object of the box's kind."""
 
     @property
     def shop(self) -> ObjectRef:
-        """The object."""
+        """The object of the story."""
         return ObjectRef(self.world.box.kind, NAMESPACE_NAME, NAME)
 
     def child(self, kind: Kind) -> ObjectRef:
-        """Its child of a kind."""
+        """Return its child of a kind."""
         return ObjectRef(kind, NAMESPACE_NAME, {SERVICE: f"{NAME}-svc", INGRESS: f"{NAME}-ingress"}.get(kind, NAME))
 
     async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:
-        """Somebody changes an object."""
+        """Change an object as a user."""
         return await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
 
     async def seen(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
-        """A sighting, told as a step."""
+        """Wait for a sighting, and print it as a step."""
         found = await self.see(wanted, f"waiting for: {what}", since)
         self.stage.step("·", found.at, what, _essence(found.object))
         return found
 
     def is_there(self, kind: Kind) -> bool:
-        """Whether the child of a kind was there when last seen."""
+        """Return whether the child of a kind existed when last seen."""
         found = [seen for seen in self.world.spectator.sightings if seen.kind == kind]
         return bool(found) and found[-1].type is not WatchEventType.DELETED
 
     # --- the acts --------------------------------------------------------------------------------------------------
 
     async def file(self) -> None:
-        """What there is before anything happens."""
+        """Show the box before anything happens."""
         stage, box = self.stage, self.world.box
         stage.act("An operator in a file", "webapp.yaml: a kind, three phases, a gate on each of the last two; no code")
         for node in box.nodes:
@@ -61,7 +61,7 @@ class BoxTeller(Narrator[BoxScene]):
                     actual=[node.kind for node in box.nodes])  # fmt: skip
 
     async def phases(self) -> None:
-        """From nothing to Ready."""
+        """Show the way from nothing to Ready."""
         stage = self.stage
         stage.act("Three phases", f"somebody creates {self.shop.kind.kind} {NAME}: two replicas, and a host")
         manifest = self.shop.kind.manifest(NAME, NAMESPACE_NAME)
@@ -78,7 +78,7 @@ class BoxTeller(Narrator[BoxScene]):
         await self._all_ready()
 
     async def _through(self, kind: Kind, gate: str, opens: Wanted, number: str) -> None:
-        """A gate that opens, and what was held behind it."""
+        """Wait until a gate opens, and check that its object was not made before."""
         opened = await self.see(opens, f"waiting for: {gate}")
         self.stage.step(number, opened.at, f"the gate opens: {gate}")
         made = await self.seen(_added(kind), f"the {kind.kind} is made")
@@ -89,7 +89,7 @@ class BoxTeller(Narrator[BoxScene]):
         self.stage.check(f"no {kind.kind} before its gate was open", wanted=False, actual=kind in before)
 
     def position(self, sighting: Sighting) -> int:
-        """Where in the sightings one stands."""
+        """Return the index of a sighting."""
         return next(at for at, seen in enumerate(self.world.spectator.sightings) if seen is sighting)
 
     async def _all_ready(self) -> None:
@@ -109,7 +109,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("it was not Ready before", wanted=[], actual=early)
 
     async def change(self) -> None:
-        """A gate that closes holds; nothing goes."""
+        """Show that a gate that closes holds updates, and removes nothing."""
         stage, since = self.stage, self.mark
         stage.act("A change", "three replicas: the gate of the Service closes meanwhile, and holds")
         before = await self.live(self.child(SERVICE))
@@ -122,7 +122,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the Service is the same one: a closed gate removes nothing", wanted=True, actual=same)
 
     async def drift(self) -> None:
-        """What goes missing comes back; what somebody takes over is told, not fought for."""
+        """Show that a deleted child comes back, and that a conflict over a field is reported, not fought."""
         stage, since = self.stage, self.mark
         stage.act("Drift", "somebody deletes the Service; somebody else takes a field of the Deployment")
         await self.world.admin.delete(self.child(SERVICE))
@@ -148,7 +148,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the field has its value again", wanted=3, actual=get_path(live, "spec", "replicas"))
 
     async def without_host(self) -> None:
-        """What should not exist any longer goes, once the rest is ready."""
+        """Show that an object that should no longer exist is deleted once the rest is ready."""
         stage, since = self.stage, self.mark
         stage.act("No host", "includeWhen turns false: the Ingress should not exist any longer")
         await self.edit(self.shop, {"spec": {"host": None}})
@@ -157,7 +157,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the others stay", wanted=[True, True], actual=[self.is_there(DEPLOYMENT), self.is_there(SERVICE)])
 
     async def deletion(self) -> None:
-        """In reverse order, each once the one before is gone."""
+        """Show the deletion in reverse order, each object once the one before is gone."""
         stage, since = self.stage, self.mark
         stage.act("Deletion", "in reverse order of the phases, each once the one before is gone")
         await self.world.admin.delete(self.shop)
@@ -169,14 +169,14 @@ class BoxTeller(Narrator[BoxScene]):
 
 
 async def tell_box(scene: BoxScene, stage: Stage) -> None:
-    """The whole story. Raises TooSlow."""
+    """Tell the whole story. Raises TooSlow."""
     teller = BoxTeller(scene, stage)
     for act in (teller.file, teller.phases, teller.change, teller.drift, teller.without_host, teller.deletion):
         await act()
 
 
 def lines(scene: BoxScene) -> Iterator[str]:
-    """What is printed where the scene is left running: where things are, and what to try."""
+    """Yield the lines to print if the scene keeps running: where things are, and what to try."""
     plural, where = scene.box.kind.plural, f"-n {NAMESPACE_NAME}"
     yield "the box and the simulated controllers go on. Try, in another shell:"
     yield ""
@@ -191,13 +191,13 @@ def lines(scene: BoxScene) -> Iterator[str]:
 
 
 async def furnish(scene: BoxScene) -> None:
-    """Have an object there to try things on."""
+    """Create an object to try things on."""
     manifest = scene.box.kind.manifest(NAME, NAMESPACE_NAME)
     spec = {"image": _IMAGE, "replicas": 2, "host": _HOST}
     await scene.admin.apply({**manifest, "spec": spec}, kind=scene.box.kind, field_manager="kubectl")
 
 
-# --- what is looked for -----------------------------------------------------------------------------------------------
+# --- predicates on sightings -----------------------------------------------------------------------------------------
 
 
 def _added(kind: Kind) -> Wanted:
@@ -221,7 +221,7 @@ def _has_address(seen: Sighting) -> bool:
 
 
 def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) -> Wanted:
-    """Ready of the present generation, with a message about something."""
+    """Return a predicate: Ready has this status in the present generation, and its message contains `about`."""
 
     def holds(live: Manifest) -> bool:
         found, present = condition(live, "Ready"), get_path(live, "metadata", "generation")
@@ -232,5 +232,5 @@ def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) ->
 
 
 def _essence(manifest: Manifest) -> dict[str, Any]:
-    """What is worth showing of an object."""
+    """Return the parts of an object worth showing."""
     return {key: manifest[key] for key in ("kind", "spec", "status") if key in manifest}

@@ -1,4 +1,4 @@
-"""The world of the demo of boxes: an API server on a loopback port, simulated workloads, and a box at work in it.
+"""The world of the demo of boxes: an API server on a loopback port, simulated workloads, and a running box.
 
 The box runs as `box run` runs it: informers, queue, workers and Events over HTTP.
 """
@@ -39,12 +39,12 @@ NAMESPACE_NAME: Final = "team"
 _UNHURRIED: Final = DownstreamBehaviour(
     workloads=WorkloadBehaviour(observe_seconds=0.05, ready_seconds=0.25, address_seconds=0.35)
 )
-"""Slow enough to see what waits for what, quick enough to watch to the end."""
+"""Workloads slow enough to see what waits for what, quick enough to watch to the end."""
 
 
 @attrs.frozen
 class BoxScene:
-    """What the story acts on and looks at."""
+    """Everything that the story acts on and looks at."""
 
     box: Box
     cluster: EmbeddedCluster
@@ -55,15 +55,15 @@ class BoxScene:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The box's own, and those of its children in the order of the file."""
+        """The box's own kind, and those of its children in the order of the file."""
         return (self.box.kind, *child_kinds(self.box))
 
 
 @asynccontextmanager
 async def open_box_scene(attach: Callable[[Components], None] = lambda components: None) -> AsyncIterator[BoxScene]:
-    """Start everything, and stop it at the end. The box watches when the scene is there.
+    """Start everything, and stop it at the end. The box watches when the scene is yielded.
 
-    `attach` is given what there is to look at, before anything runs.
+    `attach` gets the components to look at, before anything runs.
     """
     (box,) = runnable([load_box(str(FILE))])
     assert box.crd is not None
@@ -98,4 +98,4 @@ async def open_box_scene(attach: Callable[[Components], None] = lambda component
 
 
 async def _elected() -> None:
-    """There is one process only."""
+    """Return at once, since there is only one process."""

@@ -1,4 +1,4 @@
-"""The chart of the demo on a real cluster: one that the demo pushes, or one that is named."""
+"""The chart of the demo on a real cluster: one that the demo pushes, or a published one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ spec:
 
 @attrs.frozen
 class NamedChart:
-    """A chart that is in a registry already; `url` is without its name."""
+    """A published chart; `url` is without its name."""
 
     url: str
     name: str
@@ -62,9 +62,9 @@ def registry_of(address: str, place: str) -> Registry:
 
 @contextmanager
 def pushed(registry: Registry) -> Iterator[None]:
-    """Have every version of the story in the registry while the block lasts, as far as the registry deletes.
+    """Have every version of the story in the registry while the block runs, as far as the registry deletes.
 
-    All versions are a ConfigMap; one has a Service too, for which the namespace has no room. Raises CommandError.
+    All versions have a ConfigMap; one also has a Service, for which the namespace has no room. Raises CommandError.
     """
     digests: list[str] = []
     try:
@@ -74,7 +74,7 @@ def pushed(registry: Registry) -> Iterator[None]:
         for digest in digests:
             try:
                 registry.remove(CHART, digest)
-            except OSError:  # it does not delete: the place has a name of this run's own
+            except OSError:  # the registry does not delete: the place is named for this run only
                 break
 
 

@@ -1,6 +1,6 @@
-"""What the demo puts into a cluster of its user, as `manifests` prints it, and takes out of it again.
+"""The objects that the demo creates in a user's cluster, as `manifests` prints them, and deletes again.
 
-Everything has a name of this run's own, except definitions of kinds: those that are there are used and left.
+Everything has a name of this run's own, except definitions of kinds: existing ones are used and left.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -48,12 +48,12 @@ _MANAGER: Final = "vworkspace-demo"
 _TOKEN_SECONDS: Final = 3600
 _LOOK: Final = 0.2
 _PATIENCE: Final = 120.0
-"""Seconds that one thing is given to come or to go."""
+"""The seconds that one object is given to appear or disappear."""
 
 
 @attrs.frozen
 class Ground:
-    """What one run has in the cluster, under its own name. `defined` are the definitions that were not there."""
+    """The objects of one run in the cluster, under its own name. `defined` are the definitions that it created."""
 
     api: KubeApiClient
     name: str
@@ -61,12 +61,12 @@ class Ground:
 
     @property
     def namespace(self) -> str:
-        """Return the namespace that takes the place of the operator's own."""
+        """The namespace that takes the place of the operator's own."""
         return self.name
 
     @property
     def applications(self) -> str:
-        """Return the namespace that the operator acts in."""
+        """The namespace that the operator acts in."""
         return f"{self.name}-apps"
 
     async def token(self) -> str:
@@ -88,7 +88,9 @@ class Ground:
             await self.api.apply(manifest, kind=_KINDS[manifest["kind"]], field_manager=_MANAGER, force=False)
 
     def _printed(self) -> Iterator[dict[str, Any]]:
-        """Return what `manifests` prints for an operator that runs as this account, beside others of the cluster."""
+        """Yield what `manifests` prints for an operator that runs as this account, apart from the cluster's other
+        operators.
+        """
         user = f"system:serviceaccount:{self.namespace}:{NAME}"
         options = InstallOptions(namespace=self.namespace, user=user)
         yield from rights(options)
@@ -106,13 +108,13 @@ class Ground:
     async def _until_served(self, kind: Kind) -> None:
         with anyio.fail_after(_PATIENCE):
             while True:
-                with suppress(NotFound):  # KindMissing is one
+                with suppress(NotFound):  # KindMissing is one, too
                     await self.api.list(kind, limit=1)
                     return
                 await anyio.sleep(_LOOK)
 
     async def leave_no_room(self) -> None:
-        """Have the namespace take no Service."""
+        """Allow no Service in the namespace."""
         ref = ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER)
         manifest = {**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"services": "0"}}}
         await self.api.create(manifest, kind=RESOURCE_QUOTA, field_manager=_MANAGER)
@@ -121,13 +123,13 @@ class Ground:
                 await anyio.sleep(_LOOK)
 
     async def make_room(self) -> None:
-        """Have the namespace take Services."""
+        """Allow Services in the namespace again."""
         await self.api.delete(ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER))
 
     # --- taking away -------------------------------------------------------------------------------------------------
 
     async def remove_applications(self) -> None:
-        """Delete what the operator looks after, and wait until it has gone, while the operator is there to do it."""
+        """Delete what the operator looks after, and wait until it is gone, while the operator is there to do it."""
         for kind in (OPERATION, APPLICATION_INSTANCE):
             await self._remove_all(kind)
 
@@ -139,7 +141,7 @@ class Ground:
         return False
 
     async def _ask_to_go(self, kind: Kind) -> int:
-        """Delete the objects of a kind; return how many are still there."""
+        """Delete the objects of a kind; return how many still exist."""
         items = await all_of(self.api, kind, namespace=self.applications)
         for item in items:
             if "deletionTimestamp" not in metadata(item):
@@ -147,11 +149,11 @@ class Ground:
         return len(items)
 
     async def remove(self) -> list[str]:
-        """Delete everything; return what stays in the cluster, for a person to delete."""
+        """Delete everything; return what remains in the cluster, for a person to delete."""
         return await _again(self._remove)
 
     async def _remove(self) -> list[str]:
-        for kind in (OPERATION, APPLICATION_INSTANCE):  # the operator has ended: what is still there waits for nobody
+        for kind in (OPERATION, APPLICATION_INSTANCE):  # the operator has ended: no controller will remove them
             await self._let_go(kind)
         if not await self._remove_all(HELM_RELEASE):
             await self._let_go(HELM_RELEASE)
@@ -170,7 +172,7 @@ class Ground:
         return [f"{ref.kind.kind} {ref.name}" for ref in refs if not await self._has_gone(ref)]
 
     async def _let_go(self, kind: Kind) -> None:
-        """Take finalizers off what is still there."""
+        """Remove the finalizers of remaining objects."""
         bare = {"metadata": {"finalizers": None}}
         for item in await all_of(self.api, kind, namespace=self.applications):
             ref = ref_of(item, kind)
@@ -179,7 +181,7 @@ class Ground:
                 await self.api.patch(ref, bare, patch_type=PatchType.MERGE, field_manager=_MANAGER)
 
     async def _is_used(self, ref: ObjectRef) -> bool:
-        """Return whether it is a definition of which there are objects meanwhile, of another user."""
+        """Return whether it is a definition that another user has created objects of meanwhile."""
         kind = next((kind for kind in OWN_KINDS if kind.crd_name == ref.name), None)
         if kind is None:
             return False
@@ -199,7 +201,7 @@ class Ground:
 
 
 async def _again(act: Callable[[], Awaitable[T]]) -> T:
-    """Return what `act` does; an API server that is away for a while is asked again."""
+    """Return the result of `act`, tried again while the API server is unavailable for a while."""
     limit = anyio.current_time() + _PATIENCE
     while True:
         try:
@@ -212,7 +214,7 @@ async def _again(act: Callable[[], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def prepared(ground: Ground, stage: Stage) -> AsyncIterator[None]:
-    """Have everything in the cluster while the block lasts, whatever ends it. Raises CommandError for what stays."""
+    """Have everything in the cluster while the block runs, whatever ends it. Raises CommandError for what remains."""
     try:
         await ground.make()
         yield

@@ -1,4 +1,4 @@
-"""The story on a cluster of its user: the acts of the demo, and operations as far as their controllers are there."""
+"""The story on a user's cluster: the acts of the demo, and operations whose controllers are installed."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ async def tell_on_cluster(world: ClusterWorld, stage: Stage) -> None:
 
 
 async def _obstacle(world: ClusterWorld) -> str:
-    """Return what the instance says of itself, for a step that did not come."""
+    """Return the instance's condition Ready in words, for a step that did not come."""
     instance = await find(world.admin, world.application.ref())
     if instance is None:
         return "the instance is not there"
@@ -54,7 +54,7 @@ async def _tell(teller: Teller, world: ClusterWorld) -> None:
 
 
 async def _operations(teller: Teller, world: ClusterWorld) -> None:
-    """One Operation per engine whose controller is in the cluster and that needs no more than that."""
+    """Run one Operation per engine whose controller is in the cluster and that needs nothing else."""
     stage = teller.stage
     stage.act("Operations", "as far as their controllers are in this cluster")
     if world.application.broken:

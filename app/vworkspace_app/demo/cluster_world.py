@@ -1,4 +1,4 @@
-"""The demo's world on a cluster of its user: real Flux, the operator with the printed roles, our control plane."""
+"""The demo's world on a user's cluster: real Flux, the operator with the printed roles, our control plane."""
 
 import base64
 import gzip
@@ -43,7 +43,7 @@ _PUSHED: Final = Application(
 
 @attrs.frozen
 class ClusterWorld:
-    """What the story acts on and looks at."""
+    """Everything that the story acts on and looks at."""
 
     ground: Ground
     control: ControlPlaneServer
@@ -51,11 +51,11 @@ class ClusterWorld:
     application: Application
     control_url: str
     clocks_differ: timedelta = timedelta(seconds=1)
-    """Whole seconds of two clocks that agree may differ by one."""
+    """The maximum difference of two clocks that agree, since times are whole seconds."""
 
     @property
     def admin(self) -> KubeApiClient:
-        """Return the connection of the kubeconfig."""
+        """The connection of the kubeconfig."""
         return self.ground.api
 
     async def running(self) -> list[str]:
@@ -65,30 +65,30 @@ class ClusterWorld:
         return [chart_version(record["data"]["release"]).partition("+")[0] for record in records]
 
     async def mend(self) -> None:
-        """Take away what breaks one version."""
+        """Remove the cause that breaks one version."""
         await self.ground.make_room()
 
     async def serves(self, kind: Kind) -> bool:
-        """Return whether the cluster has a controller's kind."""
+        """Return whether the cluster defines a kind, and so has its controller."""
         return await find(self.admin, ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
 
 
 def chart_version(record: str) -> str:
-    """Return the chart's version out of Helm's record of a release, as the API server has it."""
+    """Return the chart version in Helm's record of a release: gzipped JSON in base64, in a Secret's own base64."""
     release = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(record))))
     return str(release["chart"]["metadata"]["version"])
 
 
 @attrs.frozen
 class ClusterOptions:
-    """The cluster, and the chart: a registry to push one to, or one that is named."""
+    """The cluster, and the chart: a registry to push one to, or a published one."""
 
     kubeconfig: Path
     registry: str = ""
     chart: str = ""
     chart_version: str = ""
     timeout: float = PATIENCE
-    """Seconds that each step is waited for."""
+    """The time limit of each step in seconds."""
 
     def named(self) -> NamedChart | None:
         """Return the chart that is named, None for one to push. Raises CommandError."""
@@ -105,10 +105,10 @@ class ClusterOptions:
 async def open_cluster_world(
     options: ClusterOptions, stage: Stage, require: Callable[[KubeApiClient], Awaitable[None]]
 ) -> AsyncIterator[ClusterWorld]:
-    """Prepare the cluster, start the operator, and take everything away at the end. Raises CommandError.
+    """Prepare the cluster, start the operator, and delete everything at the end. Raises CommandError.
 
-    `require` raises it for a cluster that lacks something. The block must not be cancelled: the operator has to be
-    there while its application goes.
+    `require` raises it for a cluster that lacks something. The block must not be cancelled: the operator has to run
+    while its application is deleted.
     """
     started, named = time.monotonic(), options.named()
     async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What every story is told with: waiting for results and sightings, and the time on the demo's clock."""
+"""The common parts of every story: waiting for results and sightings, and the time on the demo's clock."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
@@ -15,16 +15,16 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 
 class Seen(Protocol):
-    """A world as far as every story needs it."""
+    """The part of a world that every story needs."""
 
     @property
     def spectator(self) -> Spectator:
-        """Who watches it."""
+        """The spectator that watches it."""
         ...
 
     @property
     def admin(self) -> KubeApi:
-        """Return the connection of an administrator."""
+        """The connection of an administrator."""
         ...
 
 
@@ -33,18 +33,18 @@ SeenT = TypeVar("SeenT", bound=Seen)
 
 @attrs.define
 class Narrator(Generic[SeenT]):
-    """Tells one story on one stage about one world."""
+    """The narrator of one story on one stage about one world."""
 
     world: SeenT
     stage: Stage
 
     def posted(self, number: int | str, result: Mapping[str, Any]) -> None:
-        """Show a result: its outcome and why, and the whole of it where payloads are shown."""
+        """Show a result: its outcome and why, and all of it if payloads are shown."""
         why = f", {result['error']}" if result.get("error") else ""
         self.stage.step(number, self.now, f"result posted: {result.get('outcome')}{why}", {"result": dict(result)})
 
     async def result(self, job: JobEntry) -> Mapping[str, Any]:
-        """The job's result, once it is there."""
+        """Wait for the job's result and return it."""
         with self.stage.waiting(f"waiting for the result of {job.id}"):
             await self.until(lambda: job.result is not None, f"a result of {job.id}")
         result: Mapping[str, Any] = job.result
@@ -60,7 +60,7 @@ class Narrator(Generic[SeenT]):
         raise TooSlow(f"{what}: not within {seconds:g} seconds")
 
     async def see(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
-        """A sighting, with a spinner meanwhile."""
+        """Wait for a sighting, with a spinner meanwhile."""
         with self.stage.waiting(what):
             return await self.world.spectator.until(wanted, what, since=since)
 
@@ -71,9 +71,9 @@ class Narrator(Generic[SeenT]):
 
     @property
     def mark(self) -> int:
-        """Where in the sightings we are."""
+        """The index of the next sighting."""
         return len(self.world.spectator.sightings)
 
     async def live(self, ref: ObjectRef) -> Manifest:
-        """An object as it stands."""
+        """Return an object as it is now."""
         return await self.world.admin.get(ref)

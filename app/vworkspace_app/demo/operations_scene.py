@@ -1,4 +1,4 @@
-"""What the story of operations is about: requests as Odoo sends them, and engines that take fractions of a second."""
+"""The setting of the story of operations: requests as Odoo sends them, and engines that take fractions of a second."""
 
 import json
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ FLUX = attrs.evolve(QUICK_FLUX, hooks={"nextcloud": (ChartHook(HOOK, "Job", json
 """The quick Flux, whose chart has a hook that Helm records with the release."""
 
 SLOW = DownstreamRule(DownstreamOutcome(Ending.STALL), name="slow-*")
-"""Operations that run until the story takes this rule away, however long what it shows meanwhile takes."""
+"""A rule for Operations that run until the story removes it, however long the steps meanwhile take."""
 
 ENGINES = DownstreamBehaviour(
     rules=(
@@ -58,7 +58,7 @@ ENGINES = DownstreamBehaviour(
     volsync=VolSyncBehaviour(sync_seconds=0.2, cleanup_seconds=0.05),
     snapshot=SnapshotBehaviour(cut_seconds=0.15, bind_seconds=0.1),
 )
-"""Engines that are quick, but for Operations whose names say otherwise."""
+"""Engines that are quick, except for Operations whose names are in the rules."""
 
 CAPABILITIES: Mapping[str, str] = {
     "backup": "velero",
@@ -68,12 +68,12 @@ CAPABILITIES: Mapping[str, str] = {
     "runcommand": "job",
     "runbook": "workflow",
 }
-"""Which engine the application is prepared for, by capability: annotations that the catalogue gives the instance."""
+"""The engine for each capability of the application: annotations that the catalogue gives the instance."""
 
 
 @attrs.frozen
 class OperationRequest:
-    """One Operation as Odoo asks for it: `name`, type, engine, parameters, and whatever else its spec holds."""
+    """One Operation as Odoo requests it: `name`, type, engine, parameters, and further fields of its spec."""
 
     name: str
     type: str
@@ -83,11 +83,11 @@ class OperationRequest:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The Operation."""
+        """The manifest of the Operation."""
         return self.manifest_in(NAMESPACE_NAME)
 
     def manifest_in(self, namespace: str) -> dict[str, Any]:
-        """Return the Operation in a namespace."""
+        """Return the manifest of the Operation in a namespace."""
         target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind, "name": NAME}
         spec = {"targetRef": target, "type": self.type, "engine": self.engine, "parameters": dict(self.parameters)}
         meta = {"name": self.name, "namespace": namespace, "labels": {INSTANCE_LABEL: NAME}}
@@ -105,11 +105,11 @@ REQUESTS = (
     OperationRequest("offsite", "Backup", "volsync", {"source": CLAIM, "repository": REPOSITORY}),
     OperationRequest("before", "Backup", "snapshot", {"pvc": CLAIM, "snapshotClassName": SNAPSHOT_CLASS}),
 )
-"""One for every engine."""
+"""One request for every engine."""
 
 
 def approval(name: str, parameters: Mapping[str, Any], now: datetime) -> str:
-    """The claim that Odoo makes when a person agrees to an Operation with those parameters (OPS-4)."""
+    """Return the claim that Odoo makes when a person agrees to an Operation with those parameters (OPS-4)."""
     until = int((now + timedelta(minutes=5)).timestamp())
     payload = {"at": now.isoformat(), "by": "alice", "exp": until, "op": name, "rid": "4711", "cluster": CLUSTER}
     bound = {"ns": NAMESPACE_NAME, "params": parameters_digest(parameters)}

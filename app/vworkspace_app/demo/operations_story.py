@@ -22,7 +22,7 @@ from vworkspace_fake.downstream import DownstreamRule
 
 @attrs.define
 class OperationsTeller(Narrator[World]):
-    """Tells of one application's operations."""
+    """The story of one application's operations."""
 
     generation: int = 0
     jobs: int = 0
@@ -30,7 +30,7 @@ class OperationsTeller(Narrator[World]):
     # --- Odoo's side -----------------------------------------------------------------------------------------------
 
     def ensure(self, **engines: str) -> JobEntry:
-        """Odoo wants the instance, prepared for these engines beside the usual ones."""
+        """Offer Odoo's job for the instance, prepared for these engines in addition to the usual ones."""
         self.generation += 1
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}
         wanted = APPLICATION.manifest(FIRST)
@@ -38,7 +38,7 @@ class OperationsTeller(Narrator[World]):
         return self._enqueue("apply", wanted, APPLICATION.key(self.generation))
 
     def ask(self, request: OperationRequest, version: int = 1) -> JobEntry:
-        """Odoo asks for an Operation, or again with more in its spec."""
+        """Offer Odoo's job for an Operation; a later version has more in its spec."""
         intent = {"intent": "request-operation", "operation": request.manifest}
         return self._enqueue("intent", intent, f"Operation/{NAMESPACE_NAME}/{request.name}@{version}")
 
@@ -47,16 +47,16 @@ class OperationsTeller(Narrator[World]):
         job_id = f"job-{self.jobs}"
         return self.world.control.enqueue(CLUSTER, kind=kind, payload=payload, idempotency_key=key, job_id=job_id)
 
-    # --- small things ----------------------------------------------------------------------------------------------
+    # --- small helpers ---------------------------------------------------------------------------------------------
 
     async def succeeded(self, job: JobEntry) -> Mapping[str, Any]:
-        """The job's result, which is to be a success."""
+        """Wait for the job's result, and check that it succeeded."""
         result = await self.result(job)
         self.stage.check(f"{job.id} succeeded", wanted="succeeded", actual=result.get("outcome"))
         return result
 
     async def failed(self, job: JobEntry, reason: str) -> None:
-        """The job's result, which is to be a failure for that reason."""
+        """Wait for the job's result, and check that it failed for that reason."""
         result = await self.result(job)
         self.posted("·", result)
         actual_reason = str(result.get("error")).partition(":")[0]
@@ -65,12 +65,12 @@ class OperationsTeller(Narrator[World]):
         )
 
     def engine_objects(self, name: str) -> list[str]:
-        """Every engine object ever seen to be made for the Operation of that name."""
+        """Return the names of all engine objects seen to be created for the Operation of that name."""
         wanted = made_for(name)
         return [get_path(seen.object, "metadata", "name") for seen in self.world.spectator.sightings if wanted(seen)]
 
     def ran_together(self, *names: str) -> bool:
-        """Whether these Operations were ever Running at the same time."""
+        """Return whether these Operations were ever Running at the same time."""
         phases: dict[str, object] = {}
         for seen in self.world.spectator.sightings:
             if seen.kind == OPERATION:
@@ -82,7 +82,7 @@ class OperationsTeller(Narrator[World]):
     # --- the acts --------------------------------------------------------------------------------------------------
 
     async def application(self) -> None:
-        """The target of everything that follows."""
+        """Create the application, the target of all later acts."""
         stage = self.stage
         stage.act(
             "An application", f'Odoo asks {CLUSTER} for "{NAME}", chart nextcloud {FIRST}, and what it is good at'
@@ -94,7 +94,7 @@ class OperationsTeller(Narrator[World]):
         await self.succeeded(job)
 
     async def every_engine(self) -> None:
-        """One Operation per engine, to its end."""
+        """Run one Operation per engine to its end."""
         self.stage.act("One operation per engine", "each asked for by an intent, each to its end")
         for request in REQUESTS:
             capability = request.type.lower()
@@ -116,7 +116,7 @@ class OperationsTeller(Narrator[World]):
         await self.succeeded(job)
 
     async def conflict_and_approval(self) -> None:
-        """A restore waits for the backup before it, and for somebody who agrees."""
+        """Show a restore that waits for the backup before it, and for an approval."""
         stage, since = self.stage, self.mark
         stage.act("A conflict, and an approval", "a restore needs somebody's word, and excludes the backup that runs")
         backup = self.ask(OperationRequest("slow-backup", "Backup", "velero"))
@@ -148,7 +148,7 @@ class OperationsTeller(Narrator[World]):
         )
 
     async def _blocked(self, name: str, reason: str, since: int) -> str:
-        """Wait until it is; the message that says why."""
+        """Wait until an Operation is Blocked for that reason; return the message of the condition."""
         seen = await self.see(operation_says(name, "Blocked", f"True/{reason}"), f"Blocked/{reason}", since)
         entries = get_path(seen.object, "status", "conditions")
         message = next(str(entry.get("message")) for entry in entries if entry["type"] == "Blocked")
@@ -156,7 +156,7 @@ class OperationsTeller(Narrator[World]):
         return message
 
     async def cancellation(self) -> None:
-        """A workflow that does not end is cancelled: its engine object goes first."""
+        """Show the cancellation of a workflow that does not end: its engine object goes first."""
         stage, since = self.stage, self.mark
         stage.act("A cancellation", "a runbook hangs, and somebody has seen enough")
         job = self.ask(
@@ -176,7 +176,7 @@ class OperationsTeller(Narrator[World]):
         await self.failed(job, "Cancelled")
 
     async def timeout(self) -> None:
-        """A job that hangs is stopped by its deadline."""
+        """Show that a deadline stops a job that hangs."""
         stage, since = self.stage, self.mark
         stage.act("A deadline", "a command hangs; it was given a second")
         command = {"image": "nextcloud:30", "command": ["sleep", "infinity"]}
@@ -186,14 +186,14 @@ class OperationsTeller(Narrator[World]):
         status = ended.object["status"]
         passed = datetime.fromisoformat(status["finishedAt"]) - datetime.fromisoformat(status["startedAt"])
         stage.check("it ended at its deadline, not before", wanted=True, actual=passed.total_seconds() >= 1.0)
-        # A machine that is slow enough may come to the deadline before the Job is made.
+        # On a slow machine the deadline may pass before the Job is made.
         for name in self.engine_objects("stuck-command"):
             went = await self.see(gone(JOB, name), "the Job gone", since)
             stage.step("·", went.at, f"Job {name} is gone")
         await self.failed(job, "Timeout")
 
     async def partial(self) -> None:
-        """A backup in part is a success that says so."""
+        """Show that a partial backup succeeds and is reported as Degraded."""
         stage, since = self.stage, self.mark
         stage.act("A backup in part", "Velero could not save everything")
         job = self.ask(OperationRequest("partial-backup", "Backup", "velero"))
@@ -207,7 +207,7 @@ class OperationsTeller(Narrator[World]):
         await self.succeeded(job)
 
     async def afterwards(self) -> None:
-        """A finished backup outlives the request for it."""
+        """Show that a finished backup outlives its Operation."""
         stage, since = self.stage, self.mark
         stage.act("Afterwards", "the request for the first backup is deleted; the backup is not")
         ref = ObjectRef(OPERATION, NAMESPACE_NAME, "nightly")
@@ -229,7 +229,7 @@ def _where(resource: Manifest) -> str:
 
 
 async def tell_operations(world: World, stage: Stage) -> None:
-    """All acts in order. Raises TooSlow when something does not happen."""
+    """Tell all acts in order. Raises TooSlow when something does not happen."""
     teller = OperationsTeller(world, stage)
     await teller.application()
     await teller.every_engine()

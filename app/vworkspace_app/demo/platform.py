@@ -1,6 +1,6 @@
-"""What a platform team provides for operations: Velero's namespace, a snapshot class, a volume, a restic repository.
+"""The objects of a platform team for operations: Velero's namespace, a snapshot class, a volume, a restic repository.
 
-And the credentials Secret, with what approval claims are checked with.
+Also the credentials Secret, with the key that checks approval claims.
 """
 
 import base64
@@ -19,7 +19,7 @@ CLAIM, REPOSITORY, SNAPSHOT_CLASS = "nextcloud-data", "restic-repository", "csi-
 
 
 def platform(namespace: str, own_namespace: str) -> Iterator[tuple[Kind, dict[str, Any]]]:
-    """Objects in the order of their creation, for an application in `namespace`."""
+    """Yield objects in the order of their creation, for an application in `namespace`."""
     yield NAMESPACE, NAMESPACE.manifest(VELERO_NAMESPACE)
     snapshots = {"driver": "simulated.csi.example", "deletionPolicy": "Retain"}
     yield VOLUME_SNAPSHOT_CLASS, {**VOLUME_SNAPSHOT_CLASS.manifest(SNAPSHOT_CLASS), **snapshots}

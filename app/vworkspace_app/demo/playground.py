@@ -1,4 +1,4 @@
-"""What `demo --keep` leaves behind: an application that runs, and commands to try on it (U11)."""
+"""The playground that `demo --keep` leaves running: an application, and commands to try on it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,14 +14,14 @@ _BACKUP = "backup.yaml"
 
 
 def application() -> dict[str, Any]:
-    """The application as Odoo asks for it, prepared for the engines that are simulated."""
+    """Return the application as Odoo requests it, prepared for the simulated engines."""
     wanted = APPLICATION.manifest(FIRST)
     marks = {CAPABILITY_PREFIX + name: engine for name, engine in CAPABILITIES.items()}
     return {**wanted, "metadata": {**wanted["metadata"], "annotations": marks}}
 
 
 async def furnish(narrator: Narrator[World]) -> None:
-    """Have the application run, whatever the story left, and lay a backup ready. Raises TooSlow."""
+    """Have the application running, whatever the story left, and write a backup's file. Raises TooSlow."""
     world = narrator.world
     job = world.control.enqueue(
         CLUSTER,
@@ -38,7 +38,7 @@ async def furnish(narrator: Narrator[World]) -> None:
 
 
 def commands(world: World) -> tuple[tuple[str, str], ...]:
-    """What to try, and what it shows; each command runs as it stands."""
+    """Return the commands to try, and what each shows; each runs unchanged."""
     here, where = world.kubeconfig.parent, f"-n {NAMESPACE_NAME}"
     version = f'{{"spec":{{"chart":{{"version":"{WANTED}"}}}}}}'
     return (
@@ -51,7 +51,7 @@ def commands(world: World) -> tuple[tuple[str, str], ...]:
 
 
 def lines(world: World) -> Iterator[str]:
-    """What is printed: where things are, and what to try."""
+    """Yield the lines to print: where things are, and what to try."""
     yield f'"{NAME}" is running, and so are the operator and the controllers'
     yield "that it relies on (simulated). Try, in another shell:"
     yield ""

@@ -52,7 +52,7 @@ class Registry:
 
     @property
     def oci(self) -> str:
-        """Return what `chart.url` of an application says."""
+        """The URL for `chart.url` of an application."""
         return f"oci://{self.address}/{self.place}"
 
     def push(self, name: str, version: str, archive: bytes) -> str:
@@ -65,7 +65,7 @@ class Registry:
         return _digest(body)
 
     def remove(self, name: str, digest: str) -> None:
-        """Delete what was pushed; not every registry permits it."""
+        """Delete a pushed chart; not every registry permits it."""
         self.call("DELETE", f"/v2/{self.place}/{name}/manifests/{digest}")
 
     def _blob(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Registry:
         return {"mediaType": media_type, "digest": digest, "size": len(content)}
 
     def call(self, verb: str, path: str, body: bytes = b"", content_type: str = "") -> str:
-        """Return the Location that the answer names, a path."""
+        """Send a request, and return the path of the Location in the answer."""
         request = urllib.request.Request(f"{self.scheme}://{self.address}{path}", body, method=verb)
         if self._basic:
             request.add_header("authorization", "Basic " + base64.b64encode(self._basic.encode()).decode())

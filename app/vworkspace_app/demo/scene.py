@@ -1,4 +1,4 @@
-"""What the demo's first story is about: one application, its versions, and a Flux that is quick."""
+"""The setting of the demo's first story: one application, its versions, and a quick Flux."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -29,7 +29,7 @@ QUICK: Final = FluxBehaviour(
 
 @attrs.frozen
 class Application:
-    """The application of PULL-2 as Odoo asks for it, and where. `broken` says why one version does not upgrade.
+    """The application of PULL-2 as Odoo requests it, and where. `broken` says why one version does not upgrade.
 
     Without `broken` there is one version only.
     """
@@ -43,7 +43,7 @@ class Application:
     annotations: Mapping[str, str] = {}
     broken: str = "its upgrade job does not get through"
     failure: str = FAILURE
-    """What the error of that upgrade says, among more."""
+    """A part of the error of that upgrade."""
 
     def ref(self, kind: Kind = APPLICATION_INSTANCE) -> ObjectRef:
         """Return the reference of the instance, or of another object with its name."""
@@ -72,4 +72,4 @@ class Application:
 
 
 APPLICATION: Final = Application()
-"""The one that is installed in the embedded cluster."""
+"""The application that is installed in the embedded cluster."""

@@ -1,4 +1,4 @@
-"""Questions asked of what the spectator saw."""
+"""Predicates on what the spectator saw."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,13 +14,13 @@ Wanted = Callable[[Sighting], bool]
 
 
 def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
-    """The condition of that type; empty when there is none."""
+    """Return the condition of that type; empty if there is none."""
     entries = get_path(manifest, "status", "conditions") or ()
     return next((dict(entry) for entry in entries if entry.get("type") == kind), {})
 
 
 def conditions(manifest: Manifest) -> dict[str, str]:
-    """`status/reason` by condition type: what is shown of a status."""
+    """Return `status/reason` by condition type, as a status is shown."""
     return {
         entry["type"]: f"{entry['status']}/{entry['reason']}"
         for entry in get_path(manifest, "status", "conditions") or ()
@@ -28,14 +28,14 @@ def conditions(manifest: Manifest) -> dict[str, str]:
 
 
 def said(manifest: Manifest) -> str:
-    """What of its conditions says most, in a line: those that are True, and why it is not Ready."""
+    """Return the most telling conditions in a line: those that are True, and Ready."""
     by_type = {entry["type"]: entry for entry in get_path(manifest, "status", "conditions") or ()}
     entries = [entry for name, entry in by_type.items() if entry["status"] == "True" or name == "Ready"]
     return ", ".join(f"{entry['type']} {entry['status']} ({entry['reason']})" for entry in entries)
 
 
 def appeared(kind: Kind, name: str = "") -> Wanted:
-    """An object of ours was created, of that name or of any."""
+    """Return a predicate: an object of ours was created, of that name or of any."""
 
     def wanted(sighting: Sighting) -> bool:
         managers = {entry.get("manager") for entry in get_path(sighting.object, "metadata", "managedFields") or ()}
@@ -46,7 +46,7 @@ def appeared(kind: Kind, name: str = "") -> Wanted:
 
 
 def gone(kind: Kind, name: str) -> Wanted:
-    """An object is gone."""
+    """Return a predicate: the object is gone."""
     return lambda sighting: (
         sighting.kind == kind
         and sighting.type is WatchEventType.DELETED
@@ -55,7 +55,7 @@ def gone(kind: Kind, name: str) -> Wanted:
 
 
 def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
-    """The instance has that condition, for any reason unless one is given, decided from its present generation."""
+    """Return a predicate: the instance has this condition for its present generation; without a `reason`, for any."""
 
     def wanted(sighting: Sighting) -> bool:
         if sighting.kind != APPLICATION_INSTANCE:
@@ -71,7 +71,7 @@ def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
 
 
 def phase_is(name: str, phase: str) -> Wanted:
-    """The Operation is in that phase."""
+    """Return a predicate: the Operation is in that phase."""
 
     def wanted(sighting: Sighting) -> bool:
         named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
@@ -81,7 +81,7 @@ def phase_is(name: str, phase: str) -> Wanted:
 
 
 def operation_says(name: str, kind: str, state: str) -> Wanted:
-    """The Operation has that condition, `status/reason`."""
+    """Return a predicate: the Operation has that condition with this `status/reason`."""
 
     def wanted(sighting: Sighting) -> bool:
         named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
@@ -91,7 +91,7 @@ def operation_says(name: str, kind: str, state: str) -> Wanted:
 
 
 def made_for(name: str) -> Wanted:
-    """An engine object was created for the Operation of that name."""
+    """Return a predicate: an engine object was created for the Operation of that name."""
     return lambda sighting: (
         sighting.type is WatchEventType.ADDED
         and get_path(sighting.object, "metadata", "labels", labels.OPERATION) == name
@@ -100,10 +100,10 @@ def made_for(name: str) -> Wanted:
 
 
 def event(reason: str) -> Wanted:
-    """A Kubernetes Event of the operator with that reason."""
+    """Return a predicate: there is a Kubernetes Event with that reason."""
     return lambda sighting: sighting.kind == EVENT and sighting.object.get("reason") == reason
 
 
 def spec_of(manifest: Manifest) -> dict[str, Any]:
-    """What is worth showing of a downstream object."""
+    """Return the parts of a downstream object worth showing."""
     return {"kind": manifest["kind"], "name": get_path(manifest, "metadata", "name"), "spec": manifest.get("spec")}

@@ -1,4 +1,4 @@
-"""Watches the demo's cluster from outside, over HTTP, and remembers when what was seen."""
+"""Watches the demo's cluster from outside, over HTTP, and records what it sees, and when."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from vworkspace_core.ports import KubeApi, WatchEvent, WatchEventType
 from vworkspace_fake.simulation.reflector import reflect
 
 PATIENCE: Final = 180.0
-"""Seconds after which something will not come any more: no measure of how long it takes, on however busy a machine."""
+"""Seconds after which something counts as missing: not a measure of how long it takes, even on a busy machine."""
 
 _RELIST_SECONDS: Final = 0.05
 
@@ -22,7 +22,7 @@ WATCHED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
 
 
 class TooSlow(Exception):
-    """What was waited for did not come in time."""
+    """A sighting or result that did not come in time."""
 
 
 @attrs.frozen
@@ -36,7 +36,7 @@ class Sighting:
 
 
 class Spectator:
-    """Keeps every change of the kinds that matter, in the order they arrived."""
+    """The record of every change of the watched kinds, in the order they arrived."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Spectator:
         self.sightings: list[Sighting] = []
 
     def elapsed(self) -> float:
-        """Seconds since the demo started."""
+        """Return the seconds since the demo started."""
         return time.monotonic() - self._started
 
     async def run(self) -> None:
@@ -68,12 +68,12 @@ class Spectator:
                 group.start_soon(follow, self._api, kind, _Notebook(self, kind), pause)
 
     def saw(self, sighting: Sighting) -> None:
-        """Remember one change."""
+        """Record one change."""
         self.sightings.append(sighting)
         self._changed.set()
 
     async def until(self, wanted: Callable[[Sighting], bool], what: str, *, since: int = 0) -> Sighting:
-        """The first sighting from index `since` on that is `wanted`. Raises TooSlow naming `what`."""
+        """Return the first sighting from index `since` on that is `wanted`. Raises TooSlow naming `what`."""
         with anyio.move_on_after(self.patience):
             position = since
             while True:
@@ -88,7 +88,7 @@ class Spectator:
 
 @attrs.frozen
 class _Notebook:
-    """What is seen of one kind. Objects of a list that is not the first are seen again."""
+    """The record of one kind. Objects of a list that is not the first are recorded again."""
 
     spectator: Spectator
     kind: Kind

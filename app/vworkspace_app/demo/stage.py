@@ -1,4 +1,4 @@
-"""What the demo tells: lines with times, payloads and verdicts; colour on a terminal, plain text elsewhere."""
+"""The output of the demo: lines with times, payloads and verdicts; colour on a terminal, plain text elsewhere."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ class Verdicts:
     failures: list[str] = attrs.field(factory=list)
 
     def note(self, what: str, wanted: object, actual: object) -> bool:
-        """Compare; a difference is kept with both sides."""
+        """Compare; keep a difference with both sides."""
         if wanted == actual:
             self.passed += 1
             return True
@@ -32,7 +32,7 @@ class Verdicts:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Called while a BrokenPipeError is handled: it is the command's, which has more to tidy up than rich knows."""
+        """Re-raise the BrokenPipeError being handled: the command handles it, since rich cannot clean up for it."""
         raise
 
 
@@ -43,7 +43,7 @@ _WIDEST: Final = 100
 class Stage:
     """Prints the timeline. `plain` turns colour and the live spinner off; so does output that is no terminal.
 
-    Colours are few, and such as can be read on light and on dark; long lines are wrapped at the terminal's width.
+    Colours are few, and can be read on light and on dark; long lines are wrapped at the terminal's width.
     """
 
     def __init__(self, *, plain: bool, payloads: bool) -> None:
@@ -56,27 +56,27 @@ class Stage:
 
     @property
     def is_live(self) -> bool:
-        """Whether somebody watches on a terminal."""
+        """Report whether the output is a terminal."""
         return self._console.is_terminal
 
     def say(self, text: str) -> None:
-        """A plain line, as it is: a command can be copied."""
+        """Print a plain line unchanged, so that a command can be copied."""
         self._console.print(text, markup=False)
 
     def act(self, title: str, about: str = "") -> None:
-        """The heading of a part of the story."""
+        """Print the heading of a part of the story."""
         self._console.print(f"\n[bold]{escape(title)}[/bold]")
         if about:
             self._console.print(escape(self._wrapped(about, 0)))
 
     def _wrapped(self, text: str, margin: int) -> str:
-        """In lines that fit, all but the first one moved in by `margin`."""
+        """Wrap a text, with all lines except the first indented by `margin`."""
         width = max(40, min(self._console.width, _WIDEST)) - margin
         lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
         return ("\n" + " " * margin).join(lines)
 
     def step(self, number: int | str, at: float, title: str, payload: Mapping[str, Any] | None = None) -> None:
-        """One step with its time in milliseconds, and what was sent or stored."""
+        """Print one step with its time in milliseconds, and the payload that was sent or stored."""
         margin = len(f"{at * 1000:7.0f} ms  {number}  ")
         text = escape(self._wrapped(title, margin))
         self._console.print(f"[dim]{at * 1000:7.0f} ms[/dim]  [bold]{number}[/bold]  {text}")
@@ -88,7 +88,7 @@ class Stage:
         self._console.print(textwrap.indent(text, " " * _MARGIN), markup=False)
 
     def check(self, what: str, *, wanted: object, actual: object) -> None:
-        """Compare what was shown with what it should be, and say so."""
+        """Compare what was shown with what it should be, and print the verdict."""
         if self.verdicts.note(what, wanted, actual):
             self._console.print(f"            [green]ok[/green]  {escape(self._wrapped(what, 16))}")
         else:
@@ -101,7 +101,7 @@ class Stage:
         self.say(self._wrapped(f"passed over: {what}: {why}", 0))
 
     def verdict(self) -> None:
-        """What came of all checks."""
+        """Print the result of all checks."""
         passed, failures = self.verdicts.passed, self.verdicts.failures
         self.say("")
         if not failures:
@@ -114,7 +114,7 @@ class Stage:
 
     @contextmanager
     def live(self, draw: Callable[[str], RenderableType]) -> Iterator[None]:
-        """Keep what `draw` gives (it is told what is waited for) below the lines; nothing where nobody watches."""
+        """Keep the output of `draw`, called with what is waited for, below the lines; nothing without a terminal."""
         if not self.is_live:
             yield
             return
@@ -125,7 +125,7 @@ class Stage:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Tell the live part what is waited for."""
+        """Set what the live part shows as waited for."""
         self._waiting_for = what
         try:
             yield

@@ -30,21 +30,21 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
 class Played(Seen, Protocol):
-    """A world in which the story can be told: the embedded one, or anybody's cluster."""
+    """A world in which the story can play: the embedded one, or a cluster of the user."""
 
     @property
     def control(self) -> ControlPlaneServer:
-        """Return the control plane."""
+        """The control plane."""
         ...
 
     @property
     def application(self) -> Application:
-        """Return what is installed."""
+        """The application that is installed."""
         ...
 
     @property
     def clocks_differ(self) -> timedelta:
-        """Return by how much the cluster's clock may be behind the control plane's."""
+        """The maximum by which the cluster's clock may lag that of the control plane."""
         ...
 
     async def running(self) -> list[str]:
@@ -52,21 +52,21 @@ class Played(Seen, Protocol):
         ...
 
     async def mend(self) -> None:
-        """Take away what breaks one version."""
+        """Remove the cause that breaks one version."""
         ...
 
 
 @attrs.define
 class Teller(Narrator[Played]):
-    """Tells of one instance, from its first intent to its deletion."""
+    """The story of one instance, from its first intent to its deletion."""
 
     @property
     def application(self) -> Application:
-        """Return what is installed."""
+        """The application that is installed."""
         return self.world.application
 
     def enqueue(self, version: str, generation: int, job_id: str) -> JobEntry:
-        """Odoo's side: offer the intent."""
+        """Offer Odoo's job with the intent."""
         return self.world.control.enqueue(
             self.application.cluster,
             kind="apply",
@@ -78,7 +78,7 @@ class Teller(Narrator[Played]):
     # --- the acts --------------------------------------------------------------------------------------------------
 
     async def eight_steps(self) -> None:
-        """PULL-2: an intent becomes a running release."""
+        """Show PULL-2: an intent becomes a running release."""
         stage = self.stage
         app = self.application
         asks = f'Odoo asks {app.cluster} to ensure "{NAME}", chart {app.chart} {app.first}'
@@ -111,7 +111,7 @@ class Teller(Narrator[Played]):
         stage.say(f"            from enqueue to result: {(self.now - asked) * 1000:.0f} ms")
 
     async def _at_work(self) -> Sighting:
-        """The last that was told of the way to Ready; on a slow machine Flux may be through before more is."""
+        """Return the last sighting on the way to Ready; on a slow machine Flux may be done before others are seen."""
         done = has_condition("Ready", "True", "HelmReleaseReady")
         at_work = has_condition("Reconciling", "True", "HelmReleaseInstalling")
         sighting = await self.see(lambda seen: at_work(seen) or done(seen), "Reconciling=True")
@@ -143,7 +143,7 @@ class Teller(Narrator[Played]):
         check("appliedRef names what was applied", wanted=applied, actual=result.get("appliedRef"))
 
     async def failing_upgrade(self) -> None:
-        """Flux reports UpgradeFailed: the job fails with the underlying message."""
+        """Show that after Flux reports UpgradeFailed, the job fails with the underlying message."""
         stage, since = self.stage, self.mark
         stage.act("An upgrade fails", f"chart {BROKEN}: {self.application.broken}")
         job = self.enqueue(BROKEN, 8, "job-2")
@@ -158,7 +158,7 @@ class Teller(Narrator[Played]):
         stage.check("Flux went back to what worked", wanted=[self.application.first], actual=await self.world.running())
 
     async def recovery(self) -> None:
-        """What broke the upgrade is mended in the cluster: the recovery flows as a ConditionTransition event."""
+        """Show the recovery after a fix in the cluster: it is reported by a ConditionTransition event."""
         stage, since = self.stage, self.mark
         stage.act("It recovers", "the cause is mended in the cluster, and a retry asked for; no job is open any more")
         await self.world.mend()
@@ -183,7 +183,7 @@ class Teller(Narrator[Played]):
         return next((entry for entry in posted if part in str(entry.get("eventKey"))), None)
 
     async def replay(self, version: str = BROKEN, generation: int = 8) -> None:
-        """The same key again: nothing happens, and the outcome says so."""
+        """Show a replay: the same key again has no effect, and the outcome says so."""
         stage = self.stage
         stage.act("A replay", "the key of the last job again, under another job id")
         before = await self.live(self.application.ref())
@@ -195,7 +195,7 @@ class Teller(Narrator[Played]):
         stage.check("the instance was not touched", wanted=True, actual=same_version)
 
     async def conflict(self) -> None:
-        """A human holds a field: it is named, not forced; handed back, everything goes on by itself."""
+        """Show that a field held by a human is named in a conflict, not forced."""
         stage, since = self.stage, self.mark
         stage.act("A human editor", "kubectl edit of the chart version, then Odoo wants another one")
         patch = {"spec": {"chart": {"version": EDITED}}}
@@ -218,7 +218,7 @@ class Teller(Narrator[Played]):
         stage.check("nothing was forced", wanted=EDITED, actual=get_path(live, "spec", "chart", "version"))
 
     async def deletion(self) -> None:
-        """Everything goes, in order, and only then the job succeeds."""
+        """Show the deletion of everything, in order; only then the job succeeds."""
         stage, since = self.stage, self.mark
         stage.act("Deletion")
         source = str(get_path(await self.live(self.application.ref(HELM_RELEASE)), "spec", "chartRef", "name"))
@@ -256,7 +256,7 @@ def _meta(resource: Manifest) -> dict[str, Any]:
 
 
 def _is_before(job: JobEntry, created: Manifest, clocks_differ: timedelta) -> bool:
-    """Times on the object are whole seconds: no later than the ack's second would prove nothing wrong."""
+    """Return whether the ack came no later than the creation; times on the object are whole seconds."""
     acked = format_time(job.acked_at - clocks_differ) if job.acked_at else "never"
     return acked <= str(get_path(created, "metadata", "creationTimestamp"))
 
@@ -266,7 +266,7 @@ def _deleting(sighting: Sighting) -> bool:
 
 
 async def tell(world: Played, stage: Stage) -> None:
-    """All acts in order. Raises TooSlow when something does not happen."""
+    """Tell all acts in order. Raises TooSlow when something does not happen."""
     teller = Teller(world, stage)
     await teller.eight_steps()
     await teller.failing_upgrade()

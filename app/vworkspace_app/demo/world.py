@@ -45,7 +45,7 @@ ADMIN_TOKEN = "demo-admin-token"
 
 @attrs.frozen
 class World:
-    """What the story acts on and looks at. `started` is the moment, on the monotonic clock, when it began."""
+    """Everything that the story acts on and looks at."""
 
     cluster: EmbeddedCluster
     control: ControlPlaneServer
@@ -82,9 +82,10 @@ class World:
 async def open_world(
     behaviour: FluxBehaviour, engines: DownstreamBehaviour | None = None, telemetry: Telemetry | None = None
 ) -> AsyncIterator[World]:
-    """Start everything, and stop it at the end. The operator is ready when the world is.
+    """Start everything, and stop it at the end. The operator is ready when the world is yielded.
 
-    With `engines` every downstream controller is simulated, and what they need is there. `telemetry` is the operator's.
+    With `engines` every downstream controller is simulated, and the objects they need exist. `telemetry` is the
+    operator's.
     """
     started = time.monotonic()
     async with AsyncExitStack() as stack:
@@ -148,7 +149,7 @@ async def start_operator(
 
 
 async def open_group(stack: AsyncExitStack) -> TaskGroup:
-    """A group whose tasks are cancelled when `stack` gets to it."""
+    """Return a group whose tasks are cancelled when `stack` is unwound."""
     group = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(group.cancel_scope.cancel)
     return group
