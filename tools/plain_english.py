@@ -15,12 +15,10 @@ from typing import Final
 
 ROOMS: Final = ("core", "adapters", "app", "kit", "tools", "bench")
 UNREAD: Final = (
-    "app/vworkspace_app/boxes",
     "app/vworkspace_app/cli/boxes.py",
     "app/vworkspace_app/cli/controllers.py",
     "app/vworkspace_app/cli/handling.py",
     "app/vworkspace_app/cli/installing.py",
-    "app/vworkspace_app/demo",
     "core",
 )
 """Folders whose sentences have not been rewritten, and commands whose docstrings are printed as help."""
