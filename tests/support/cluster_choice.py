@@ -67,13 +67,13 @@ def is_existing() -> bool:
 
 
 @contextmanager
-def reached() -> Iterator[Reached]:
-    """The cluster of the environment for one story."""
+def reached(*, alone: bool = False) -> Iterator[Reached]:
+    """The cluster of the environment for one story; `alone` if it takes away what other tests use."""
     if (cluster := real_cluster()) is not None:
-        with _alone():
+        with _one_after_another(alone=alone):
             yield _whole(cluster)
     elif is_existing():
-        with _alone():
+        with _one_after_another(alone=alone):
             yield _existing()
     elif os.environ.get("KUBEBUILDER_ASSETS"):
         yield _bare(*_audited())
@@ -108,9 +108,9 @@ def taking_part(*, alone: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _one_after_another(*, alone: bool) -> Iterator[None]:
     """Stories that share a cluster run one after the other: an operator looks at every namespace."""
-    with taking_part(), Path(tempfile.gettempdir(), f"vworkspace-e2e-{os.getuid()}.lock").open("w") as lock:
+    with taking_part(alone=alone), Path(tempfile.gettempdir(), f"vworkspace-e2e-{os.getuid()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

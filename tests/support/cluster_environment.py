@@ -52,9 +52,10 @@ def environment_world(
     *,
     crds: Sequence[Manifest] | None,
     engines: DownstreamBehaviour | None,
+    alone: bool = False,
 ) -> Iterator[World]:
     """A world in the environment's cluster. A story that wants definitions of its own needs a cluster of its own."""
-    with reached() as cluster, start_blocking_portal() as portal, _connected(portal, cluster) as hands:
+    with reached(alone=alone) as cluster, start_blocking_portal() as portal, _connected(portal, cluster) as hands:
         if crds is not None and not cluster.is_ours:
             pytest.skip("needs a cluster whose definitions may come and go")
         if cluster.real is not None:

@@ -53,7 +53,11 @@ class RealSite:
     folder: Path
     _config: Mapping[str, Any]
     _processes: AsyncExitStack
+    operator: Running | None = None
+    """The process that was started last."""
     _starts: int = 0
+    _read: int = 0
+    _versions: set[tuple[str, str]] = attrs.field(factory=set)
 
     @property
     def namespace(self) -> str:
@@ -76,6 +80,7 @@ class RealSite:
             *("--cluster-id", self.ground.name, *words),
         )
         self._processes.enter_context(process)
+        self.operator = process
         return process
 
     async def until(self, holds: Any, what: str, patience: float = PATIENCE) -> None:
@@ -125,6 +130,14 @@ class RealSite:
             version = chart_version(record["data"]["release"]).partition("+")[0]
             found.setdefault(record["metadata"]["labels"]["name"], []).append(version)
         return found
+
+    def changes(self) -> int:
+        """Return how many versions of objects were seen: what a new list shows again counts once."""
+        for seen in self.spectator.sightings[self._read :]:
+            meta = seen.object["metadata"]
+            self._versions.add((meta["uid"], meta["resourceVersion"]))
+        self._read = len(self.spectator.sightings)
+        return len(self._versions)
 
     def uids(self, kind: Kind) -> dict[str, set[str]]:
         """Return every uid that objects of a kind were ever seen with, by name."""

@@ -15,7 +15,8 @@ from tools.cluster.processes import CannotStart
 from tools.cluster.up import VARIABLE, pins_of, running
 
 _BARE = ("tests/e2e", "tests/conformance")
-_WHOLE = ("tests/cluster", "tests/e2e/test_pull_sequence.py", "-k", "cluster")
+_WHOLE = ("tests/cluster", "tests/e2e/test_pull_sequence.py", "tests/e2e/test_uninstalling.py")
+_CHOSEN = ("-k", "cluster or uninstalling")
 """Tests of the whole operator, too: those whose world is a cluster, instead of in process."""
 
 
@@ -83,7 +84,9 @@ def _test(options: argparse.Namespace) -> int:
     if not options.rest and (status := _pytest({"KUBEBUILDER_ASSETS": str(programs)}, _BARE)):
         return status
     with running(_wanted(options), _say, keep=options.keep) as cluster:
-        return _pytest({VARIABLE: str(cluster.folder), "KUBEBUILDER_ASSETS": str(programs)}, options.rest or _WHOLE)
+        return _pytest(
+            {VARIABLE: str(cluster.folder), "KUBEBUILDER_ASSETS": str(programs)}, options.rest or (*_WHOLE, *_CHOSEN)
+        )
 
 
 def _pytest(environment: dict[str, str], arguments: Sequence[str]) -> int:
