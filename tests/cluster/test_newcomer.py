@@ -60,6 +60,7 @@ def _typed(page: Tutorial, name: str) -> str:
 def test_the_quickstart_holds_on_real_controllers_with_the_printed_roles(page: Tutorial) -> None:
     installed = page.shell(f"export KUBECONFIG=kc\n{page.block('sh', 'real').rstrip()} || true")
     failed = [line.split(":")[0] for line in installed.splitlines() if line.startswith("failed ")]
+    failed = [point for point in failed if f" in {_NAMESPACE}-" not in point]  # namespaces of other tests
     assert failed in ([], ["failed   operator"]), installed
     _typed(page, "namespace")
     with page.started("operator", ("--kubeconfig", "operator-kc")):

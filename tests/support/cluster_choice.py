@@ -102,7 +102,8 @@ def _existing() -> Reached:
 @contextmanager
 def taking_part(*, alone: bool = False) -> Iterator[None]:
     """Share the environment's cluster with other tests, or have it `alone` while the block lasts."""
-    with Path(tempfile.gettempdir(), f"vworkspace-cluster-{os.getuid()}.lock").open("w") as lock:
+    folder = os.environ.get(VARIABLE) or tempfile.gettempdir()
+    with Path(folder, f"vworkspace-tests-{os.getuid()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
 

@@ -181,8 +181,8 @@ async def real_site(cluster: Cluster, versions: Sequence[str]) -> AsyncIterator[
         await up.wait()
         spectator = Spectator(watcher, time.monotonic(), KINDS, ground.applications)
         servers.start_soon(spectator.run)
-        stack.push_async_callback(ground.remove_applications)
         processes = await stack.enter_async_context(AsyncExitStack())
+        stack.push_async_callback(ground.remove_applications)  # while an operator is there to do it
         yield RealSite(cluster, ground, repository, spectator, control, urls[0], folder, operator, processes)
 
 
