@@ -63,7 +63,7 @@ def test_the_quickstart_holds_on_real_controllers_with_the_printed_roles(page: T
     failed = [point for point in failed if f" in {_NAMESPACE}-" not in point]  # namespaces of other tests
     assert failed in ([], ["failed   operator"]), installed
     _typed(page, "namespace")
-    with page.started("operator", ("--kubeconfig", "operator-kc")):
+    with page.started("operator", {"kc": "operator-kc"}):
         shown = _typed(page, "first")
         assert "helmrelease/podinfo  Ready  InstallSucceeded" in shown
         assert "deployed: podinfo 6.7.0" in shown

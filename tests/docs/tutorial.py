@@ -5,7 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -36,9 +36,9 @@ class Tutorial:
         return text
 
     @contextmanager
-    def started(self, name: str, more: Sequence[str] = ()) -> Iterator["subprocess.Popen[str]"]:
-        """The one command of a block, at work in the folder; `more` words win over those of the block."""
-        command = [*shlex.split(self.block("sh", name)), *more]
+    def started(self, name: str, instead: Mapping[str, str] = {}) -> Iterator["subprocess.Popen[str]"]:
+        """The one command of a block, at work in the folder, with other words `instead` of some."""
+        command = [instead.get(word, word) for word in shlex.split(self.block("sh", name))]
         words = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
         environment = clean_environment(self.folder, {})
         process = subprocess.Popen(words, cwd=self.folder, env=environment, stdout=subprocess.PIPE, text=True)
