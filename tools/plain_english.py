@@ -14,15 +14,6 @@ from pathlib import Path
 from typing import Final
 
 ROOMS: Final = ("core", "adapters", "app", "kit", "tools", "bench")
-UNREAD: Final = (
-    "app/vworkspace_app/cli/boxes.py",
-    "app/vworkspace_app/cli/controllers.py",
-    "app/vworkspace_app/cli/handling.py",
-    "app/vworkspace_app/cli/installing.py",
-    "core/vworkspace_core/api",
-    "core/vworkspace_core/apimachinery/meta.py",
-)
-"""Folders whose sentences have not been rewritten, and files whose docstrings are printed, as help or in CRDs."""
 
 _RELATIVES: Final = frozenset(
     {"Those", "Whose", "What", "That", "As", "Its", "Of", "Where", "Who", "By", "How", "It", "Which", "Whom", "Whether"}
@@ -53,8 +44,7 @@ def _files(arguments: Sequence[str]) -> Iterator[Path]:
     folders = [Path(argument) for argument in arguments] or [Path(room) for room in ROOMS]
     for folder in folders:
         for path in [folder] if folder.is_file() else sorted(folder.rglob("*.py")):
-            if arguments or not any(path.is_relative_to(unread) for unread in UNREAD):
-                yield path
+            yield path
 
 
 def _findings(path: Path) -> Iterator[str]:

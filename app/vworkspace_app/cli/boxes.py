@@ -11,7 +11,7 @@ from vworkspace_app.process.yaml_documents import Format
 
 box = App(name="box", help="Operators from a file: check them, show them, begin one, convert those of others.")
 
-Files = Annotated[list[str], Parameter(help="Files with one box each; their CRDs lie beside them.")]
+Files = Annotated[list[str], Parameter(help="Files with one box each, next to their CRDs.")]
 Crds = Annotated[
     list[Path] | None,
     Parameter(
@@ -105,7 +105,7 @@ def plan(
         Parameter(name=("--output", "-o"), help="How the plan is shown; diff: what would change of each object."),
     ] = "text",
     exit_code: Annotated[
-        bool, Parameter(help="Exit status 1 where something would be written beside the status.", negative="")
+        bool, Parameter(help="Exit status 1 where anything except the status would be written.", negative="")
     ] = False,
 ) -> int:
     """Show what a box would do now for one object; no cluster is contacted.
@@ -135,9 +135,7 @@ def try_box(
     *,
     crds: Crds = None,
     examples: Annotated[int, Parameter(help="How many objects are drawn for the laws; 0 for none.")] = 50,
-    seed: Annotated[
-        int | None, Parameter(help="What they are drawn from; without it a new one, which is told.")
-    ] = None,
+    seed: Annotated[int | None, Parameter(help="The seed of the draw; without it a new one is printed.")] = None,
     example: Annotated[int | None, Parameter(help="Only the example of this number.")] = None,
     trace: Annotated[
         Path | None,
@@ -244,7 +242,7 @@ def forget(
 
 @box.command
 def manifests(
-    file: Annotated[str, Parameter(name="FILE", help="The file of a box; its CRD lies beside it.")],
+    file: Annotated[str, Parameter(name="FILE", help="The file of a box, next to its CRD.")],
     /,
     *,
     image: Annotated[
@@ -266,7 +264,7 @@ def manifests(
 ) -> None:
     """Print what runs a box in a cluster: service account, roles, the box as a ConfigMap, two replicas.
 
-    Whoever deletes a CRD deletes every object of its kind; so no other print holds it. Examples:
+    Deleting a CRD deletes every object of its kind; so no other command prints it. Examples:
 
         vworkspace-operator box manifests webapp.yaml --crds-only | kubectl apply --server-side -f -
         vworkspace-operator box manifests webapp.yaml --image registry.example.com/operator:1 | kubectl apply -f -
@@ -321,7 +319,7 @@ def convert(
     crds: Crds = None,
     trust_parents: Annotated[
         bool,
-        Parameter(help="Let whoever writes the objects decide what the original lets them decide.", negative=""),
+        Parameter(help="Let the authors of the objects decide what the original lets them decide.", negative=""),
     ] = False,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write files into this folder instead of printing them.")
@@ -329,9 +327,9 @@ def convert(
 ) -> int:
     """Make boxes of a Katalog of Orkestra, or of a ResourceGraphDefinition of kro, and check them.
 
-    What has no counterpart in a box, and what `box check` refuses of the result, is told on standard error with its
+    What has no counterpart in a box, and what `box check` refuses of the result, is reported on standard error with its
     line, and the exit status is then 1; the boxes are made all the same. A CRD that a Katalog names is read from the
-    file beside it; give the CRDs of other kinds with --crds, or their plurals are guessed. With --trust-parents the box
+    file next to it; give the CRDs of other kinds with --crds, or their plurals are guessed. With --trust-parents the box
     says `trustParents` for what the original lets an instance decide: namespaces, names, accounts. Examples:
 
         vworkspace-operator box convert webapp.katalog.yaml

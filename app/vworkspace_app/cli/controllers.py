@@ -133,7 +133,7 @@ def manifests(
 ) -> None:
     """Print what runs controllers in a cluster: service account, roles, two replicas of one process for all of them.
 
-    Whoever deletes a CRD deletes every object of its kind; so `controllers crds` prints these by themselves. Example:
+    Deleting a CRD deletes every object of its kind; so `controllers crds` alone prints them. Example:
 
         vworkspace-operator controllers manifests shops --image registry.example.com/shops:1 | kubectl apply -f -
     """

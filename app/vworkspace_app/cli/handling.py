@@ -65,7 +65,7 @@ def approve(
 ) -> None:
     """Agree to one run of an Operation, with exactly the parameters that it has now.
 
-    It needs the right to read the operator's credentials: whoever has it may approve. Example:
+    It needs the right to read the operator's credentials: an account that has it may approve. Example:
 
         vworkspace-operator approve restore-monday -n org-myteam --by alice
     """

@@ -142,7 +142,7 @@ def manifests(
 ) -> None:
     """Print what is to be installed, as YAML for `kubectl apply -f -`: the operator, and the CRDs by `--crds-only`.
 
-    Whoever deletes the CRDs deletes every instance; so no other print holds them. Without `--webhook-ca` or
+    Deleting the CRDs deletes every instance; so no other command prints them. Without `--webhook-ca` or
     `--cert-manager` no admission webhooks: the reconciler applies the same rules. Examples:
 
         vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -

@@ -22,7 +22,7 @@ def status(
     box: Annotated[
         list[str] | None,
         Parameter(
-            help="File with a box: every node of its objects is told; repeatable.", negative="", consume_multiple=False
+            help="File with a box: every node of its objects is shown; repeatable.", negative="", consume_multiple=False
         ),
     ] = None,
     system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",

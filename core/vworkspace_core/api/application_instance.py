@@ -153,7 +153,7 @@ def _absent_when_placeholder(name: str) -> CelRule:
 
 @attrs.frozen
 class ApplicationInstanceSpec:
-    """Which application is wanted, from which chart, with which values."""
+    """The desired application: its chart and its values."""
 
     CEL_RULES: ClassVar[tuple[CelRule, ...]] = (
         _needed_when_managed("chart"),
@@ -181,7 +181,7 @@ class ApplicationInstanceSpec:
 
 @attrs.frozen
 class Endpoint:
-    """Where users reach the application."""
+    """An address at which users reach the application."""
 
     name: str = schema_field("Name.")
     url: str = schema_field("URL.")
@@ -216,7 +216,7 @@ class ReleaseOverride:
 
 @attrs.frozen
 class ApplicationInstanceStatus:
-    """What the operator found, from the generation that it names."""
+    """The observed state, from the generation that it names."""
 
     observed_generation: int | None = observed_generation_field()
     reason: str | None = schema_field("Why it stands there: the reason of the condition that decides.", default=None)

@@ -45,7 +45,7 @@ class PolicySpec:
 
 @attrs.frozen
 class ClusterSpec:
-    """Which control plane this cluster belongs to, and what it admits from there."""
+    """The control plane of this cluster, and what the cluster admits from there."""
 
     cluster_id: str = schema_field(
         "Id of this cluster at the control plane; a label value.",
@@ -68,7 +68,7 @@ class ClusterSpec:
 
 @attrs.frozen
 class ClusterStatus:
-    """What the operator found."""
+    """The observed state."""
 
     observed_generation: int | None = observed_generation_field()
     conditions: tuple[Condition, ...] = conditions_field()

@@ -94,7 +94,7 @@ class Approvals:
 
 @attrs.frozen
 class OperationSpec:
-    """Which action is wanted, on which application, by which engine."""
+    """The desired action, its application and its engine."""
 
     target_ref: TargetRef = schema_field(
         "The ApplicationInstance in the same namespace; immutable.", rules=[immutable()]
@@ -142,7 +142,7 @@ class EngineRef:
 
 @attrs.frozen
 class OperationStatus:
-    """What the operator found, from the generation that it names."""
+    """The observed state, from the generation that it names."""
 
     observed_generation: int | None = observed_generation_field()
     phase: Phase | None = schema_field("Where the run stands; absent before the first look.", default=None)

@@ -21,7 +21,7 @@ class ConditionStatus(StrEnum):
 class Condition:
     """A standard condition. `last_transition_time` (RFC 3339, whole seconds) moves only with `status`.
 
-    `reason_transition_time` stands where that does not say when this status and reason began: after a change of the
+    `reason_transition_time` is set where that does not show when this status and reason began: after a change of the
     reason alone, and after two changes within a second.
     """
 
