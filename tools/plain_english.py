@@ -43,8 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 def _files(arguments: Sequence[str]) -> Iterator[Path]:
     folders = [Path(argument) for argument in arguments] or [Path(room) for room in ROOMS]
     for folder in folders:
-        for path in [folder] if folder.is_file() else sorted(folder.rglob("*.py")):
-            yield path
+        yield from [folder] if folder.is_file() else sorted(folder.rglob("*.py"))
 
 
 def _findings(path: Path) -> Iterator[str]:

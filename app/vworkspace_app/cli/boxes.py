@@ -327,7 +327,7 @@ def convert(
 ) -> int:
     """Make boxes of a Katalog of Orkestra, or of a ResourceGraphDefinition of kro, and check them.
 
-    What has no counterpart in a box, and what `box check` refuses of the result, is reported on standard error with its
+    What has no counterpart in a box, and what `box check` refuses of the result, is printed on standard error with its
     line, and the exit status is then 1; the boxes are made all the same. A CRD that a Katalog names is read from the
     file next to it; give the CRDs of other kinds with --crds, or their plurals are guessed. With --trust-parents the box
     says `trustParents` for what the original lets an instance decide: namespaces, names, accounts. Examples:
