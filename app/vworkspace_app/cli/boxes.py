@@ -329,7 +329,7 @@ def convert(
 
     What has no counterpart in a box, and what `box check` refuses of the result, is printed on standard error with its
     line, and the exit status is then 1; the boxes are made all the same. A CRD that a Katalog names is read from the
-    file next to it; give the CRDs of other kinds with --crds, or their plurals are guessed. With --trust-parents the box
+    file next to it; give the CRDs of other kinds with --crds, or their plurals are guessed. With --trust-parents a box
     says `trustParents` for what the original lets an instance decide: namespaces, names, accounts. Examples:
 
         vworkspace-operator box convert webapp.katalog.yaml
