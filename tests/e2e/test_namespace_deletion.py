@@ -20,7 +20,9 @@ from vworkspace_core.instances.context import Settings
 NAMESPACE_REF = ObjectRef(NAMESPACE, None, NS)
 LABELS = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}
 IMPATIENT = Settings(cluster_id=CLUSTER, namespace_end_seconds=2.0)
-FLUX_STOPPED = attrs.evolve(QUICK, uninstall_seconds=3600.0)
+FLUX_STOPPED = attrs.evolve(QUICK, uninstall_seconds=3600.0, release_secrets=False)
+"""An uninstall that does not end. Helm's records are kept elsewhere, or the namespace would take them along, and Flux
+would find nothing to uninstall."""
 
 both = pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
 
