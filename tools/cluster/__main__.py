@@ -81,12 +81,10 @@ def _up(options: argparse.Namespace) -> int:
 def _test(options: argparse.Namespace) -> int:
     """Run e2e and conformance tests on one kube-apiserver per worker, then tests/cluster on a whole cluster."""
     programs = build(pins_of(_wanted(options)), _say)
-    if not options.rest and (status := _pytest({"KUBEBUILDER_ASSETS": str(programs)}, _BARE)):
-        return status
+    status = 0 if options.rest else _pytest({"KUBEBUILDER_ASSETS": str(programs)}, _BARE)
     with running(_wanted(options), _say, keep=options.keep) as cluster:
-        return _pytest(
-            {VARIABLE: str(cluster.folder), "KUBEBUILDER_ASSETS": str(programs)}, options.rest or (*_WHOLE, *_CHOSEN)
-        )
+        environment = {VARIABLE: str(cluster.folder), "KUBEBUILDER_ASSETS": str(programs)}
+        return _pytest(environment, options.rest or (*_WHOLE, *_CHOSEN)) or status
 
 
 def _pytest(environment: dict[str, str], arguments: Sequence[str]) -> int:
