@@ -10,6 +10,7 @@ from tools.cluster.up import Cluster
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_real_controllers_do_what_was_recorded_of_them_RUN_9(name: str, cluster: Cluster) -> None:
+def test_real_controllers_do_what_was_recorded_of_them_RUN_9(name: str, request: pytest.FixtureRequest) -> None:
+    cluster: Cluster = request.getfixturevalue("lone_cluster" if name.startswith("killed") else "cluster")
     with real_stage(cluster) as stage:
         assert not differences(recorded(name), played(name, stage))
