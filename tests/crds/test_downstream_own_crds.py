@@ -140,6 +140,7 @@ _SUBJECTS = (
 _KINDS = (VELERO_BACKUP, VELERO_RESTORE, WORKFLOW, REPLICATION_SOURCE, REPLICATION_DESTINATION, VOLUME_SNAPSHOT)
 
 
+@pytest.mark.slow
 def test_the_projects_own_crds_keep_every_status_that_is_written(real: dict[str, Any]) -> None:
     """One cluster for all stories: Argo's CRD alone takes a second to compile."""
     ours = [crd for crd in downstream_crds() if crd["metadata"]["name"] not in real]

@@ -25,6 +25,7 @@ def test_the_navigation_is_the_index_by_task() -> None:
     }
 
 
+@pytest.mark.slow
 def test_every_page_is_laid_out_and_every_link_of_it_leads_to_what_is_there(tmp_path: Path) -> None:
     generated, laid_out = tmp_path / "generated", tmp_path / "laid-out"
     write_site_pages(generated)

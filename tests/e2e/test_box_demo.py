@@ -32,6 +32,7 @@ def test_its_box_is_the_one_of_the_examples() -> None:
         assert (FILE.parent / name).read_bytes() == (EXAMPLES / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_two_stories_at_once_are_a_mistake() -> None:
     ended = run("demo", "--box", "--operations")
 

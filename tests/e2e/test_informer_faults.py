@@ -250,6 +250,7 @@ async def test_a_list_that_fails_half_way_is_read_to_its_end() -> None:
         assert set_up.types("b") == [ChangeType.DELETED]
 
 
+@pytest.mark.slow
 async def test_a_server_that_closes_every_watch_at_once_is_asked_ever_more_slowly() -> None:
     """lightkube's own watch makes 1705 requests a second here (its edge 8)."""
     async with bench() as set_up:

@@ -61,6 +61,7 @@ def _submit(ops: Operating, of: str, name: str, backup: str, *, gated: bool) -> 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.slow
 def test_whatever_calls_take_no_two_that_exclude_each_other_run_and_all_of_them_end_OPS_5(seed: int) -> None:
     async def told(world: World) -> None:
         await story(Operating(world), random.Random(seed))

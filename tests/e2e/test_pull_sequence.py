@@ -219,6 +219,7 @@ async def test_a_recovery_after_the_result_is_a_condition_transition_PULL_3(worl
 
 
 @on_every_face
+@pytest.mark.slow
 async def test_a_job_that_asks_for_a_retry_is_answered_by_what_comes_after_it_PULL_3(world: World) -> None:
     await world.ready()
     assert (await world.result(world.ask(BROKEN, 8)))["outcome"] == "failed"

@@ -281,6 +281,7 @@ def test_what_is_no_review_gets_an_answer_that_says_so(wire: Wire, tmp_path: Pat
 # --- the command --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_run_serves_them_and_ends_with_them(tmp_path: Path) -> None:
     certificates, port = made(), free_port()
     folder = laid(tmp_path / "tls", certificates)

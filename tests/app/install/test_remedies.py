@@ -67,6 +67,7 @@ def printed_by(command: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("agent", [True, False])
+@pytest.mark.slow
 def test_the_remedy_of_each_right_grants_it_and_prints_roles_alone(agent: bool) -> None:
     prints: dict[str, list[dict[str, Any]]] = {}
     for right in rights(agent=agent):
@@ -78,6 +79,7 @@ def test_the_remedy_of_each_right_grants_it_and_prints_roles_alone(agent: bool) 
     assert len(prints) == 3, "the operator's own, a gated namespace's, Velero's"
 
 
+@pytest.mark.slow
 def test_the_remedy_for_a_person_outside_the_cluster_binds_that_person_under_other_names() -> None:
     """The roles of an installation beside it stay as they are."""
     of_the_installation = {

@@ -43,6 +43,7 @@ def with_helm_releases(*revisions: int, name: str = "nextcloud") -> Turmoil:
 @example(newest=45, kept=5, deployed=45, before=45)
 @example(newest=9, kept=1, deployed=9, before=9)
 @example(newest=999, kept=10, deployed=12, before=999)
+@pytest.mark.slow
 def test_whatever_helm_keeps_of_a_release_it_is_not_taken_over_REC_4(
     newest: int, kept: int, deployed: int, before: int
 ) -> None:

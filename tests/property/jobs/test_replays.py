@@ -1,5 +1,6 @@
 """PULL-3: a job that is asked again under the same key changes nothing, and does nothing to the jobs beside it."""
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from tests.support.job_world import World
 @given(st.lists(st.integers(0, 5), max_size=16))
 @example([1, 1, 0, 0, 0])
 @example([1, 1, 0, 0, 1, 0])
+@pytest.mark.slow
 def test_a_replay_supersedes_no_open_job_in_whatever_order_they_are_worked_on(order: list[int]) -> None:
     """The tombstone is lost, so that only the object tells that it is a replay; keys without generations, so that the
     order of arrival says which job is older."""
