@@ -2,7 +2,7 @@
 
 Pure: no sockets and no time. A connection's rank is its progress: none until a whole request has come, low between two
 requests, higher while its request is answered. When places run short, the address with the most connections of the
-lowest rank loses one, so that no client gains by opening more.
+lowest rank loses one, and a newcomer whose address holds more than that one is refused: opening more gains nothing.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ class Places:
         """Give a newcomer a place; return the client that has to leave for it, possibly the newcomer, or None."""
         leaving = None
         if len(self._clients) >= self._total:
-            leaving = self._cheapest(Stage.UNHEARD) or self._cheapest(Stage.IDLE) or client
+            leaving = self._outnumbered(self._cheapest(Stage.UNHEARD) or self._cheapest(Stage.IDLE), client)
             self.forget(leaving)
         if leaving is not client:
             self._clients[client] = None
@@ -75,6 +75,11 @@ class Places:
     def forget(self, client: Client) -> None:
         """Free the place of a client that is gone."""
         self._clients.pop(client, None)
+
+    def _outnumbered(self, victim: Client | None, newcomer: Client) -> Client:
+        """Return which of the two leaves: the newcomer if its address holds more places than the victim's."""
+        counts = Counter(client.address for client in (*self._clients, newcomer))
+        return newcomer if victim is None or counts[newcomer.address] > counts[victim.address] else victim
 
     def _cheapest(self, stage: Stage) -> Client | None:
         """Return the client of a stage, of the address with the most, whose last step is the oldest."""
