@@ -218,7 +218,7 @@ class _Port:
     async def close(self) -> None:
         """Give running answers a moment to end; close everything else now."""
         for client in self._places:
-            if client.stage in (Stage.UNHEARD, Stage.IDLE):
+            if client.stage in (Stage.UNREAD, Stage.UNHEARD, Stage.IDLE):
                 client.leave()
         for connection in list(self.state.connections):
             connection.shutdown()
@@ -333,7 +333,9 @@ class _Connection(H11Protocol):
             self._port.move(self._client, stage)
 
     def _stage(self) -> Stage:
-        if self.cycle is None or "head" in self._deadlines or "reading" in self._deadlines:
+        if "reading" in self._deadlines:
+            return Stage.UNREAD
+        if self.cycle is None or "head" in self._deadlines:
             return Stage.UNHEARD
         if self.cycle.response_complete:
             return Stage.IDLE

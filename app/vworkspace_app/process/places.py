@@ -1,8 +1,9 @@
 """The places of one port: which connection gets one, and which loses its own (RUN-11).
 
-Pure: no sockets and no time. A connection's rank is its progress: none until a whole request has come, low between two
-requests, higher while its request is answered. When places run short, the address with the most connections of the
-lowest rank loses one, and a newcomer whose address holds more than that one is refused: opening more gains nothing.
+Pure: no sockets and no time. A connection's rank is its progress: least while its client does not read the answer,
+little until a whole request has come, low between two requests, higher while its request is answered. When places run
+short, the address with the most connections of the lowest rank loses one, and a newcomer whose address holds more than
+that one is refused: opening more gains nothing.
 """
 
 from collections import Counter
@@ -16,7 +17,8 @@ import attrs
 class Stage(Enum):
     """The progress of a connection."""
 
-    UNHEARD = "no whole request has come, or its answer is not read"
+    UNREAD = "the client does not read the answer"
+    UNHEARD = "no whole request has come"
     IDLE = "all its requests are answered"
     BUSY = "a whole request is being answered"
     PROBE = "a probe is being answered"
@@ -56,7 +58,7 @@ class Places:
         """Give a newcomer a place; return the client that has to leave for it, possibly the newcomer, or None."""
         leaving = None
         if len(self._clients) >= self._total:
-            leaving = self._outnumbered(self._cheapest(Stage.UNHEARD) or self._cheapest(Stage.IDLE), client)
+            leaving = self._outnumbered(self._first_to_leave(), client)
             self.forget(leaving)
         if leaving is not client:
             self._clients[client] = None
@@ -75,6 +77,11 @@ class Places:
     def forget(self, client: Client) -> None:
         """Free the place of a client that is gone."""
         self._clients.pop(client, None)
+
+    def _first_to_leave(self) -> Client | None:
+        """Return the cheapest client of the lowest rank, unless all are being answered."""
+        clients = map(self._cheapest, (Stage.UNREAD, Stage.UNHEARD, Stage.IDLE))
+        return next((client for client in clients if client is not None), None)
 
     def _outnumbered(self, victim: Client | None, newcomer: Client) -> Client:
         """Return which of the two leaves: the newcomer if its address holds more places than the victim's."""
