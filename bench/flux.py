@@ -25,10 +25,10 @@ import anyio
 import attrs
 
 from bench.machine import describe
+from bench.side_by_side import is_ready
 from tests.support.real_site import RealSite, real_site
 from tools.cluster.up import Cluster, running
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
-from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE
 
 VERSION: Final = "1.0.0"
@@ -81,13 +81,6 @@ class Round:
         return 100 * self.requests["ours"] / max(self.requests["ours"] + flux, 1)
 
 
-def _is_ready(manifest: Manifest) -> bool:
-    if get_path(manifest, "status", "observedGeneration") != get_path(manifest, "metadata", "generation"):
-        return False
-    conditions = get_path(manifest, "status", "conditions") or ()
-    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
-
-
 @attrs.define
 class Watch:
     """The moments at which each instance was created, and first observed to reach each stage."""
@@ -105,7 +98,7 @@ class Watch:
             stages = self.stages.setdefault(seen.object["metadata"]["name"], {})
             if seen.kind == HELM_RELEASE:
                 stages.setdefault("released", seen.at)
-            if seen.kind in (HELM_RELEASE, APPLICATION_INSTANCE) and _is_ready(seen.object):
+            if seen.kind in (HELM_RELEASE, APPLICATION_INSTANCE) and is_ready(seen.object):
                 stages.setdefault("flux_ready" if seen.kind == HELM_RELEASE else "ready", seen.at)
 
     def times(self, name: str) -> Times | None:

@@ -13,7 +13,7 @@ import json
 import statistics
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -50,7 +50,7 @@ def instance(name: str, version: str) -> bytes:
 # --- seeing ----------------------------------------------------------------------------------------------------------
 
 
-def is_ready(manifest: dict[str, Any]) -> bool:
+def is_ready(manifest: Mapping[str, Any]) -> bool:
     """Report whether an object is Ready at its current generation.
 
     Flux writes the condition first, and observedGeneration last.

@@ -25,8 +25,8 @@ from vworkspace_app.embedded.access import audited
 from vworkspace_app.embedded.cluster import EmbeddedCluster
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.apimachinery.manifest import Kind, Manifest
-from vworkspace_core.apimachinery.resources import NAMESPACE
+from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.resources import CLUSTER_ROLE_BINDING, NAMESPACE
 from vworkspace_core.ports import KubeApi
 from vworkspace_fake.flux import FluxBehaviour, FluxSimulator, run
 from vworkspace_fake.flux.crds import flux_crds
@@ -41,7 +41,6 @@ QUICK = FluxBehaviour(source_fetch_seconds=0.02, install_seconds=0.05, upgrade_s
 """A Flux with short delays, so that mostly the operator is measured."""
 WORKERS = 16
 """The number of objects on which Flux works at once, if it is a client of the API server."""
-BINDING = Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 
 
 def gated(name: str) -> Manifest:
@@ -80,7 +79,7 @@ async def real(server: RealServer, with_flux: bool) -> None:
     async with KubeApiClient(config) as api:
         await have_defined((*crd_manifests(), *flux_crds()), api)
         await prepare(api)
-        await api.create(everything_for(OPERATOR_USER), kind=BINDING, field_manager="bench")
+        await api.create(everything_for(OPERATOR_USER), kind=CLUSTER_ROLE_BINDING, field_manager="bench")
         announce(access)
         if with_flux:
             await run(api, SystemClock(), FluxSimulator(api, QUICK, together=workers(WORKERS)))
@@ -88,9 +87,9 @@ async def real(server: RealServer, with_flux: bool) -> None:
 
 
 def everything_for(user: str) -> Manifest:
-    role = {"apiGroup": BINDING.group, "kind": "ClusterRole", "name": "cluster-admin"}
-    subject = {"apiGroup": BINDING.group, "kind": "User", "name": user}
-    return {**BINDING.manifest("bench"), "roleRef": role, "subjects": [subject]}
+    role = {"apiGroup": CLUSTER_ROLE_BINDING.group, "kind": "ClusterRole", "name": "cluster-admin"}
+    subject = {"apiGroup": CLUSTER_ROLE_BINDING.group, "kind": "User", "name": user}
+    return {**CLUSTER_ROLE_BINDING.manifest("bench"), "roleRef": role, "subjects": [subject]}
 
 
 def on_real(assets: Assets, audit: Path, with_flux: bool) -> None:

@@ -11,20 +11,14 @@ from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
 from tests.support.rights import granted, unused, used
 from vworkspace_app.install.boxes import box_rbac
 from vworkspace_app.install.roles import RoleOptions
-from vworkspace_core.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
-from vworkspace_core.apimachinery.resources import CONFIG_MAP, JOB, SECRET
+from vworkspace_core.apimachinery.manifest import ObjectRef, get_path, metadata
+from vworkspace_core.apimachinery.resources import CONFIG_MAP, JOB, RBAC_KINDS, SECRET
 from vworkspace_core.boxes.box import Box
 from vworkspace_core.controller.managed_fields import entries
 from vworkspace_core.ports import PatchType
 from vworkspace_kit.kube_apiserver import OPERATOR_USER
 
-RBAC = "rbac.authorization.k8s.io"
-ROLES = {
-    "ClusterRole": Kind(RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
-    "ClusterRoleBinding": Kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
-    "Role": Kind(RBAC, "v1", "Role", "roles"),
-    "RoleBinding": Kind(RBAC, "v1", "RoleBinding", "rolebindings"),
-}
+ROLES = {kind.kind: kind for kind in RBAC_KINDS}
 
 
 def printed(box: Box) -> list[dict[str, Any]]:

@@ -32,15 +32,7 @@ from vworkspace_kube import KubeApiClient, load_config
 
 __all__ = ["environment_world", "grant", "leave"]
 
-RIGHTS: Final = {
-    kind: Kind("rbac.authorization.k8s.io", "v1", kind, plural, namespaced=namespaced)
-    for kind, plural, namespaced in (
-        ("ClusterRole", "clusterroles", False),
-        ("ClusterRoleBinding", "clusterrolebindings", False),
-        ("Role", "roles", True),
-        ("RoleBinding", "rolebindings", True),
-    )
-}
+RIGHTS: Final = {kind.kind: kind for kind in known.RBAC_KINDS}
 _LEFT: Final = (*(kind for kind in known.ALL_KINDS if kind.namespaced),)
 """What a story may leave in its namespace."""
 

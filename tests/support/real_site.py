@@ -23,7 +23,6 @@ from tools.cluster.up import Cluster
 from vworkspace_apiserver.http.serving import kubeconfig
 from vworkspace_app.controller.lookups import all_of
 from vworkspace_app.demo.cluster_ground import Ground
-from vworkspace_app.demo.cluster_world import chart_version
 from vworkspace_app.demo.spectator import Spectator
 from vworkspace_app.demo.world import open_group
 from vworkspace_app.process.yaml_documents import Format, dump
@@ -32,6 +31,7 @@ from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, OCI_REPOSITORY, SECRET
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane
+from vworkspace_fake.flux.storage import release_document
 from vworkspace_kube import KubeApiClient, load_config
 
 __all__ = ["RealSite", "real_site"]
@@ -127,7 +127,7 @@ class RealSite:
         """Return the chart versions that Helm's own records call deployed, by release."""
         found: dict[str, list[str]] = {}
         for record in await self.objects(SECRET, "owner=helm,status=deployed"):
-            version = chart_version(record["data"]["release"]).partition("+")[0]
+            version = release_document(record)["chart"]["metadata"]["version"].partition("+")[0]
             found.setdefault(record["metadata"]["labels"]["name"], []).append(version)
         return found
 

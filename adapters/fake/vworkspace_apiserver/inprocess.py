@@ -22,6 +22,7 @@ from vworkspace_apiserver.storage.watch_iterator import follow
 from vworkspace_apiserver.storage.watch_stream import WatchStream
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
+from vworkspace_core.apimachinery.resources import service_account_user
 from vworkspace_core.ports import ListPage, PatchType, Propagation, WatchEvent
 
 T = TypeVar("T")
@@ -63,7 +64,7 @@ class InProcessKube:
     def impersonating(self, account: ObjectRef) -> "InProcessKube":
         """Return a port that acts as a ServiceAccount, for a caller with the right to impersonate it."""
         api = copy.copy(self)
-        api._identity = Identity(f"system:serviceaccount:{account.namespace}:{account.name}")
+        api._identity = Identity(service_account_user(account.namespace, account.name))
         return api
 
     async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:

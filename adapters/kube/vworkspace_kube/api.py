@@ -28,9 +28,9 @@ from vworkspace_kube.requests import (
     KubeRequest,
     collection,
     delete_options,
+    impersonated_user,
     need_namespace,
     object_request,
-    service_account_user,
     strict,
     target_of,
 )
@@ -100,7 +100,7 @@ class KubeApiClient:
     def impersonating(self, account: ObjectRef) -> "KubeApiClient":
         """Return a client that acts as a ServiceAccount over the same connections. Closing either closes both."""
         client = copy.copy(self)
-        client._user = service_account_user(account)
+        client._user = impersonated_user(account)
         return client
 
     async def close(self) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Json, Kind, Manifest, ObjectRef, ref_of
+from vworkspace_core.apimachinery.resources import service_account_user
 from vworkspace_core.ports import Propagation
 from vworkspace_kube.errors import RequestInfo
 
@@ -115,13 +116,13 @@ def strict(field_manager: str, **more: str | None) -> dict[str, str | int | None
     return {"fieldManager": field_manager, "fieldValidation": "Strict", **more}
 
 
-def service_account_user(account: ObjectRef) -> str:
+def impersonated_user(account: ObjectRef) -> str:
     """Return the user name of a ServiceAccount. Raises Invalid for a name that no ServiceAccount can have.
 
     The API server adds the groups of the account. Naming them in the request would need a right on groups.
     """
     _check("impersonate", account)
-    return f"system:serviceaccount:{account.namespace}:{account.name}"
+    return service_account_user(account.namespace, account.name)
 
 
 def _check(verb: str, ref: ObjectRef) -> None:

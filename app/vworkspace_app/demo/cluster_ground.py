@@ -29,21 +29,16 @@ from vworkspace_core.apimachinery.resources import (
     NAMESPACE,
     OPERATION,
     OWN_KINDS,
+    RBAC_KINDS,
+    RESOURCE_QUOTA,
     SERVICE_ACCOUNT,
+    service_account_user,
 )
 from vworkspace_core.ports import PatchType
 from vworkspace_kube import KubeApiClient
 
 T = TypeVar("T")
-RESOURCE_QUOTA: Final = Kind("", "v1", "ResourceQuota", "resourcequotas")
-_RBAC: Final = "rbac.authorization.k8s.io"
-_KINDS: Final = {
-    "ClusterRole": Kind(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
-    "ClusterRoleBinding": Kind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
-    "Role": Kind(_RBAC, "v1", "Role", "roles"),
-    "RoleBinding": Kind(_RBAC, "v1", "RoleBinding", "rolebindings"),
-    "ServiceAccount": SERVICE_ACCOUNT,
-}
+_KINDS: Final = {kind.kind: kind for kind in (*RBAC_KINDS, SERVICE_ACCOUNT)}
 _MANAGER: Final = "vworkspace-demo"
 _TOKEN_SECONDS: Final = 3600
 _LOOK: Final = 0.2
@@ -88,11 +83,8 @@ class Ground:
             await self.api.apply(manifest, kind=_KINDS[manifest["kind"]], field_manager=_MANAGER, force=False)
 
     def _printed(self) -> Iterator[dict[str, Any]]:
-        """Yield what `manifests` prints for an operator that runs as this account, apart from the cluster's other
-        operators.
-        """
-        user = f"system:serviceaccount:{self.namespace}:{NAME}"
-        options = InstallOptions(namespace=self.namespace, user=user)
+        """Yield what `manifests` prints for an operator under this account's name; other operators are not affected."""
+        options = InstallOptions(namespace=self.namespace, user=service_account_user(self.namespace, NAME))
         yield from rights(options)
         yield from tenant(self.applications, options)
 
@@ -103,24 +95,27 @@ class Ground:
                 await self.api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager=_MANAGER)
                 self.defined.append(ref.name)
         for kind in OWN_KINDS:
-            await self._until_served(kind)
+            if not await _until(partial(self._is_served, kind)):
+                raise CommandError(f"{kind.crd_name} is defined, and the API server does not serve it")
 
-    async def _until_served(self, kind: Kind) -> None:
-        with anyio.fail_after(_PATIENCE):
-            while True:
-                with suppress(NotFound):  # KindMissing is one, too
-                    await self.api.list(kind, limit=1)
-                    return
-                await anyio.sleep(_LOOK)
+    async def _is_served(self, kind: Kind) -> bool:
+        with suppress(NotFound):  # KindMissing is one, too
+            await self.api.list(kind, limit=1)
+            return True
+        return False
 
     async def leave_no_room(self) -> None:
         """Allow no Service in the namespace."""
         ref = ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER)
         manifest = {**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"services": "0"}}}
         await self.api.create(manifest, kind=RESOURCE_QUOTA, field_manager=_MANAGER)
-        with anyio.fail_after(_PATIENCE):
-            while get_path(await self.api.get(ref), "status", "hard") is None:
-                await anyio.sleep(_LOOK)
+        if not await _until(partial(self._is_in_force, ref)):
+            raise CommandError(
+                f"ResourceQuota {ref.namespace}/{ref.name} is not in force: does kube-controller-manager run?"
+            )
+
+    async def _is_in_force(self, quota: ObjectRef) -> bool:
+        return get_path(await self.api.get(quota), "status", "hard") is not None
 
     async def make_room(self) -> None:
         """Allow Services in the namespace again."""
@@ -134,19 +129,15 @@ class Ground:
             await self._remove_all(kind)
 
     async def _remove_all(self, kind: Kind) -> bool:
-        with anyio.move_on_after(_PATIENCE):
-            while await _again(partial(self._ask_to_go, kind)):
-                await anyio.sleep(_LOOK)
-            return True
-        return False
+        return await _until(partial(_again, partial(self._ask_to_go, kind)))
 
-    async def _ask_to_go(self, kind: Kind) -> int:
-        """Delete the objects of a kind; return how many still exist."""
+    async def _ask_to_go(self, kind: Kind) -> bool:
+        """Delete the objects of a kind; return whether none exists any more."""
         items = await all_of(self.api, kind, namespace=self.applications)
         for item in items:
             if "deletionTimestamp" not in metadata(item):
                 await self._delete(ref_of(item, kind))
-        return len(items)
+        return not items
 
     async def remove(self) -> list[str]:
         """Delete everything; return what remains in the cluster, for a person to delete."""
@@ -169,7 +160,7 @@ class Ground:
         for ref in refs:
             if not await self._is_used(ref):
                 await self._delete(ref)
-        return [f"{ref.kind.kind} {ref.name}" for ref in refs if not await self._has_gone(ref)]
+        return [f"{ref.kind.kind} {ref.name}" for ref in refs if not await _until(partial(self._has_gone, ref))]
 
     async def _let_go(self, kind: Kind) -> None:
         """Remove the finalizers of remaining objects."""
@@ -193,11 +184,16 @@ class Ground:
             await self.api.delete(ref)
 
     async def _has_gone(self, ref: ObjectRef) -> bool:
-        with anyio.move_on_after(_PATIENCE):
-            while await find(self.api, ref) is not None:
-                await anyio.sleep(_LOOK)
-            return True
-        return False
+        return await find(self.api, ref) is None
+
+
+async def _until(holds: Callable[[], Awaitable[bool]]) -> bool:
+    """Ask again and again; return whether it came to hold in the time that one object is given."""
+    with anyio.move_on_after(_PATIENCE):
+        while not await holds():
+            await anyio.sleep(_LOOK)
+        return True
+    return False
 
 
 async def _again(act: Callable[[], Awaitable[T]]) -> T:

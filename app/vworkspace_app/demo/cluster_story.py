@@ -10,10 +10,10 @@ from vworkspace_app.demo.sightings import condition, conditions, phase_is
 from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.story import Teller
-from vworkspace_core.apimachinery.manifest import Kind, get_path
+from vworkspace_core.apimachinery.manifest import get_path
 from vworkspace_core.apimachinery.resources import VELERO_BACKUP, WORKFLOW
+from vworkspace_fake.downstream.kinds import WORKFLOW_TEMPLATE
 
-_TEMPLATE: Final = Kind("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates")
 _CHECKUP: Final = "checkup"
 _PAUSE: Final = {"entrypoint": "main", "templates": [{"name": "main", "suspend": {"duration": "1"}}]}
 """A workflow that waits a second and needs no image."""
@@ -63,8 +63,8 @@ async def _operations(teller: Teller, world: ClusterWorld) -> None:
     else:
         stage.passed_over("engine helm", _ONE_VERSION)
     if await world.serves(WORKFLOW):
-        template = {**_TEMPLATE.manifest(_CHECKUP, world.application.namespace), "spec": _PAUSE}
-        await world.admin.create(template, kind=_TEMPLATE, field_manager="vworkspace-demo")
+        template = {**WORKFLOW_TEMPLATE.manifest(_CHECKUP, world.application.namespace), "spec": _PAUSE}
+        await world.admin.create(template, kind=WORKFLOW_TEMPLATE, field_manager="vworkspace-demo")
         await _run(teller, OperationRequest(_CHECKUP, "Runbook", "workflow", {"workflowTemplate": _CHECKUP}))
     else:
         stage.passed_over("engine workflow", f"Argo Workflows is not in this cluster ({WORKFLOW.crd_name})")

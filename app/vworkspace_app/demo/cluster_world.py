@@ -1,8 +1,5 @@
 """The demo's world on a user's cluster: real Flux, the operator with the printed roles, our control plane."""
 
-import base64
-import gzip
-import json
 import secrets
 import tempfile
 import time
@@ -29,6 +26,7 @@ from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, OPERATION, SECRET
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane.server import ControlPlaneServer
+from vworkspace_fake.flux.storage import release_document
 from vworkspace_kube import KubeApiClient, load_config, with_token
 
 _MARKS: Final = {f"{CAPABILITY_PREFIX}upgrade": "helm", f"{CAPABILITY_PREFIX}runbook": "workflow"}
@@ -62,7 +60,8 @@ class ClusterWorld:
         """Return the chart versions that Helm's own records call deployed."""
         selector = f"owner=helm,status=deployed,name={NAME}"
         records = await all_of(self.admin, SECRET, selector=selector, namespace=self.application.namespace)
-        return [chart_version(record["data"]["release"]).partition("+")[0] for record in records]
+        charts = (release_document(record)["chart"]["metadata"] for record in records)
+        return [str(chart["version"]).partition("+")[0] for chart in charts]
 
     async def mend(self) -> None:
         """Remove the cause that breaks one version."""
@@ -71,12 +70,6 @@ class ClusterWorld:
     async def serves(self, kind: Kind) -> bool:
         """Return whether the cluster defines a kind, and so has its controller."""
         return await find(self.admin, ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
-
-
-def chart_version(record: str) -> str:
-    """Return the chart version in Helm's record of a release: gzipped JSON in base64, in a Secret's own base64."""
-    release = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(record))))
-    return str(release["chart"]["metadata"]["version"])
 
 
 @attrs.frozen

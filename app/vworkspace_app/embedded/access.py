@@ -19,8 +19,8 @@ from vworkspace_apiserver.http.serving import kubeconfig
 from vworkspace_apiserver.model.calls import ADMIN, Caller
 from vworkspace_app.process.addresses import is_loopback
 from vworkspace_app.process.errors import USAGE, CommandError
+from vworkspace_core.apimachinery.resources import SERVICE_ACCOUNT_USERS
 
-_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -138,7 +138,7 @@ def _read_tokens(path: Path) -> dict[str, Caller]:
 def _groups(user: str, named: str) -> tuple[str, ...]:
     """Return the groups of a user: those in the file, and those that the server itself adds."""
     given = tuple(group for group in (part.strip() for part in named.split(",")) if group)
-    if not user.startswith(_SERVICE_ACCOUNT):
+    if not user.startswith(SERVICE_ACCOUNT_USERS):
         return (*given, "system:authenticated")
-    namespace = user.removeprefix(_SERVICE_ACCOUNT).partition(":")[0]
+    namespace = user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")[0]
     return (*given, "system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")

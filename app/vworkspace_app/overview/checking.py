@@ -21,6 +21,7 @@ from vworkspace_core.apimachinery.resources import (
     NAMESPACE,
     OWN_KINDS,
     SERVICE_ACCOUNT,
+    service_account_user,
 )
 from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.credentials.secret import secret_ref
@@ -130,7 +131,7 @@ async def _held(
     api: KubeApiClient, installation: Installation, point: str, accesses: Iterable[Access], namespace: str
 ) -> Finding:
     system = installation.namespace
-    user = f"system:serviceaccount:{system}:{NAME}"
+    user = service_account_user(system, NAME)
     wanted = [
         (Right(verb, each.kind.group, each.resource, namespace, user), each.name)
         for each in accesses

@@ -25,13 +25,16 @@ from vworkspace_core.apimachinery.resources import (
     NAMESPACE,
     OPERATION,
     OWN_KINDS,
+    RBAC_KINDS,
+    RESOURCE_QUOTA,
+    SERVICE,
+    SERVICE_ACCOUNT,
 )
 from vworkspace_core.controller.ownership import is_controlled_by
 from vworkspace_core.install.release_rights import named_by_releases
 from vworkspace_core.ports import KubeApi
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
-_RBAC: Final = "rbac.authorization.k8s.io"
 _WEBHOOKS: Final = tuple(
     Kind(_ADMISSION, "v1", kind, plural, namespaced=False)
     for kind, plural in (
@@ -39,18 +42,11 @@ _WEBHOOKS: Final = tuple(
         ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
     )
 )
-_RIGHTS: Final = (
-    Kind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
-    Kind(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
-    Kind(_RBAC, "v1", "RoleBinding", "rolebindings"),
-    Kind(_RBAC, "v1", "Role", "roles"),
-    Kind("", "v1", "ServiceAccount", "serviceaccounts"),
-    Kind("", "v1", "ResourceQuota", "resourcequotas"),
-)
+_RIGHTS: Final = (*RBAC_KINDS, SERVICE_ACCOUNT, RESOURCE_QUOTA)
 _BESIDE: Final = (
     Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
-    Kind("", "v1", "Service", "services"),
+    SERVICE,
 )
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in INSTANCE_LABELS.items())
 _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")

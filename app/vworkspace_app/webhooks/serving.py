@@ -17,6 +17,7 @@ from vworkspace_app.webhooks.kinds import NO_KINDS, ServedKinds
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
 from vworkspace_app.webhooks.tls import CertificateFiles, has_common_name
 from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.apimachinery.resources import service_account_user
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.ports import Clock
@@ -71,7 +72,7 @@ async def webhooks(
 
     Raises CommandError for certificates that cannot be used.
     """
-    itself = f"system:serviceaccount:{settings.namespace}:{FIELD_MANAGER}"
+    itself = service_account_user(settings.namespace, FIELD_MANAGER)
     writers = frozenset((*settings.writers, itself)) if settings.writers else frozenset()
     judged = WebhookSettings(decisions.cluster_id, decisions.admission, templates, writers)
     async with _serving(settings, judged, observer, kinds):

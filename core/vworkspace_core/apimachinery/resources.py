@@ -79,4 +79,20 @@ DAEMON_SET: Final = Kind("apps", "v1", "DaemonSet", "daemonsets")
 SERVICE: Final = Kind("", "v1", "Service", "services")
 SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 INGRESS: Final = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
+RESOURCE_QUOTA: Final = Kind("", "v1", "ResourceQuota", "resourcequotas")
+
+RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+ROLE: Final = Kind(RBAC_GROUP, "v1", "Role", "roles")
+ROLE_BINDING: Final = Kind(RBAC_GROUP, "v1", "RoleBinding", "rolebindings")
+CLUSTER_ROLE: Final = Kind(RBAC_GROUP, "v1", "ClusterRole", "clusterroles", namespaced=False)
+CLUSTER_ROLE_BINDING: Final = Kind(RBAC_GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
+RBAC_KINDS: Final = (CLUSTER_ROLE_BINDING, CLUSTER_ROLE, ROLE_BINDING, ROLE)
 """Kinds of charts, and of our own installation: commands read them, decisions do not."""
+
+SERVICE_ACCOUNT_USERS: Final = "system:serviceaccount:"
+"""The prefix of the user names of ServiceAccounts; namespace, colon and name follow."""
+
+
+def service_account_user(namespace: str | None, name: str) -> str:
+    """Return the user name with which the API server knows a ServiceAccount."""
+    return f"{SERVICE_ACCOUNT_USERS}{namespace}:{name}"

@@ -10,18 +10,18 @@ from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.errors import Right, refused_right
 from vworkspace_core.apimachinery.manifest import Kind
 from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.apimachinery.resources import SERVICE_ACCOUNT_USERS
 from vworkspace_core.composites.composite import Composite
 from vworkspace_core.composites.parent import STALLED, Parent, kinds_annotation
 
 HIDDEN: Final = "Forbidden"
 """The reason of Stalled when objects of a kind of an earlier definition may not be listed."""
-_ACCOUNT: Final = "system:serviceaccount:"
 _SYSTEM_NAMESPACE: Final = "vworkspace-system"
 
 
 def not_permitted(composite: Composite, right: Right) -> str:
     """Return a message for people: what is forbidden, and the command that grants the right."""
-    who = right.user.removeprefix(_ACCOUNT).replace(":", "/")
+    who = right.user.removeprefix(SERVICE_ACCOUNT_USERS).replace(":", "/")
     subject = f"ServiceAccount {who}" if is_of_account(composite, right) else f"the {composite.title}"
     return f"{subject} may not {right}. To fix: {remedy(composite, right)}"
 
@@ -37,7 +37,7 @@ def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> s
     """Return the command that grants the right; `former` are the kinds of an earlier definition concerned."""
     of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
     if is_of_account(composite, right) or (composite.impersonates and of_former):
-        namespace, _, name = right.user.removeprefix(_ACCOUNT).partition(":")
+        namespace, _, name = right.user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")
         return role_applied(f"{composite.role_command}{of_former} --for-account {namespace}/{name}", right)
     default = f"vworkspace-{composite.word}-{composite.name}"
     return role_applied(f"{composite.role_command}{of_former}", right, default)
@@ -51,8 +51,8 @@ def role_applied(command: str, right: Right, default_account: str = "") -> str:
 
 def _account(user: str, default: str) -> str:
     """Return the options that name the refused service account; none if the command assumes it."""
-    namespace, _, name = user.removeprefix(_ACCOUNT).partition(":")
-    if not user.startswith(_ACCOUNT) or not default:
+    namespace, _, name = user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")
+    if not user.startswith(SERVICE_ACCOUNT_USERS) or not default:
         return ""
     place = f" --system-namespace {namespace}" if namespace != _SYSTEM_NAMESPACE else ""
     return place + (f" --service-account {name}" if name != default else "")

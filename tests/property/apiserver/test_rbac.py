@@ -14,11 +14,8 @@ from vworkspace_apiserver.model.failure import ApiFailure
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_apiserver.storage.listing import ListOptions
 from vworkspace_core.apimachinery.manifest import Kind
+from vworkspace_core.apimachinery.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 
-GROUP = "rbac.authorization.k8s.io"
-ROLE, CLUSTER_ROLE = Kind(GROUP, "v1", "Role", "roles"), Kind(GROUP, "v1", "ClusterRole", "clusterroles", False)
-BINDING = Kind(GROUP, "v1", "RoleBinding", "rolebindings")
-CLUSTER_BINDING = Kind(GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings", False)
 BOT = service_account("default", "bot")
 BOT_SUBJECT = {"kind": "ServiceAccount", "name": "bot", "namespace": "default"}
 READ = {"apiGroups": ["tests.example"], "resources": ["gizmos"], "verbs": ["get", "list", "watch"]}
@@ -52,7 +49,7 @@ def test_a_role_that_names_an_object_lets_a_list_of_that_name_through() -> None:
     """As a real server: a list or watch whose field selector allows one name is authorized with that name."""
     server = new_server(rbac=True)
     write(server, ROLE, "r", rules=[{**READ, "resourceNames": ["one"]}])
-    bind(server, BINDING, ROLE, BOT_SUBJECT)
+    bind(server, ROLE_BINDING, ROLE, BOT_SUBJECT)
     gizmos = at(server, GIZMO)
     for selector, passes in (
         ("metadata.name=one", True),
@@ -74,7 +71,7 @@ def test_a_role_that_names_an_object_lets_a_list_of_that_name_through() -> None:
 
 def test_a_role_holds_in_its_namespace_only() -> None:
     server = new_server(rbac=True)
-    bind(server, BINDING, ROLE, BOT_SUBJECT)
+    bind(server, ROLE_BINDING, ROLE, BOT_SUBJECT)
     assert not allowed(server, BOT, at(server, GIZMO))  # the role is not there yet
     write(server, ROLE, "r", rules=[READ])
     assert allowed(server, BOT, at(server, GIZMO))
@@ -86,10 +83,10 @@ def test_a_role_holds_in_its_namespace_only() -> None:
 def test_a_cluster_role_holds_where_its_binding_is() -> None:
     server = new_server(rbac=True)
     write(server, CLUSTER_ROLE, "r", rules=[{**READ, "resources": ["gizmos", "rigs"]}])
-    bind(server, BINDING, CLUSTER_ROLE, BOT_SUBJECT)
+    bind(server, ROLE_BINDING, CLUSTER_ROLE, BOT_SUBJECT)
     assert allowed(server, BOT, at(server, GIZMO))
     assert not allowed(server, BOT, at(server, RIG))
-    bind(server, CLUSTER_BINDING, CLUSTER_ROLE, {"kind": "Group", "name": "system:serviceaccounts:default"})
+    bind(server, CLUSTER_ROLE_BINDING, CLUSTER_ROLE, {"kind": "Group", "name": "system:serviceaccounts:default"})
     assert allowed(server, BOT, at(server, RIG))
     assert allowed(server, BOT, RequestTarget(server.resource(GIZMO)))
 
@@ -97,10 +94,10 @@ def test_a_cluster_role_holds_where_its_binding_is() -> None:
 def test_a_binding_that_goes_takes_its_permissions() -> None:
     server = new_server(rbac=True)
     write(server, ROLE, "r", rules=[READ])
-    bind(server, BINDING, ROLE, {"kind": "User", "name": "alice"})
+    bind(server, ROLE_BINDING, ROLE, {"kind": "User", "name": "alice"})
     alice = Caller("alice", ("system:authenticated",))
     assert allowed(server, alice, at(server, GIZMO))
-    server.delete(at(server, BINDING, "b"))
+    server.delete(at(server, ROLE_BINDING, "b"))
     assert not allowed(server, alice, at(server, GIZMO))
 
 
@@ -118,7 +115,7 @@ def test_a_refusal_names_who_what_and_where() -> None:
 def test_a_caller_may_ask_what_it_may_do() -> None:
     server = new_server(rbac=True)
     write(server, ROLE, "r", rules=[READ])
-    bind(server, BINDING, ROLE, BOT_SUBJECT)
+    bind(server, ROLE_BINDING, ROLE, BOT_SUBJECT)
 
     def can(verb: str) -> bool:
         review = Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False)
@@ -132,7 +129,7 @@ def test_a_caller_may_ask_what_it_may_do() -> None:
 def test_a_caller_may_ask_for_its_rules() -> None:
     server = new_server(rbac=True)
     write(server, ROLE, "r", rules=[READ])
-    bind(server, BINDING, ROLE, BOT_SUBJECT)
+    bind(server, ROLE_BINDING, ROLE, BOT_SUBJECT)
     review = Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False)
     body = {"apiVersion": review.api_version, "kind": review.kind, "spec": {"namespace": "default"}}
     assert server.create(at(server, review), body, caller=BOT).object()["status"]["resourceRules"] == [READ]
@@ -141,7 +138,7 @@ def test_a_caller_may_ask_for_its_rules() -> None:
 def test_to_ask_about_others_takes_a_right_and_a_name() -> None:
     server = new_server(rbac=True)
     write(server, ROLE, "r", rules=[READ])
-    bind(server, BINDING, ROLE, BOT_SUBJECT)
+    bind(server, ROLE_BINDING, ROLE, BOT_SUBJECT)
     review = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False)
     attributes = {"verb": "list", "group": "tests.example", "resource": "gizmos", "namespace": "default"}
     head = {"apiVersion": review.api_version, "kind": review.kind}

@@ -14,6 +14,7 @@ from vworkspace_apiserver.access.review_kinds import OPEN_REVIEWS
 from vworkspace_apiserver.model.calls import Caller
 from vworkspace_apiserver.model.records import GroupResource, StoredChange
 from vworkspace_apiserver.storage.store import Store
+from vworkspace_core.apimachinery.resources import service_account_user
 
 MASTERS: Final = "system:masters"
 _GROUP: Final = "rbac.authorization.k8s.io"
@@ -80,7 +81,7 @@ class Rbac:
 def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
     """Return the caller that a service account's token authenticates."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
-    return Caller(f"system:serviceaccount:{namespace}:{name}", groups, agent)
+    return Caller(service_account_user(namespace, name), groups, agent)
 
 
 def applies_to(subject: Mapping[str, Any], caller: Caller) -> bool:
@@ -91,7 +92,7 @@ def applies_to(subject: Mapping[str, Any], caller: Caller) -> bool:
         case "Group":
             return subject["name"] in caller.groups
         case "ServiceAccount":
-            return caller.user == f"system:serviceaccount:{subject.get('namespace', '')}:{subject['name']}"
+            return caller.user == service_account_user(subject.get("namespace", ""), subject["name"])
         case _:
             return False
 

@@ -7,6 +7,7 @@ from vworkspace_apiserver.builtin.build import built_in
 from vworkspace_apiserver.builtin.pod_defaults import filled
 from vworkspace_apiserver.model.behaviour import Behaviour, Generation, NameRule
 from vworkspace_core.apimachinery.errors import StatusCause
+from vworkspace_core.apimachinery.resources import RBAC_GROUP
 from vworkspace_core.schema.builtin import rbac as schemas
 from vworkspace_core.schema.causes import invalid_value, not_supported, required
 from vworkspace_core.schema.equality import equal
@@ -33,13 +34,13 @@ def _read_binding(manifest: Manifest) -> Manifest:
     subjects = [_subject(subject) for subject in manifest.get("subjects") or ()]
     return {
         **manifest,
-        "roleRef": filled(reference, apiGroup=schemas.GROUP),
+        "roleRef": filled(reference, apiGroup=RBAC_GROUP),
         **({"subjects": subjects} if subjects else {}),
     }
 
 
 def _subject(subject: Mapping[str, Any]) -> Mapping[str, Any]:
-    return filled(subject, apiGroup=schemas.GROUP) if subject.get("kind") in ("User", "Group") else subject
+    return filled(subject, apiGroup=RBAC_GROUP) if subject.get("kind") in ("User", "Group") else subject
 
 
 def _check_binding(manifest: Manifest) -> list[StatusCause]:

@@ -124,9 +124,16 @@ def release_secret(release: StoredRelease, namespace: str) -> dict[str, Any]:
     }
 
 
+def release_document(secret: Manifest) -> dict[str, Any]:
+    """Return Helm's record in a Secret: gzipped JSON in base64, in the Secret's own base64."""
+    packed = base64.b64decode(base64.b64decode(secret["data"]["release"]))
+    document: dict[str, Any] = json.loads(gzip.decompress(packed))
+    return document
+
+
 def release_from_secret(secret: Manifest) -> StoredRelease:
     """Return the release in a Secret that `release_secret` made."""
-    document = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["release"]))))
+    document = release_document(secret)
     info, chart = document["info"], document["chart"]["metadata"]
     deleted = info.get("deleted")
     return StoredRelease(
