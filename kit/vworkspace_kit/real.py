@@ -38,9 +38,6 @@ _LOOK: Final = 0.05
 _LONGEST: Final = 10.0
 """The most real seconds that a test may let pass in `after`."""
 _STARTS: Final = 60.0
-_GOES: Final = 60.0
-_GOODBYE: Final = 0.25
-"""The seconds for which closed TLS connections may still exchange their goodbyes."""
 _UNTOLD: Final = (EVENT, CORE_EVENT, LEASE)
 
 
@@ -100,7 +97,6 @@ class RealCluster(Cluster):
             self._loop.run_until_complete(asyncio.wait({self._simulation}))
         for client in self._clients:
             self._loop.run_until_complete(client.__aexit__(None, None, None))
-        self._loop.run_until_complete(asyncio.sleep(_GOODBYE))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 

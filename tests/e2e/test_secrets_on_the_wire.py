@@ -56,7 +56,6 @@ async def _real() -> AsyncIterator[tuple[BoxSite, list[Answered]]]:
             assert through is not None
             async with KubeApiClient(hands) as admin, KubeApiClient(through) as api:
                 yield BoxSite(admin, api, SystemClock()), answers
-            await anyio.sleep(0.25)  # TLS connections say goodbye after they were closed
 
 
 on_both = pytest.mark.parametrize(

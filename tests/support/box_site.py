@@ -250,7 +250,6 @@ def _real(story: Play, behaviour: DownstreamBehaviour) -> None:
 
         async def main() -> None:
             await _by_clients(config, config, story, behaviour)
-            await anyio.sleep(0.25)  # TLS connections say goodbye after they were closed
 
         anyio.run(main)
 
@@ -275,7 +274,6 @@ def _limited(story: Play, behaviour: DownstreamBehaviour) -> None:
 
         async def main() -> None:
             await _by_clients(_config(server), operator, story, behaviour)
-            await anyio.sleep(0.25)  # TLS connections say goodbye after they were closed
 
         anyio.run(main)
 

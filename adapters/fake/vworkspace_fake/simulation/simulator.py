@@ -262,20 +262,6 @@ class Simulator(ABC):
         """Observe, and do everything that is due at `now`. Only for an API that never suspends."""
         run_sync(self.advance(now))
 
-    def run_until_quiet(self, now: datetime, *, horizon: float = 86_400.0) -> datetime:
-        """Let time pass until no work is left except regular intervals; return the time then.
-
-        Raises TimeoutError if that takes more than `horizon` seconds. Only for an API that never suspends.
-        """
-        limit = now + timedelta(seconds=horizon)
-        self.tick(now)
-        while (following := self.next_work()) is not None:
-            now = max(now, following)
-            if now > limit:
-                raise TimeoutError(f"{self.title} still had work after {horizon} seconds")
-            self.tick(now)
-        return now
-
     async def advance(self, now: datetime) -> None:
         """Observe, and do everything that is due at `now`, until nothing more follows from it."""
         for _ in range(_MAX_STEPS):
