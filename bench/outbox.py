@@ -28,8 +28,8 @@ from vworkspace_app.control_plane.event_sender import EventSender
 from vworkspace_app.control_plane.settings import AgentSettings
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.control_plane.outbox import CAPACITY, Outbox
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.jobs.events import condition_events
-from vworkspace_core.ports import ControlPlane
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_odoo import HttpControlPlane
 

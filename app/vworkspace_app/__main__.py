@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from vworkspace_app.missing_packages import answered, lacking
 from vworkspace_app.process.errors import FAILURE, INTERRUPTED, USAGE, CommandError, unwrap_group
-from vworkspace_app.process.missing_packages import answered, lacking
 from vworkspace_app.process.terminal import VisibleStream
 
 _ESCAPED = "vworkspace.escaped"

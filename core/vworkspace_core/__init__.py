@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from vworkspace_core.api.application_instance import ApplicationInstance
-    from vworkspace_core.api.codec import read_application_instance, read_meta, read_operation
+    from vworkspace_core.api.codec import read_application_instance, read_operation
     from vworkspace_core.api.crd import crd_manifests
     from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
     from vworkspace_core.api.operation import Operation
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         NAMESPACE,
         OPERATION,
     )
+    from vworkspace_core.apimachinery.structuring import read_meta
     from vworkspace_core.controller.decision import (
         Apply,
         Create,
@@ -127,7 +128,7 @@ _MODULES: Final = {
     "observe_live": "vworkspace_core.instances.observe",
     "observe_operation_live": "vworkspace_core.operations.observe",
     "read_application_instance": "vworkspace_core.api.codec",
-    "read_meta": "vworkspace_core.api.codec",
+    "read_meta": "vworkspace_core.apimachinery.structuring",
     "read_operation": "vworkspace_core.api.codec",
     "reconcile": "vworkspace_core.instances.reconcile",
     "reconcile_operation": "vworkspace_core.operations.reconcile",

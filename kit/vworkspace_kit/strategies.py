@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from vworkspace_app.trials.chooser import Chooser, Seeded
 from vworkspace_app.trials.examples import Examples, NoExample
-from vworkspace_core.api.codec import unstructure
 from vworkspace_core.apimachinery.fields import camel
 from vworkspace_core.apimachinery.manifest import Kind, Manifest
+from vworkspace_core.apimachinery.structuring import unstructure
 from vworkspace_core.boxes.schemas import CrdVersions
 from vworkspace_core.reconcilers import Object, Resource
 from vworkspace_core.schema import Schema

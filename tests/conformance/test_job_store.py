@@ -13,8 +13,8 @@ import pytest
 from tests.support.kube_ports import FACES, Examined, Open, examine
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.jobs.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.ports import JobRecord, JobStore, Tombstone
 from vworkspace_fake.job_store import MemoryJobStore
 
 KEY = "ApplicationInstance/org-myteam/nextcloud"

@@ -19,7 +19,7 @@ from vworkspace_core import ports
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.cluster import Cluster
-from vworkspace_core.api.codec import structure, unstructure
+from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.unreadable import Unreadable
@@ -27,6 +27,7 @@ from vworkspace_core.apimachinery import errors
 from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.manifest import Kind, ObjectRef
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus
+from vworkspace_core.apimachinery.structuring import structure
 from vworkspace_core.apimachinery.timestamps import Instant
 from vworkspace_core.clusters.controllers import Watched
 from vworkspace_core.clusters.hardening import Exposure
@@ -44,6 +45,7 @@ from vworkspace_core.credentials import messages as credentials
 from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.jobs import messages as jobs
+from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.operations.claims import Claims
@@ -79,8 +81,8 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
     "wanted condition": Wanted,
     "condition": Condition,
     # jobs
-    "job record": ports.JobRecord,
-    "tombstone": ports.Tombstone,
+    "job record": JobRecord,
+    "tombstone": Tombstone,
     "security": Security,
     "seen": Inspection,
     "job offered": jobs.Offered,

@@ -14,11 +14,11 @@ from tests.support.protocol_examples import SIGNING_KEY, produced
 from tests.support.scripted_server import Request, answer, wire
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.apimachinery.errors import Invalid
+from vworkspace_core.control_plane.port import Fetched
 from vworkspace_core.jobs.payload_security import Security, opened, signed_content
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobState, accept
 from vworkspace_core.jobs.wire import IntentName, Job, JobKind, parse_job
-from vworkspace_core.ports import Fetched
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.bodies import check_event, check_result, check_status
 from vworkspace_odoo import MEDIA_TYPE, HttpControlPlane, JosePayloads

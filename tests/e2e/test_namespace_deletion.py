@@ -11,7 +11,7 @@ from tests.support.e2e_world import CLUSTER, INSTANCE, NS, QUICK, World, instanc
 from tests.support.namespace_ends import end_namespace, is_ended, take_roles
 from tests.support.operation_requests import AT_WORK, FLUX, Operating, rules
 from tests.support.servers import ENVIRONMENT, FACES, Face
-from vworkspace_core.api.labels import ABANDON
+from vworkspace_core.apimachinery.annotations import ABANDON
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, EVENT, HELM_RELEASE, JOB, NAMESPACE
 from vworkspace_core.graph.once import UNRECORDED

@@ -27,8 +27,9 @@ from tests.support.servers import FACES, Face
 from tests.support.source_names import source_ref
 from tests.support.stories import on_every_face
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.labels import ABANDON, FIELD_MANAGER
+from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.apimachinery import resources as known
+from vworkspace_core.apimachinery.annotations import ABANDON
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,

@@ -15,7 +15,7 @@ from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_app.commands.status import fleet_text, object_text
-from vworkspace_app.controller.named_objects import the_one
+from vworkspace_app.handling.named_objects import the_one
 from vworkspace_app.overview.reading import Fleet, Surroundings, read_fleet, surroundings
 from vworkspace_app.overview.watching import Following
 from vworkspace_app.process.errors import CommandError

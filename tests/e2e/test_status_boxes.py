@@ -15,7 +15,7 @@ from vworkspace_app.commands.box_manifests import definition_of
 from vworkspace_app.commands.controllers import render_crds
 from vworkspace_app.commands.diff import DIFFERS, applied, said, status_of, text
 from vworkspace_app.commands.status import fleet_text, object_text
-from vworkspace_app.controller.named_objects import the_one
+from vworkspace_app.handling.named_objects import the_one
 from vworkspace_app.overview.box_kinds import kinds_by_word, kinds_of_boxes
 from vworkspace_app.overview.differences import difference
 from vworkspace_app.overview.reading import Reader, read_fleet, surroundings

@@ -23,7 +23,8 @@ from tests.support.rights import printed
 from tests.support.servers import Face, serving_around, simulate
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.labels import ABANDON, UNINSTALL
+from vworkspace_core.api.labels import UNINSTALL
+from vworkspace_core.apimachinery.annotations import ABANDON
 from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import (

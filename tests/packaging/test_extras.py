@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from vworkspace_app.process.missing_packages import LABORATORY, ONLY_EMBEDDED
+from vworkspace_app.missing_packages import LABORATORY, ONLY_EMBEDDED
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ from tests.e2e.test_command_processes import Servers, cluster, connection, contr
 from tests.packaging.dockerfile import ROOT, copied, stages
 from tests.packaging.test_extras import KIT, PACKAGES
 from tests.support.commands import Running, clean_environment
-from vworkspace_app.process.missing_packages import COMMANDS, INSTALL, INSTALL_EMBEDDED, LABORATORY
+from vworkspace_app.missing_packages import COMMANDS, INSTALL, INSTALL_EMBEDDED, LABORATORY
 
 pytestmark = [pytest.mark.installs, pytest.mark.timeout(900)]
 

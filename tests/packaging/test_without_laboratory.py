@@ -21,7 +21,7 @@ from tests.e2e.test_command_processes import (
 )
 from tests.support.commands import Running, clean_environment, run
 from tests.support.e2e_world import CLUSTER
-from vworkspace_app.process.missing_packages import COMMANDS, INSTALL_EMBEDDED, LABORATORY, lacking
+from vworkspace_app.missing_packages import COMMANDS, INSTALL_EMBEDDED, LABORATORY, lacking
 
 pytestmark = pytest.mark.slow
 

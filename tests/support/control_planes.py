@@ -13,7 +13,7 @@ import httpx2
 from tests.support.effort import unused_name
 from vworkspace_app.conformance.over_http import ControlPlaneAt, HttpSubject
 from vworkspace_app.conformance.subject import Answered, Offer
-from vworkspace_core.ports import ControlPlane
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.http import MEDIA_TYPE, control_plane_app
 from vworkspace_fake.controlplane.serve import serve

@@ -13,12 +13,12 @@ import attrs
 from tests.support.apiserver_world import crd
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.api.codec import read_meta
 from vworkspace_core.apimachinery.errors import NotFound, OperatorError
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
 from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from vworkspace_core.apimachinery.structuring import read_meta
 from vworkspace_core.controller.decision import Decision, Finalizer, Snapshot
 from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass

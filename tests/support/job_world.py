@@ -24,13 +24,14 @@ from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CUSTOM_
 from vworkspace_core.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.jobs import messages as m
+from vworkspace_core.jobs.job_store import JobRecord, JobStore
 from vworkspace_core.jobs.machine import AgentState, next_deadline, step
 from vworkspace_core.jobs.object_status import can_still_start, is_called_off
 from vworkspace_core.jobs.performer import JobPerformer
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import head_name
-from vworkspace_core.ports import JobRecord, JobStore, PatchType, WatchEventType
+from vworkspace_core.ports import PatchType, WatchEventType
 from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane, JobEntry
 from vworkspace_fake.job_store import MemoryJobStore

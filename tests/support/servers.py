@@ -29,9 +29,10 @@ from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.ports import Clock, ControlPlane
+from vworkspace_core.ports import Clock
 from vworkspace_fake.clock import VirtualClock, virtual_loop
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.serve import serve as serve_control_plane

@@ -6,7 +6,7 @@ import attrs
 
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import canonical_json
-from vworkspace_core.ports import JobRecord, Tombstone
+from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 
 
 @attrs.define

@@ -22,7 +22,7 @@ from vworkspace_core.apimachinery.errors import (
     Unavailable,
 )
 from vworkspace_core.apimachinery.secret_material import without_user
-from vworkspace_core.ports import Fetched
+from vworkspace_core.control_plane.port import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, fits, is_json, jobs_of, jobs_that_fit
 from vworkspace_odoo.failures import refusal, server_time, transport_failure
 from vworkspace_odoo.tls import cleartext_problem, default_verify

@@ -10,7 +10,7 @@ import attrs
 
 from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.apimachinery.nesting import pruned
-from vworkspace_core.ports import OversizedJob
+from vworkspace_core.control_plane.port import OversizedJob
 
 LONGEST_BODY: Final = 16 * 1024 * 1024
 """The most bytes of an answer, after decompression."""

@@ -10,7 +10,7 @@ import attrs
 
 from vworkspace_core.apimachinery.errors import Forbidden, Invalid, NotFound, Permanent
 from vworkspace_core.apimachinery.secret_material import redact
-from vworkspace_core.ports import Fetched
+from vworkspace_core.control_plane.port import Fetched
 from vworkspace_odoo.client import HttpControlPlane
 from vworkspace_odoo.tls import tls_context
 

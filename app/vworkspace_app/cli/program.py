@@ -19,7 +19,7 @@ from vworkspace_app.cli.seeing import check, diff, status, trace, version
 from vworkspace_app.cli.servers import cluster, control_plane
 from vworkspace_app.cli.trying import demo, plan
 from vworkspace_app.cli.versions import versions
-from vworkspace_app.process.missing_packages import ABOUT
+from vworkspace_app.missing_packages import ABOUT
 
 RUN = """Run the operator: reconcile this cluster and pull jobs from the control plane.
 

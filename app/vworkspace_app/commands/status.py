@@ -11,7 +11,7 @@ import anyio
 import attrs
 
 from vworkspace_app.commands import session
-from vworkspace_app.controller.named_objects import is_known, the_one
+from vworkspace_app.handling.named_objects import is_known, the_one
 from vworkspace_app.install.options import NAME
 from vworkspace_app.overview.box_kinds import boxes_of, kinds_by_word, kinds_of_boxes
 from vworkspace_app.overview.reading import Fleet, Reader, Surroundings, read_fleet, surroundings

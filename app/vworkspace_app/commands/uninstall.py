@@ -11,7 +11,7 @@ import attrs
 from vworkspace_app.commands.session import at_cluster, now
 from vworkspace_app.process.errors import USAGE, CommandError
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, listed, steps_of, take_inventory
-from vworkspace_core.api.labels import ABANDON
+from vworkspace_core.apimachinery.annotations import ABANDON
 from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.overview.replicas import is_held

@@ -15,7 +15,7 @@ from vworkspace_app.controller.informers import Informers
 from vworkspace_app.controller.pass_log import log_pass
 from vworkspace_app.controller.safety_net import SafetyNet, is_reconciling
 from vworkspace_app.process.entropy import SystemEntropy
-from vworkspace_core.api.labels import names_in
+from vworkspace_core.apimachinery.annotations import names_in
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from vworkspace_core.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from vworkspace_core.composites.composite import Composite, wants_metadata

@@ -13,7 +13,7 @@ import attrs
 
 from vworkspace_app.conformance.subject import Account, Answered, Offer
 from vworkspace_core.apimachinery.errors import Permanent
-from vworkspace_core.ports import ControlPlane
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_odoo import AdminClient, HttpControlPlane, tls_context
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 
-from vworkspace_core.ports import ControlPlane
+from vworkspace_core.control_plane.port import ControlPlane
 
 
 class Offer(StrEnum):

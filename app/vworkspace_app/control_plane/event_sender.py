@@ -16,6 +16,7 @@ from vworkspace_core.apimachinery.errors import Invalid, OperatorError
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.control_plane.outbox import BATCH, Outbox
 from vworkspace_core.control_plane.pace import RetryPace
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.jobs.events import (
     ReportedConditions,
     condition_events,
@@ -26,7 +27,7 @@ from vworkspace_core.jobs.events import (
     reported_conditions,
     unreported_since,
 )
-from vworkspace_core.ports import Clock, ControlPlane
+from vworkspace_core.ports import Clock
 
 log = structlog.get_logger("vworkspace.agent")
 

@@ -1,10 +1,8 @@
-"""Reads for a command that runs once: an object, all objects of a kind, an operator's Leases, its installation."""
+"""Reads for a command that runs once: an object, all objects of a kind, and an operator's Leases."""
 
-from vworkspace_core.api.installation import Installation, installation_of
-from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.apimachinery.errors import KindMissing, NotFound, OperatorError, Unauthorized, Unavailable
+from vworkspace_core.apimachinery.errors import KindMissing, NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
-from vworkspace_core.apimachinery.resources import LEASE, SERVICE_ACCOUNT
+from vworkspace_core.apimachinery.resources import LEASE
 from vworkspace_core.controller.lease.peers import is_lease_of
 from vworkspace_core.ports import KubeApi
 
@@ -34,20 +32,6 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
             manifests, key=lambda manifest: (str(metadata(manifest).get("namespace")), str(metadata(manifest)["name"]))
         )
     )
-
-
-async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:
-    """Return how the operator of that namespace was installed.
-
-    If its account cannot be read, assume the printed manifests. Raises Unavailable and Unauthorized.
-    """
-    try:
-        account = await find(api, ObjectRef(SERVICE_ACCOUNT, namespace, FIELD_MANAGER))
-    except (Unavailable, Unauthorized):
-        raise
-    except OperatorError:
-        account = None
-    return installation_of(account, namespace, agent=agent)
 
 
 async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:

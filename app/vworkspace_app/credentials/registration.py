@@ -17,10 +17,11 @@ from vworkspace_core.apimachinery.errors import NotFound, OperatorError, Unavail
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.names import LABEL_RULE, is_label_value
 from vworkspace_core.control_plane.pace import RetryPace
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.performer import CredentialPerformer, issued_by, registration_body
 from vworkspace_core.credentials.secret import Credentials, StoredCredential, credentials_of, new_secret, secret_ref
-from vworkspace_core.ports import Clock, ControlPlane, KubeApi
+from vworkspace_core.ports import Clock, KubeApi
 from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane
 
 TRIES: Final = 5

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import attrs
 
-from vworkspace_app.controller.named_objects import the_one
+from vworkspace_app.handling.named_objects import the_one
 from vworkspace_app.process.errors import CommandError
 from vworkspace_core.apimachinery.errors import NotFound
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of

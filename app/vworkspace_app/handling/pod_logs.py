@@ -7,7 +7,7 @@ import anyio
 import attrs
 
 from vworkspace_app.controller.lookups import all_of
-from vworkspace_app.controller.named_objects import the_one
+from vworkspace_app.handling.named_objects import the_one
 from vworkspace_app.install.options import INSTANCE_LABELS
 from vworkspace_app.process.errors import CommandError
 from vworkspace_core.api.labels import OPERATION_UID

@@ -25,12 +25,12 @@ from vworkspace_app.install.options import (
 )
 from vworkspace_app.install.profiles import CHOSEN_SETTINGS, Profile
 from vworkspace_app.settings.shapes import Setting, as_text
-from vworkspace_core.api.codec import structure_patiently
 from vworkspace_core.apimachinery.converters import STRICT
 from vworkspace_core.apimachinery.fields import camel, schema_field
 from vworkspace_core.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, WEB_URL
 from vworkspace_core.apimachinery.openapi import object_schema
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, index, join
+from vworkspace_core.apimachinery.structuring import structure_patiently
 from vworkspace_core.controller.shard import MOST_SHARDS
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"

@@ -29,13 +29,15 @@ from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.outbox import Outbox
 from vworkspace_core.control_plane.pace import RetryPace
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.controller.machine import LogNote, Tick
 from vworkspace_core.jobs import messages as m
+from vworkspace_core.jobs.job_store import JobStore
 from vworkspace_core.jobs.machine import AgentState, apart_message, has_open_job, next_deadline, step
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.performer import JobPerformer, RotateCredential
 from vworkspace_core.jobs.scope import JobScope
-from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
+from vworkspace_core.ports import Clock, KubeApi
 
 log = structlog.get_logger("vworkspace.agent")
 

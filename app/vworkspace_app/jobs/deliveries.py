@@ -6,8 +6,8 @@ import structlog
 
 from vworkspace_app.jobs.delivery_queue import Delivery
 from vworkspace_core.apimachinery.errors import JobClosed, NotFound, OperatorError, Unavailable
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.ports import ControlPlane
 
 log = structlog.get_logger("vworkspace.agent")
 

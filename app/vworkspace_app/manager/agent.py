@@ -21,12 +21,14 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata,
 from vworkspace_core.apimachinery.problems import Problem
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.clusters.inventory import AgentReport
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.controller.informer.changes import CacheChange, ChangeType
 from vworkspace_core.credentials.secret import Credentials
+from vworkspace_core.jobs.job_store import JobStore
 from vworkspace_core.jobs.payload_security import PayloadOpener, in_force, required_by
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.operations.parameters import template_problems
-from vworkspace_core.ports import Clock, ControlPlane, JobStore, KubeApi
+from vworkspace_core.ports import Clock, KubeApi
 
 _TOGETHER: Final = 64
 """The number of objects that are handled before other tasks get a turn."""

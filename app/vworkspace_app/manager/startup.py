@@ -10,9 +10,9 @@ import anyio
 import attrs
 import structlog
 
-from vworkspace_app.controller.lookups import find_installation
 from vworkspace_app.credentials.registration import bootstrap, can_bootstrap
 from vworkspace_app.credentials.source import CredentialsSource
+from vworkspace_app.settings.installation import find_installation
 from vworkspace_app.process.clock import SystemClock
 from vworkspace_app.process.errors import CommandError
 from vworkspace_core.api.installation import Installation

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import anyio
 
-from vworkspace_app.controller.lookups import all_of, find, find_installation, leases_of
+from vworkspace_app.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import NAME, InstallOptions
+from vworkspace_app.settings.installation import find_installation
 from vworkspace_core.api.installation import Installation
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.apimachinery.access import Access

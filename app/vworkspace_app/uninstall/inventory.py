@@ -8,14 +8,8 @@ import attrs
 
 from vworkspace_app.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.options import INSTANCE_LABELS, NAME
-from vworkspace_core.api.codec import read_meta
-from vworkspace_core.api.labels import (
-    FINALIZER,
-    NAMESPACE_GATE,
-    NAMESPACE_GATE_VALUE,
-    is_abandoned,
-    is_managed,
-)
+from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, is_managed
+from vworkspace_core.apimachinery.annotations import is_abandoned
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.resources import (
     APPLICATION_INSTANCE,
@@ -30,6 +24,7 @@ from vworkspace_core.apimachinery.resources import (
     SERVICE,
     SERVICE_ACCOUNT,
 )
+from vworkspace_core.apimachinery.structuring import read_meta
 from vworkspace_core.controller.ownership import is_controlled_by
 from vworkspace_core.install.release_rights import named_by_releases
 from vworkspace_core.ports import KubeApi

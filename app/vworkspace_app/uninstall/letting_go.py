@@ -15,12 +15,13 @@ from contextlib import suppress
 from typing import Final
 
 from vworkspace_app.controller.lookups import all_of, find
-from vworkspace_core.api.codec import read_meta
-from vworkspace_core.api.labels import ABANDON, FIELD_MANAGER, FINALIZER, is_abandoned
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
+from vworkspace_core.apimachinery.annotations import ABANDON, is_abandoned
 from vworkspace_core.apimachinery.errors import NotFound, Stale
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.apimachinery.structuring import read_meta
 from vworkspace_core.controller.decision import MergePatch
 from vworkspace_core.controller.ownership import owners_without
 from vworkspace_core.graph.once import unlocked_finalizers

@@ -19,12 +19,19 @@ from starlette.routing import Route
 from vworkspace_app.webhooks.intake import LARGEST, Bodies, Lanes
 from vworkspace_app.webhooks.kinds import CONVERT_PATH, NO_KINDS, Judge, ServedKinds, answered
 from vworkspace_app.webhooks.observer import UNWATCHED, ReviewObserver
+from vworkspace_core.apimachinery.admission_review import (
+    AdmissionRequest,
+    MalformedReview,
+    allowed,
+    patched,
+    read_review,
+    refused,
+)
 from vworkspace_core.apimachinery.manifest import canonical_json
 from vworkspace_core.apimachinery.nesting import decode_answer
 from vworkspace_core.apimachinery.secret_material import shown
 from vworkspace_core.versions import MalformedConversionReview
 from vworkspace_core.webhook.defaulting import default_patch
-from vworkspace_core.webhook.review import AdmissionRequest, MalformedReview, allowed, patched, read_review, refused
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 DEFAULT_PATH: Final = "/default"

@@ -7,6 +7,13 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from vworkspace_core.apimachinery.admission_review import (
+    AdmissionOperation,
+    AdmissionRequest,
+    allowed,
+    patched,
+    refused,
+)
 from vworkspace_core.apimachinery.manifest import canonical_json, get_path
 from vworkspace_core.apimachinery.nesting import UNREADABLE, decode_answer, too_deep
 from vworkspace_core.boxes.admission import BoxAdmission
@@ -21,7 +28,6 @@ from vworkspace_core.versions import (
     converted_object,
     read_conversion_review,
 )
-from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
 
 CONVERT_PATH: Final = "/convert"
 """The path that converts objects of all kinds with several versions."""

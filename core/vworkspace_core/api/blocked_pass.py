@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from vworkspace_core.api.codec import read_own_conditions
 from vworkspace_core.api.gating import is_labelled_for
 from vworkspace_core.apimachinery.manifest import Manifest
+from vworkspace_core.apimachinery.structuring import read_own_conditions
 from vworkspace_core.controller.blocked_pass import BlockedPass, BlockedWords, blocked_status
 from vworkspace_core.controller.decision import Decision
 

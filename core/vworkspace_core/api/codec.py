@@ -4,26 +4,23 @@ Every watch event passes it, so the usual path is one generated function; only a
 second time, slowly, to name all its problems at once (RES-1 to RES-3).
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from heapq import nsmallest
-from itertools import islice
 from typing import Any, Final, TypeVar
 from weakref import ref
 
 import msgspec
-from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError, IterableValidationError
 
 from vworkspace_core.api.application_instance import ApplicationInstance, ApplicationInstanceSpec
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.apimachinery import resources as known
-from vworkspace_core.apimachinery.converters import FAST, STRICT, TOLERANT, type_name
-from vworkspace_core.apimachinery.fields import camel
-from vworkspace_core.apimachinery.manifest import Kind, Manifest, get_path
-from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
+from vworkspace_core.apimachinery import structuring
+from vworkspace_core.apimachinery.converters import FAST, STRICT, type_name
+from vworkspace_core.apimachinery.manifest import Kind, Manifest
 from vworkspace_core.apimachinery.nesting import TOO_DEEP, too_deep
-from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
+from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
+from vworkspace_core.apimachinery.structuring import structure, structure_patiently
 
 T = TypeVar("T")
 
@@ -75,18 +72,6 @@ def _read_or_share(value: Any, cls: Any) -> ApplicationInstanceSpec:
 FAST.register_structure_hook(ApplicationInstanceSpec, _read_or_share)
 
 
-def structure(cls: type[T], value: Any) -> T:
-    """Read `value` (JSON) as an instance of `cls`; skip unknown fields, treat null as absent.
-
-    Raises ValidationProblems with every problem if it does not fit. Free objects (`spec.values.inline`,
-    `spec.parameters`) may be shared with `value`, and with other results.
-    """
-    try:
-        return FAST.structure(value, cls)
-    except (TypeError, ValueError, KeyError):
-        return structure_patiently(TOLERANT, cls, value)
-
-
 def structure_strict(cls: type[T], value: Any) -> T:
     """Do the same as `structure`, but report a field that the class does not have as a problem (metadata excepted)."""
     if cls not in CLASSES or not isinstance(value, Mapping):
@@ -108,42 +93,9 @@ def _type_problems(kind: Kind, manifest: Manifest) -> Iterator[Problem]:
             yield Problem(name, "is required" if given is None else f"must be {wanted}, not {given!r}")
 
 
-def structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
-    """Read `value` as `cls` with a converter that collects failures. Raises ValidationProblems with them."""
-    try:
-        return converter.structure(value, cls)
-    except (TypeError, ValueError, KeyError, ClassValidationError, IterableValidationError) as error:
-        problems = tuple(islice(_problems(error, ""), MOST_PROBLEMS))
-    raise ValidationProblems(problems)
-
-
-def _problems(error: BaseException, path: str) -> Iterator[Problem]:
-    match error:
-        case ClassValidationError():
-            noted, others = error.group_exceptions()
-            for inner, note in noted:
-                yield from _problems(inner, join(path, camel(note.name)))
-            for inner in others:
-                yield from _problems(inner, path)
-        case IterableValidationError():
-            for item, item_note in error.group_exceptions()[0]:
-                at = item_note.index
-                yield from _problems(item, join(path, at) if isinstance(at, str) else index(path, int(at)))
-        case ForbiddenExtraKeysError():
-            for name in nsmallest(MOST_PROBLEMS, map(str, error.extra_fields)):
-                yield Problem(join(path, name), "unknown field")
-        case KeyError():
-            yield Problem(path, "is required")
-        case _:
-            yield Problem(path, str(error))
-
-
 def unstructure(value: Any) -> dict[str, Any]:
-    """Return the JSON of an attrs value: camelCase, without nulls and empties where absence means the same.
-
-    Whole objects have apiVersion and kind. Free objects are shared with `value`, not copied.
-    """
-    body: dict[str, Any] = FAST.unstructure(value)
+    """Return the JSON of a value as `structuring.unstructure` does; whole objects have apiVersion and kind."""
+    body = structuring.unstructure(value)
     kind = CLASSES.get(type(value))
     return body if kind is None else {"apiVersion": kind.api_version, "kind": kind.kind, **body}
 
@@ -168,34 +120,6 @@ def read_operation(manifest: Manifest) -> Operation:
 def read_cluster(manifest: Manifest) -> Cluster:
     """Read a Cluster as the API server sent it. Raises ValidationProblems."""
     return _read(Cluster, manifest)
-
-
-def read_meta(manifest: Manifest) -> ObjectMeta:
-    """Read the metadata of any object as far as possible; never raises.
-
-    This serves what must work on an object whose spec does not fit (the finalizer, the gates).
-    """
-    meta = manifest.get("metadata")
-    body = {"name": "", **meta} if isinstance(meta, Mapping) else {"name": ""}
-    try:
-        return structure(ObjectMeta, body)
-    except ValidationProblems as error:
-        unreadable = {problem.path.split("[")[0].split(".")[0] for problem in error.problems}
-        return structure(ObjectMeta, {"name": "", **{k: v for k, v in body.items() if k not in unreadable}})
-
-
-def read_own_conditions(manifest: Manifest, types: Container[str]) -> tuple[Condition, ...]:
-    """Read the conditions of `types` in the status of any object; malformed ones are left out. Never raises."""
-    conditions = get_path(manifest, "status", "conditions")
-    readable = map(_condition, conditions if isinstance(conditions, list) else ())
-    return tuple(condition for condition in readable if condition is not None and condition.type in types)
-
-
-def _condition(value: Any) -> Condition | None:
-    try:
-        return structure(Condition, value)
-    except ValidationProblems:
-        return None
 
 
 def class_of(manifest: Any) -> type[Any] | None:

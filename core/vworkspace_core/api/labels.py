@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.apimachinery.annotations import names_in
 from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.names import _HASH_DIGITS, LONGEST_LABEL, _digest, bounded_name
@@ -41,7 +42,6 @@ JOB_ANNOTATIONS: Final = (IDEMPOTENCY_KEY, LAST_APPLIED_GENERATION)
 JOB_STORE: Final = "vworkspace.io/job-store"
 """A label of the job store's Secrets: `record`, `part` or `tombstones` (PULL-4)."""
 JOB_ID: Final = "vworkspace.io/job-id"
-ABANDON: Final = "vworkspace.io/abandon"
 KEPT_FROM: Final = "vworkspace.io/kept-from"
 """An annotation of an object that was orphaned: the uid of its former instance."""
 RETRY: Final = "vworkspace.io/retry"
@@ -142,20 +142,9 @@ def velero_peers(namespace: Manifest | None) -> frozenset[str]:
     return names_in(namespace, VELERO_PEERS)
 
 
-def names_in(manifest: Manifest | None, annotation: str) -> frozenset[str]:
-    """Return the names, separated by commas, in an annotation by which an object agrees to something."""
-    text = get_path(manifest, "metadata", "annotations", annotation)
-    return frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else frozenset()
-
-
 def cancellation_requested(meta: ObjectMeta) -> bool:
     """Report whether the Operation's cancellation was requested (OPS-11)."""
     return meta.annotations.get(CANCEL) == "true"
-
-
-def is_abandoned(meta: ObjectMeta) -> bool:
-    """Report whether the finalizer may go without an uninstall (RES-5)."""
-    return meta.annotations.get(ABANDON) == "true"
 
 
 def uninstall_is_confirmed(meta: ObjectMeta) -> bool:

@@ -6,7 +6,7 @@ there the resource stays unchanged, and its message says what to write.
 
 import shlex
 
-from vworkspace_core.api.labels import names_in
+from vworkspace_core.apimachinery.annotations import names_in
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.places import Place
 from vworkspace_core.apimachinery.resources import NAMESPACE

@@ -8,11 +8,11 @@ from typing import Any, Final
 import attrs
 from cattrs import Converter
 
-from vworkspace_core.api.codec import structure_patiently
-from vworkspace_core.api.validation import check
 from vworkspace_core.apimachinery.converters import strict_converter, type_name
 from vworkspace_core.apimachinery.fields import camel
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
+from vworkspace_core.apimachinery.structuring import structure_patiently
+from vworkspace_core.apimachinery.validation import check
 from vworkspace_core.boxes import model
 from vworkspace_core.boxes.model import API_VERSION, KIND, SEVERAL_FORMS, OperatorBox
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from vworkspace_core.api.labels import names_in
+from vworkspace_core.apimachinery.annotations import names_in
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.resources import SECRET
 from vworkspace_core.composites.parent import STANDARD, Parent, created_records, read_parent, recorded_kinds

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from vworkspace_core.api.labels import is_abandoned
+from vworkspace_core.apimachinery.annotations import is_abandoned
 from vworkspace_core.apimachinery.conditions import Transition, Wanted
 from vworkspace_core.apimachinery.manifest import Kind, get_path
 from vworkspace_core.apimachinery.meta import Condition, ConditionStatus, condition_json

@@ -11,9 +11,9 @@ from typing import Final
 import attrs
 import msgspec
 
-from vworkspace_core.api.codec import read_meta, read_own_conditions
 from vworkspace_core.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
+from vworkspace_core.apimachinery.structuring import read_meta, read_own_conditions
 from vworkspace_core.graph import CreateRecord
 
 READY: Final = "Ready"

@@ -16,15 +16,10 @@ from datetime import datetime, timedelta
 import attrs
 
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.labels import (
-    ABANDON,
-    UNINSTALL,
-    is_abandoned,
-    namespace_is_terminating,
-    uninstall_is_confirmed,
-)
+from vworkspace_core.api.labels import UNINSTALL, namespace_is_terminating, uninstall_is_confirmed
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import merge_command, not_installed, refusal_told
+from vworkspace_core.apimachinery.annotations import ABANDON, is_abandoned
 from vworkspace_core.apimachinery.errors import Forbidden
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, HELM_RELEASE, NAMESPACE

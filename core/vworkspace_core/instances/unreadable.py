@@ -6,12 +6,12 @@ from vworkspace_core.api.application_instance import (
     ApplicationInstanceStatus,
     AppRef,
 )
-from vworkspace_core.api.codec import read_meta
 from vworkspace_core.api.labels import FINALIZER, is_managed
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.unreadable import Unreadable, problem_text, read_status
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.apimachinery.structuring import read_meta
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.instances import conditions
 from vworkspace_core.instances.context import Context, InstanceObserved

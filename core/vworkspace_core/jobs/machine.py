@@ -25,6 +25,7 @@ from vworkspace_core.apimachinery.timestamps import LARGEST_SKEW, parse_time, sh
 from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.controller.machine import LogLevel, LogNote, Tick
 from vworkspace_core.jobs import messages as m
+from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.lifecycle import advance, due_at
 from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.jobs.result import JobOutcome
@@ -33,7 +34,6 @@ from vworkspace_core.jobs.state import BUSY, JobStage, JobState, accept, record_
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, supersede
 from vworkspace_core.jobs.wire import BadJob
 from vworkspace_core.jobs.work_slot import inspected, take_slot
-from vworkspace_core.ports import Tombstone
 
 _MOST_DROPPED = 1000
 GRACE = timedelta(minutes=5)

@@ -9,9 +9,9 @@ import attrs
 from vworkspace_core.apimachinery.errors import FieldConflict
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.controller.machine import LogNote, Tick
+from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.plan import Inspection
-from vworkspace_core.ports import JobRecord, Tombstone
 
 
 @attrs.frozen

@@ -20,9 +20,10 @@ from vworkspace_core.apimachinery.errors import (
 )
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.jobs import messages as m
+from vworkspace_core.jobs.job_store import JobStore
 from vworkspace_core.jobs.plan import Inspection
 from vworkspace_core.jobs.result import Reason
-from vworkspace_core.ports import JobStore, KubeApi, PatchType
+from vworkspace_core.ports import KubeApi, PatchType
 
 ClusterEffect = (
     m.PutRecord | m.Inspect | m.ApplyForJob | m.CancelOperation | m.DeleteForJob | m.RotateCredential | m.CloseRecord

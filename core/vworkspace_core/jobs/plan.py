@@ -37,10 +37,10 @@ from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata, 
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.controller.drift import needs_apply
 from vworkspace_core.controller.managed_fields import written_annotation
+from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.object_status import ended_at
 from vworkspace_core.jobs.result import EXPIRED, SUCCEEDED, JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, Task, gate_closed, may_touch
-from vworkspace_core.ports import Tombstone
 
 
 @attrs.frozen

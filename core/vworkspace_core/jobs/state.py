@@ -16,12 +16,12 @@ from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.control_plane.event_keys import generation_in
 from vworkspace_core.control_plane.untrusted_json import flaws
 from vworkspace_core.controller.machine import Retry
+from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.payload_security import Security, decrypted, opened
 from vworkspace_core.jobs.plan import Intent
 from vworkspace_core.jobs.result import JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.scope import ApplyTask, JobScope, Task, admit
 from vworkspace_core.jobs.wire import BadJob, Job, job_id_of, parse_job, read_job
-from vworkspace_core.ports import JobRecord, Tombstone
 
 
 class JobStage(StrEnum):

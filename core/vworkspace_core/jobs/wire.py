@@ -15,8 +15,8 @@ from vworkspace_core.apimachinery.converters import type_name
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.problems import Problem, join
 from vworkspace_core.apimachinery.timestamps import parse_time
+from vworkspace_core.control_plane.port import OversizedJob
 from vworkspace_core.control_plane.untrusted_json import flaws
-from vworkspace_core.ports import OversizedJob
 
 E = TypeVar("E", bound=StrEnum)
 

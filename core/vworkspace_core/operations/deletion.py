@@ -6,11 +6,12 @@ one stops its engine first.
 
 import attrs
 
-from vworkspace_core.api.labels import ABANDON, is_abandoned, namespace_is_terminating
+from vworkspace_core.api.labels import namespace_is_terminating
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import merge_command
+from vworkspace_core.apimachinery.annotations import ABANDON, is_abandoned
 from vworkspace_core.apimachinery.errors import first_refusal
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, metadata
 from vworkspace_core.apimachinery.meta import ConditionStatus

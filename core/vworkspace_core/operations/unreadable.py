@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 
-from vworkspace_core.api.codec import read_meta
 from vworkspace_core.api.gating import claimed_by_another_operator
 from vworkspace_core.api.labels import FINALIZER, is_managed
 from vworkspace_core.api.operation import (
@@ -27,6 +26,7 @@ from vworkspace_core.apimachinery.conditions import Wanted
 from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.meta import ConditionStatus
 from vworkspace_core.apimachinery.problems import ValidationProblems
+from vworkspace_core.apimachinery.structuring import read_meta
 from vworkspace_core.controller.decision import Decision
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.deletion import decide_deletion, tidy

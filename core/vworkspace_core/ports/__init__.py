@@ -23,40 +23,32 @@ from vworkspace_core.apimachinery.errors import (
     Unavailable,
 )
 from vworkspace_core.ports.clock import Clock
-from vworkspace_core.ports.control_plane import ControlPlane, Fetched, OversizedJob
 from vworkspace_core.ports.entropy import Entropy
 from vworkspace_core.ports.events import EventSink, KubernetesEvent
-from vworkspace_core.ports.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.ports.kube import KubeApi, ListPage, PatchType, Propagation, WatchEvent, WatchEventType
 
 __all__ = [
     "AlreadyExists",
     "Clock",
     "Conflict",
-    "ControlPlane",
     "Entropy",
     "EventSink",
     "Expired",
-    "Fetched",
     "FieldConflict",
     "Forbidden",
     "Invalid",
     "JobClosed",
-    "JobRecord",
-    "JobStore",
     "KindMissing",
     "KubeApi",
     "KubernetesEvent",
     "ListPage",
     "NotFound",
     "OperatorError",
-    "OversizedJob",
     "PatchType",
     "Permanent",
     "Propagation",
     "Stale",
     "StatusCause",
-    "Tombstone",
     "Unauthorized",
     "Unavailable",
     "WatchEvent",

@@ -7,7 +7,6 @@ from typing import Any, Final, Generic, TypeVar, get_args
 
 import attrs
 
-from vworkspace_core.api.codec import read_meta, structure, unstructure
 from vworkspace_core.apimachinery.converters import telling_converter
 from vworkspace_core.apimachinery.definitions import AGE, Column, Definition, condition_path
 from vworkspace_core.apimachinery.fields import CelRule, camel, conditions_field, observed_generation_field
@@ -16,6 +15,7 @@ from vworkspace_core.apimachinery.meta import Condition, ObjectMeta
 from vworkspace_core.apimachinery.nesting import TOO_DEEP, too_deep
 from vworkspace_core.apimachinery.openapi import SchemaTypeError, inner_type, object_schema
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, first_of, join
+from vworkspace_core.apimachinery.structuring import read_meta, structure, unstructure
 from vworkspace_core.reconcilers.object import Object, Spec, Status, UnreadableObject
 from vworkspace_core.schema import Schema, compile_schema, validate
 from vworkspace_core.schema.objectmeta import with_type_meta

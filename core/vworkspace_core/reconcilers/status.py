@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import attrs
 
-from vworkspace_core.api.codec import read_own_conditions
 from vworkspace_core.apimachinery.conditions import Transition, Wanted
 from vworkspace_core.apimachinery.manifest import Manifest, get_path, metadata, ref_of, same_json
 from vworkspace_core.apimachinery.meta import ConditionStatus
+from vworkspace_core.apimachinery.structuring import read_own_conditions
 from vworkspace_core.controller.managed_fields import StatusOwner
 from vworkspace_core.controller.status import LiveStatus, event_of, status_change
 from vworkspace_core.ports import KubernetesEvent

@@ -7,9 +7,9 @@ import pytest
 
 from vworkspace_app.boxes.load import load_boxes, runnable
 from vworkspace_app.webhooks.kinds import ServedKinds, default_path, validate_path
+from vworkspace_core.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
 from vworkspace_core.boxes.admission import BoxAdmission, WebhookDuties
 from vworkspace_core.boxes.box import Box
-from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 RULES = """

@@ -12,9 +12,9 @@ from tests.support.jobs import CLUSTER_ID, job
 from tests.support.strategies import json_values
 from tests.support.work import MIB, peak_of
 from vworkspace_core.apimachinery.errors import Unavailable
+from vworkspace_core.control_plane.port import OversizedJob
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobState, accept
-from vworkspace_core.ports import OversizedJob
 from vworkspace_odoo.decoding import LONGEST_BODY, MOST_JOBS, MOST_VALUES, fits, jobs_of, jobs_that_fit
 
 WHERE = "GET jobs"

@@ -17,8 +17,8 @@ from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.apimachinery.errors import Unavailable
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.control_plane.pace import RetryPace
+from vworkspace_core.control_plane.port import Fetched
 from vworkspace_core.jobs.scope import JobScope
-from vworkspace_core.ports import Fetched
 from vworkspace_fake.clock import VirtualClock
 from vworkspace_fake.job_store import MemoryJobStore
 

@@ -10,8 +10,8 @@ from tests.support.virtual_time import run
 from vworkspace_apiserver.inprocess import InProcessKube
 from vworkspace_apiserver.server import ApiServer
 from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
+from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.ports import JobRecord, Tombstone
 from vworkspace_fake.clock import VirtualClock
 
 NS = "vworkspace-system"

@@ -23,10 +23,10 @@ from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_app.process.errors import CommandError
 from vworkspace_app.process.yaml_documents import parse_yaml, read_documents
 from vworkspace_app.webhooks.answers import _review
+from vworkspace_core.apimachinery.admission_review import MalformedReview
 from vworkspace_core.apimachinery.errors import OperatorError
 from vworkspace_core.apimachinery.nesting import decode_answer, too_deep
 from vworkspace_core.operations.engines.releases import UnreadableRelease, proved_hooks
-from vworkspace_core.webhook.review import MalformedReview
 from vworkspace_fake.flux.storage import release_secret
 from vworkspace_odoo.decoding import decode
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from vworkspace_app import VERSION
+from vworkspace_app import missing_packages as bare
 from vworkspace_app.cli import app
-from vworkspace_app.process import missing_packages as bare
 
 OURS = ("vworkspace_app", "vworkspace_core", "vworkspace_fake", "vworkspace_kube", "vworkspace_odoo")
 BASE = ("attr", "attrs", "cattr", "cattrs", "jsonschema", "jsonschema_specifications", "msgspec", "referencing", "rpds")

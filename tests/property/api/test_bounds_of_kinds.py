@@ -11,6 +11,7 @@ from tests.support.operation_worlds import TEMPLATES, observed, operation_manife
 from tests.support.work import calls_of
 from vworkspace_core.api.admission import admit, stored_problems
 from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, refused
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems
 from vworkspace_core.instances.context import InstanceObserved
@@ -18,7 +19,6 @@ from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_instance
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.schemas import violations_of
-from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest, refused
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 pytestmark = pytest.mark.slow

@@ -19,9 +19,7 @@ from vworkspace_core.api.codec import (
     class_of,
     read_application_instance,
     read_cluster,
-    read_meta,
     read_operation,
-    structure,
     structure_strict,
     unstructure,
     validate_strict,
@@ -29,6 +27,7 @@ from vworkspace_core.api.codec import (
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems, join
 from vworkspace_core.apimachinery.references import NameRef
+from vworkspace_core.apimachinery.structuring import read_meta, structure
 
 OBJECTS = application_instances() | operations() | clusters()
 

@@ -25,7 +25,6 @@ from vworkspace_core.api.labels import (
     capabilities,
     cluster_id_of,
     downstream_labels,
-    is_abandoned,
     is_managed,
     namespace_is_gated,
     operation_labels,
@@ -33,6 +32,7 @@ from vworkspace_core.api.labels import (
     type_is_allowed,
 )
 from vworkspace_core.api.operation import Operation
+from vworkspace_core.apimachinery.annotations import ABANDON, is_abandoned
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.names import bounded_name, engine_object_name
 
@@ -190,7 +190,7 @@ def test_questions_to_an_object() -> None:
 
 
 def test_a_value_other_than_true_asks_for_nothing() -> None:
-    meta = ObjectMeta(name="n", annotations={labels.CANCEL: "false", labels.ABANDON: "True", labels.RETRY: ""})
+    meta = ObjectMeta(name="n", annotations={labels.CANCEL: "false", ABANDON: "True", labels.RETRY: ""})
 
     assert [cancellation_requested(meta), is_abandoned(meta), retry_token(meta)] == [False, False, None]
 
@@ -211,7 +211,7 @@ def test_a_value_other_than_true_asks_for_nothing() -> None:
         (labels.APPLIED_HASH, "vworkspace.io/applied-hash"),
         (labels.IDEMPOTENCY_KEY, "vworkspace.io/idempotency-key"),
         (labels.FINALIZER, "vworkspace.io/operator"),
-        (labels.ABANDON, "vworkspace.io/abandon"),
+        (ABANDON, "vworkspace.io/abandon"),
         (labels.RETRY, "vworkspace.io/retry"),
     ],
 )

@@ -36,9 +36,10 @@ from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITO
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api.application_instance import ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.api.labels import ABANDON, APPLICATION_INSTANCE, APPLIED_HASH, CLUSTER_ID, MANAGED_BY, RETRY
+from vworkspace_core.api.labels import APPLICATION_INSTANCE, APPLIED_HASH, CLUSTER_ID, MANAGED_BY, RETRY
 from vworkspace_core.api.policy import Policy
 from vworkspace_core.api.release_override import is_overtaken, spec_hash
+from vworkspace_core.apimachinery.annotations import ABANDON
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, SECRET

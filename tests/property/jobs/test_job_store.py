@@ -19,11 +19,11 @@ from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.errors import OperatorError, Permanent, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import NAMESPACE, SECRET
+from vworkspace_core.jobs.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.jobs.result import JobOutcome
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import SECRET_TYPE, head_name
 from vworkspace_core.jobs.store.tombstones import segment_name
-from vworkspace_core.ports import JobRecord, JobStore, Tombstone
 from vworkspace_fake.clock import ManualClock
 from vworkspace_fake.job_store import MemoryJobStore
 

@@ -23,9 +23,9 @@ from vworkspace_core.apimachinery.errors import (
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.jobs import messages as m
+from vworkspace_core.jobs.job_store import JobRecord
 from vworkspace_core.jobs.performer import ClusterEffect, JobPerformer
 from vworkspace_core.jobs.result import Reason
-from vworkspace_core.ports import JobRecord
 
 REF, OP = ObjectRef(APPLICATION_INSTANCE, "org", "a"), ObjectRef(OPERATION, "org", "o")
 HELD = (FieldConflict("kubectl-edit", ".spec.chart"),)

@@ -12,6 +12,7 @@ from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
+from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.plan import (
     AlreadyApplied,
     Inspection,
@@ -27,7 +28,6 @@ from vworkspace_core.jobs.plan import (
 )
 from vworkspace_core.jobs.result import EXPIRED, SUCCEEDED, JobOutcome, JobResult
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask
-from vworkspace_core.ports import Tombstone
 
 SCOPE = JobScope(CLUSTER_ID)
 REF = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, "nextcloud-myteam")

@@ -23,13 +23,21 @@ from tests.support.work import MIB, calls_of, peak_of
 from tests.support.worst import CORPUS, INSTANCES, JOBS, STATUSES, TEXTS, Grower
 from vworkspace_apiserver.inprocess import run_sync
 from vworkspace_core.api.admission import admit, stored_problems
-from vworkspace_core.api.codec import read_application_instance, read_meta, read_operation
+from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.apimachinery.admission_review import (
+    AdmissionOperation,
+    AdmissionRequest,
+    allowed,
+    patched,
+    refused,
+)
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Manifest
 from vworkspace_core.apimachinery.nesting import decode_answer
 from vworkspace_core.apimachinery.problems import ValidationProblems
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE
 from vworkspace_core.apimachinery.secret_material import redact
+from vworkspace_core.apimachinery.structuring import read_meta
 from vworkspace_core.controller.informer.store import ObjectStore
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.intent import forget
@@ -44,7 +52,6 @@ from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
 from vworkspace_core.ports import PatchType
 from vworkspace_core.webhook.defaulting import default_patch
-from vworkspace_core.webhook.review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 pytestmark = pytest.mark.slow

@@ -27,6 +27,15 @@ from tests.support.work import calls_of
 from vworkspace_core.api.codec import read_application_instance, read_operation, unstructure
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY
 from vworkspace_core.api.reasons import InstanceReason, OperationReason
+from vworkspace_core.apimachinery.admission_review import (
+    AdmissionOperation,
+    AdmissionRequest,
+    MalformedReview,
+    allowed,
+    patched,
+    read_review,
+    refused,
+)
 from vworkspace_core.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.problems import Problem, ValidationProblems
@@ -37,15 +46,6 @@ from vworkspace_core.instances.unreadable import decide_unreadable, unreadable_i
 from vworkspace_core.operations.context import OperationObserved
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.webhook.defaulting import default_patch
-from vworkspace_core.webhook.review import (
-    AdmissionOperation,
-    AdmissionRequest,
-    MalformedReview,
-    allowed,
-    patched,
-    read_review,
-    refused,
-)
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 SETTINGS = WebhookSettings(CLUSTER)

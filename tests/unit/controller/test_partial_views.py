@@ -7,10 +7,10 @@ import attrs
 from tests.support.simulation import START, EventLog
 from vworkspace_apiserver.inprocess import InProcessKube, run_sync
 from vworkspace_apiserver.server import ApiServer
-from vworkspace_core.api.codec import read_meta
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.meta import ObjectMeta
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, SECRET
+from vworkspace_core.apimachinery.structuring import read_meta
 from vworkspace_core.controller.decision import Apply, Decision, Finalizer, Snapshot
 from vworkspace_core.controller.execute import PassRules
 from vworkspace_core.controller.reconcile import ReconcileResult, run_pass

@@ -11,7 +11,7 @@ from tests.support.instance_turmoil import Interrupted, LiveRule, Turmoil, died,
 from tests.support.operation_simulation import Cluster
 from tests.support.simulation import HELM, INSTANCE, NS, OCI
 from vworkspace_apiserver.inprocess import run_sync
-from vworkspace_core.api.labels import ABANDON
+from vworkspace_core.apimachinery.annotations import ABANDON
 from vworkspace_core.apimachinery.manifest import ObjectRef, get_path
 from vworkspace_core.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, JOB, OCI_REPOSITORY
 from vworkspace_core.ports import Propagation

@@ -11,11 +11,11 @@ from vworkspace_core.api.codec import read_operation
 from vworkspace_core.apimachinery.manifest import ObjectRef
 from vworkspace_core.apimachinery.names import bounded_name
 from vworkspace_core.apimachinery.resources import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.control_plane.port import Fetched
 from vworkspace_core.jobs.result import JobOutcome, JobResult
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, admit, gate_closed, may_touch
 from vworkspace_core.jobs.state import JobState, accept, record_of
 from vworkspace_core.jobs.wire import Job, parse_job
-from vworkspace_core.ports import Fetched
 
 SCOPE = JobScope(CLUSTER_ID)
 GATED = {"metadata": {"name": NAMESPACE, "labels": {"managed-by": "vworkspace"}}}

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from vworkspace_core.apimachinery.errors import JobClosed, Permanent, Unavailable
 from vworkspace_core.control_plane.http_answers import error_of
-from vworkspace_core.ports import Fetched
+from vworkspace_core.control_plane.port import Fetched
 from vworkspace_fake.controlplane.faults import AgentCall, ScriptedFault
 from vworkspace_fake.controlplane.refusals import ApiRefusal, Dropped
 from vworkspace_fake.controlplane.server import ControlPlaneServer

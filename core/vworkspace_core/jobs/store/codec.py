@@ -21,8 +21,8 @@ from vworkspace_core.api import labels
 from vworkspace_core.apimachinery.errors import Invalid
 from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, get_path, metadata
 from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.jobs.job_store import JobRecord
 from vworkspace_core.jobs.result import JobResult, Reason
-from vworkspace_core.ports import JobRecord
 
 SECRET_TYPE: Final = "vworkspace.io/job"
 FORMAT: Final = 1

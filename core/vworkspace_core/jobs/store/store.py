@@ -14,6 +14,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER, JOB_STORE
 from vworkspace_core.apimachinery.errors import AlreadyExists, NotFound, OperatorError, Permanent, Stale, Unavailable
 from vworkspace_core.apimachinery.manifest import Manifest, ObjectRef
 from vworkspace_core.apimachinery.resources import SECRET
+from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.store import codec
 from vworkspace_core.jobs.store.codec import role_of
 from vworkspace_core.jobs.store.tombstone_log import TombstoneLog
@@ -24,7 +25,7 @@ from vworkspace_core.jobs.store.tombstones import (
     TombstoneEntry,
     read_segment,
 )
-from vworkspace_core.ports import JobRecord, KubeApi, Tombstone
+from vworkspace_core.ports import KubeApi
 
 _PAGE = 50
 

@@ -17,6 +17,7 @@ import msgspec
 
 from vworkspace_core.apimachinery.manifest import Manifest, canonical_json, metadata
 from vworkspace_core.apimachinery.timestamps import parse_time
+from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.store.codec import (
     FORMAT,
     CorruptSecret,
@@ -26,7 +27,6 @@ from vworkspace_core.jobs.store.codec import (
     secret_manifest,
     value_of,
 )
-from vworkspace_core.ports import Tombstone
 
 SEGMENT_ENTRIES: Final = 256
 """Tombstones in one segment."""

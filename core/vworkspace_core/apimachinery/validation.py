@@ -13,10 +13,10 @@ from typing import Any, Final, TypeAlias, get_args
 
 import attrs
 
-from vworkspace_core.api.codec import structure
 from vworkspace_core.apimachinery.fields import CelRule, camel
 from vworkspace_core.apimachinery.formats import in_words, matches
 from vworkspace_core.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
+from vworkspace_core.apimachinery.structuring import structure
 
 Test: TypeAlias = Callable[[Any], str | None]
 """A check of one keyword: the message for a value that breaks it, else None."""

@@ -1,0 +1,23 @@
+"""Reading of how the operator was installed, from its own service account."""
+
+from vworkspace_app.controller.lookups import find
+from vworkspace_core.api.installation import Installation, installation_of
+from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.apimachinery.errors import OperatorError, Unauthorized, Unavailable
+from vworkspace_core.apimachinery.manifest import ObjectRef
+from vworkspace_core.apimachinery.resources import SERVICE_ACCOUNT
+from vworkspace_core.ports import KubeApi
+
+
+async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:
+    """Return how the operator of that namespace was installed.
+
+    If its account cannot be read, assume the printed manifests. Raises Unavailable and Unauthorized.
+    """
+    try:
+        account = await find(api, ObjectRef(SERVICE_ACCOUNT, namespace, FIELD_MANAGER))
+    except (Unavailable, Unauthorized):
+        raise
+    except OperatorError:
+        account = None
+    return installation_of(account, namespace, agent=agent)
